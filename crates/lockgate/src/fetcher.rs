@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use lockgate_http::h1::body::BodyDecoder;
-use lockgate_http::h1::framing;
-use lockgate_http::head::Method;
+use bytes::Bytes;
+use lockgate_client::{ClientError, ClientRequest, ExchangeLimits, HttpConnection};
 use lockgate_proxy::transform::rewrite::FetchedValue;
 use lockgate_upstream::{EndpointAddress, Random};
 use rustix::fs::OFlags;
@@ -23,16 +22,19 @@ use tokio::task::{LocalSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::background::Background;
-use crate::prober::Channel;
-use crate::prober::check::{Wrong, connect, encode, read_body, read_head};
+use crate::prober::check::connect;
 
 /// How long the first values are waited for: an origin that is down must not hold up the start.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The longest value, in bytes: it may go into every answer.
 const LONGEST: usize = 64 * 1024;
-/// The deadline of one response.
-const TIMEOUT: Duration = Duration::from_secs(5);
+/// Limits of one response: of a value that is too long, one byte too many is read.
+const LIMITS: ExchangeLimits = ExchangeLimits {
+    time: Duration::from_secs(5),
+    head_bytes: 512 * 1024,
+    body_bytes: LONGEST + 1,
+};
 
 /// The value of `User-Agent`.
 const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
@@ -75,7 +77,9 @@ enum Missing {
     #[error("{0}")]
     File(#[from] io::Error),
     #[error("{0}")]
-    Url(#[from] Wrong),
+    Url(#[from] ClientError),
+    #[error("status {0}")]
+    Status(u16),
     #[error("it is longer than 64 KB")]
     TooLong,
 }
@@ -190,9 +194,7 @@ impl Source {
                     .await
                     .map_err(io::Error::other)??
             }
-            Self::Url(url) => timeout(TIMEOUT, url.ask())
-                .await
-                .unwrap_or(Err(Wrong::Late(TIMEOUT)))?,
+            Self::Url(url) => LIMITS.bound(url.fetch()).await?,
         };
         if text.len() > LONGEST {
             return Err(Missing::TooLong);
@@ -221,26 +223,26 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 }
 
 impl Url {
-    /// The body of the answer, or more of it than is wanted.
-    async fn ask(&self) -> Result<Vec<u8>, Wrong> {
-        let (socket, _) = connect(&self.place, None, TIMEOUT).await?;
-        let mut channel = Channel::new(socket, None);
-        channel
-            .send(&encode("GET", &self.path, &self.host, AGENT))
-            .await?;
-        let (head, received) = read_head(&mut channel).await?;
-        if head.status != 200 {
-            return Err(Wrong::Status(head.status));
+    /// The body of the response, or more of it than is wanted.
+    async fn fetch(&self) -> Result<Vec<u8>, Missing> {
+        let stream = connect(&self.place, None, None, &[], LIMITS).await?;
+        let request = ClientRequest {
+            method: "GET",
+            host: &self.host,
+            path: &self.path,
+            fields: &[
+                ("user-agent", AGENT),
+                ("accept", "*/*"),
+                ("connection", "close"),
+            ],
+            body: Bytes::new(),
+        };
+        let mut connection = HttpConnection::http1(stream).await?;
+        let mut response = connection.exchange(&request).await?;
+        if response.status != 200 {
+            return Err(Missing::Status(response.status));
         }
-        let length = framing::response(Method::Get, &head)?;
-        read_body(
-            BodyDecoder::new(length),
-            received,
-            &mut channel,
-            LONGEST + 1,
-            |_, _| false,
-        )
-        .await
+        Ok(response.read(|_, _| false).await?)
     }
 }
 

@@ -4,7 +4,6 @@
 //! Does not resolve names: it uses what the resolver has published. A worker never waits for it; it
 //! reads one flag.
 
-mod channel;
 pub(crate) mod check;
 
 use std::io;
@@ -20,7 +19,6 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::background::Background;
 
-pub(crate) use channel::Channel;
 use check::Wrong;
 pub(crate) use check::{Ask, Check, Request, Script};
 

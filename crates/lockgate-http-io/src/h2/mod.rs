@@ -1,8 +1,7 @@
 //! HTTP/2 on a connection, towards clients and endpoints alike: the h2 crate speaks it. Here are
 //! the bytes below its frames, the bodies and heads of its streams, and limits on peers.
 //!
-//! Only this module names types of the h2 crate, but for the drivers of the connections of clients
-//! and of the prober.
+//! Only this module names types of the h2 crate, but for the driver of the connections of clients.
 
 mod abuse_limits;
 mod cancelled_requests;

@@ -2,23 +2,23 @@
 //!
 //! Blocks, but never longer than the timeout and the lookup of the name take.
 
-use std::io::{self, Read, Write};
-use std::net::{TcpStream, ToSocketAddrs as _};
-use std::time::{Duration, Instant};
+use std::net::ToSocketAddrs as _;
+use std::time::Duration;
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
-use lockgate_http::fields::Fields;
-use lockgate_http::h1::body::{BodyDecoder, BodyPart};
-use lockgate_http::h1::parse::{self, HeadProgress};
-use lockgate_http::h1::{HeadLimits, encode, framing};
-use lockgate_http::head::{Method, ResponseHead};
+use lockgate_client::{
+    ClientError, ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer,
+};
 use lockgate_http::target::Authority;
 use lockgate_metrics::CONTENT_TYPE;
+use tokio::runtime;
 
-/// Timeout of one push.
-const TIMEOUT: Duration = Duration::from_secs(5);
-/// Limit of a response's body in bytes: a gateway explains a refusal in one line.
-const MAX_BODY: usize = 16 * 1024;
+/// Limits of one push. A gateway explains a refusal in one line.
+const LIMITS: ExchangeLimits = ExchangeLimits {
+    time: Duration::from_secs(5),
+    head_bytes: 64 * 1024,
+    body_bytes: 16 * 1024,
+};
 /// Limit of that line in characters.
 const MAX_MESSAGE: usize = 200;
 
@@ -31,7 +31,7 @@ pub struct Gateway {
     port: u16,
     authority: String,
     path: String,
-    timeout: Duration,
+    limits: ExchangeLimits,
 }
 
 /// Error of a URL or job that is no push gateway's.
@@ -51,7 +51,7 @@ pub enum GatewayError {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PushError {
     #[error("{gateway}: {error}")]
-    Lost { gateway: String, error: io::Error },
+    Lost { gateway: String, error: ClientError },
     #[error("{gateway} does not respond with HTTP: {error}")]
     Garbage { gateway: String, error: String },
     #[error("{gateway} responds with status {status}{message}")]
@@ -90,19 +90,20 @@ impl Gateway {
             port: parsed.port.unwrap_or(80),
             authority: authority.to_owned(),
             path,
-            timeout: TIMEOUT,
+            limits: LIMITS,
         })
     }
 
     /// The timeout of one push.
     pub(super) fn timeout(&self) -> Duration {
-        self.timeout
+        self.limits.time
     }
 
     /// Another patience, for tests of gateways that try it.
     #[cfg(test)]
-    pub(super) fn with_timeout(self, timeout: Duration) -> Self {
-        Self { timeout, ..self }
+    pub(super) fn with_timeout(mut self, timeout: Duration) -> Self {
+        self.limits.time = timeout;
+        self
     }
 
     /// Replaces the job's group by `text`.
@@ -110,96 +111,59 @@ impl Gateway {
     /// # Errors
     /// When the gateway is not there, does not answer in time, or refuses it.
     pub(super) fn put(&self, text: &str) -> Result<(), PushError> {
-        let lost = |error| PushError::Lost {
-            gateway: self.written.clone(),
-            error,
-        };
-        let mut connection = self.connect().map_err(lost)?;
-        let sent = connection.write_all(&self.request(text));
-        // One that takes no more may have said why.
-        let (status, message) = match self.read_response(&mut connection) {
-            Err(PushError::Lost { error, .. }) => return Err(lost(sent.err().unwrap_or(error))),
-            response => response?,
-        };
-        if (200..300).contains(&status) {
-            return Ok(());
-        }
-        Err(PushError::Refused {
-            gateway: self.written.clone(),
-            status,
-            message,
-        })
-    }
-
-    fn connect(&self) -> io::Result<GatewayConnection> {
-        let mut failed = io::Error::other("its host name has no address");
-        let addresses = (&*self.host, self.port).to_socket_addrs()?;
-        let until = Instant::now() + self.timeout;
-        for address in addresses {
-            match left(until).and_then(|left| TcpStream::connect_timeout(&address, left)) {
-                Ok(stream) => return Ok(GatewayConnection { stream, until }),
-                Err(error) => failed = error,
+        let gateway = self.written.clone();
+        match self.send(text) {
+            Ok((200..300, _)) => Ok(()),
+            Ok((status, message)) => {
+                let message = first_line(&message);
+                Err(PushError::Refused {
+                    gateway,
+                    status,
+                    message,
+                })
             }
+            Err(ClientError::Malformed(error)) => Err(PushError::Garbage { gateway, error }),
+            Err(error) => Err(PushError::Lost { gateway, error }),
         }
-        Err(failed)
     }
 
-    fn request(&self, text: &str) -> Vec<u8> {
-        let mut out = Vec::with_capacity(text.len() + 512);
-        encode::request_line(&mut out, b"PUT", self.path.as_bytes(), None);
-        encode::field(&mut out, b"Host", self.authority.as_bytes());
-        encode::field(
-            &mut out,
-            b"User-Agent",
-            concat!("lockgate/", env!("CARGO_PKG_VERSION")).as_bytes(),
-        );
-        encode::field(&mut out, b"Content-Type", CONTENT_TYPE.as_bytes());
-        encode::field(&mut out, b"Connection", b"close");
-        encode::content_length(&mut out, text.len() as u64);
-        encode::end(&mut out);
-        out.extend_from_slice(text.as_bytes());
-        out
-    }
-
-    /// The status of the final response, and the first line of a refusal.
-    fn read_response(
-        &self,
-        connection: &mut GatewayConnection,
-    ) -> Result<(u16, String), PushError> {
-        let lost = |error| PushError::Lost {
-            gateway: self.written.clone(),
-            error,
+    /// The status of the response, and the body of a refusal.
+    fn send(&self, text: &str) -> Result<(u16, Vec<u8>), ClientError> {
+        let addresses = (&*self.host, self.port).to_socket_addrs();
+        let addresses = addresses.map_err(ClientError::Unreachable)?;
+        let server = RemoteServer {
+            addresses: addresses.map(DialTarget::Tcp).collect(),
+            tls: None,
+            preface: &[],
         };
-        let garbage = |error: String| PushError::Garbage {
-            gateway: self.written.clone(),
-            error,
+        let request = ClientRequest {
+            method: "PUT",
+            host: &self.authority,
+            path: &self.path,
+            fields: &[
+                (
+                    "user-agent",
+                    concat!("lockgate/", env!("CARGO_PKG_VERSION")),
+                ),
+                ("content-type", CONTENT_TYPE),
+                ("connection", "close"),
+            ],
+            body: text.to_owned().into(),
         };
-        let mut input = Vec::new();
-        let (mut progress, mut head) = (HeadProgress::default(), ResponseHead::default());
-        loop {
-            let parsed = parse::response(&input, &mut progress, &HeadLimits::default(), &mut head);
-            match parsed.map_err(|error| garbage(error.to_string()))? {
-                Some(end) => {
-                    input.drain(..end);
-                    if !head.is_interim() {
-                        break;
-                    }
-                    progress = HeadProgress::default();
-                }
-                None if !connection.read_more(&mut input).map_err(lost)? => {
-                    return Err(lost(io::ErrorKind::UnexpectedEof.into()));
-                }
-                None => {}
-            }
-        }
-        let length =
-            framing::response(Method::Other, &head).map_err(|error| garbage(error.to_string()))?;
-        let message = if (200..300).contains(&head.status) {
-            Vec::new()
-        } else {
-            connection.body(input, BodyDecoder::new(length))
+        let exchange = async {
+            let stream = server.connect(self.limits).await?;
+            let mut connection = HttpConnection::http1(stream).await?;
+            let mut response = connection.exchange(&request).await?;
+            let message = match response.status {
+                200..300 => Vec::new(),
+                _ => response.read(|_, _| false).await.unwrap_or_default(),
+            };
+            Ok((response.status, message))
         };
-        Ok((head.status, first_line(&message)))
+        let runtime = runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        runtime.block_on(self.limits.bound(exchange))
     }
 }
 
@@ -229,78 +193,5 @@ fn first_line(message: &[u8]) -> String {
             format!(": {}", crate::escape::terminal(&short))
         }
         None => String::new(),
-    }
-}
-
-fn left(until: Instant) -> io::Result<Duration> {
-    match until.saturating_duration_since(Instant::now()) {
-        Duration::ZERO => Err(io::ErrorKind::TimedOut.into()),
-        left => Ok(left),
-    }
-}
-
-/// A connection on which everything together may take until then.
-struct GatewayConnection {
-    stream: TcpStream,
-    until: Instant,
-}
-
-impl GatewayConnection {
-    /// Reads once; `false` at the end of the connection.
-    fn read_more(&mut self, input: &mut Vec<u8>) -> io::Result<bool> {
-        let mut block = [0; 4096];
-        loop {
-            self.stream.set_read_timeout(Some(left(self.until)?))?;
-            match self.stream.read(&mut block) {
-                Ok(read) => {
-                    input.extend_from_slice(&block[..read]);
-                    return Ok(read > 0);
-                }
-                // With a timeout the kernel does not go on by itself after a signal (signal(7)).
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(in_time(error)),
-            }
-        }
-    }
-
-    /// The body of a response, of which `input` has come already; an error ends it.
-    fn body(&mut self, mut input: Vec<u8>, mut decoder: BodyDecoder) -> Vec<u8> {
-        let (mut body, mut trailers) = (Vec::new(), Fields::default());
-        while body.len() < MAX_BODY && input.len() < MAX_BODY {
-            match decoder.decode(&input, &HeadLimits::default(), &mut trailers) {
-                Ok(BodyPart::Data(data)) => {
-                    body.extend_from_slice(&input[data.clone()]);
-                    input.drain(..data.end);
-                }
-                Ok(BodyPart::More(used)) => {
-                    input.drain(..used);
-                    if !self.read_more(&mut input).unwrap_or(false) {
-                        break;
-                    }
-                }
-                Ok(BodyPart::End(_)) | Err(_) => break,
-            }
-        }
-        body
-    }
-}
-
-impl Write for GatewayConnection {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(Some(left(self.until)?))?;
-        self.stream.write(bytes).map_err(in_time)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A socket reports a timeout as WouldBlock (socket(7), `SO_RCVTIMEO`).
-fn in_time(error: io::Error) -> io::Error {
-    if error.kind() == io::ErrorKind::WouldBlock {
-        io::ErrorKind::TimedOut.into()
-    } else {
-        error
     }
 }

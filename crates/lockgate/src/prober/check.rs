@@ -1,36 +1,29 @@
 //! One check of one endpoint: whether it can be reached, and whether it answers as it should. Has
 //! no deadline and draws no conclusion.
 
-mod h2;
+mod grpc;
 
 use std::io;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_http::fields::Fields;
-use lockgate_http::h1::body::{BodyDecoder, BodyError, BodyPart};
-use lockgate_http::h1::framing::{self, FramingError};
-use lockgate_http::h1::{HeadError, HeadLimits, encode, parse};
-use lockgate_http::head::{Method, ResponseHead};
-use lockgate_net::dial::{DialTarget, dial};
-use lockgate_net::socket::Socket;
-use lockgate_net::stream::Stream;
+use bytes::Bytes;
+use lockgate_client::{
+    ClientError, ClientRequest, ClientStream, ExchangeLimits, HttpConnection, RemoteServer,
+};
+use lockgate_net::dial::DialTarget;
 use lockgate_net::tls::Connector;
-use lockgate_net::tls::handshake::{self, HandshakeError};
-use lockgate_net::tls::session::TlsSession;
 use lockgate_upstream::{Endpoint, EndpointAddress};
 use rustix::io::Errno;
-use tokio::time::timeout;
-
-use super::channel::Channel;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// Bytes of a body that are looked through for what is expected.
 const BODY_MAX: usize = 64 * 1024;
 /// The same of what is said on a connection without HTTP.
 const SAID_MAX: usize = 64 * 1024;
-/// Bytes that an answer may have in all: interim answers, its head, and a body in small chunks.
-const ANSWER_MAX: usize = 512 * 1024;
+/// Bytes that the heads of a response may have, interim ones included.
+const HEADS_MAX: usize = 512 * 1024;
 
 /// The value of `User-Agent`.
 const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " (health check)");
@@ -97,49 +90,29 @@ pub(crate) struct Request {
 /// What is wrong with an endpoint.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Wrong {
-    #[error("its name does not resolve")]
-    Unresolved,
-    #[error("cannot connect: {0}")]
-    Unreachable(io::Error),
-    #[error("TLS: {0}")]
-    Tls(#[from] HandshakeError),
-    #[error("the connection broke: {0}")]
-    Broke(#[from] io::Error),
-    #[error("no response before the connection ended")]
-    Ended,
-    #[error("the response is malformed: {0}")]
-    Head(#[from] HeadError),
-    #[error("the response is malformed: {0}")]
-    Framing(#[from] FramingError),
-    #[error("the response is malformed: {0}")]
-    Body(#[from] BodyError),
-    #[error("the response is too long")]
-    TooLong,
+    #[error(transparent)]
+    Client(#[from] ClientError),
     #[error("status {0}")]
     Status(u16),
+    #[error("the connection broke: {0}")]
+    Broke(#[from] io::Error),
     #[error("the body of the response lacks the expected text")]
     Lacking,
     #[error("the received bytes lack the expected text")]
     Unexpected,
-    #[error("HTTP/2: {0}")]
-    H2(String),
-    #[error("the request cannot be sent over HTTP/2")]
-    Unsayable,
     #[error("the response does not follow the gRPC health protocol")]
     NoGrpc,
     #[error("grpc-status {0}")]
     Grpc(String),
     #[error("the service is {0}")]
     NotServing(&'static str),
-    #[error("no response within {0:?}")]
-    Late(Duration),
 }
 
 impl Wrong {
     /// Whether it says nothing of the endpoint: we have no descriptor, port or memory left. If that
     /// took endpoints down, a shortage of ours would be an outage of everything.
     pub(super) fn is_ours(&self) -> bool {
-        let Self::Unreachable(error) = self else {
+        let Self::Client(ClientError::Unreachable(error)) = self else {
             return false;
         };
         matches!(
@@ -158,94 +131,60 @@ impl Check {
     /// # Errors
     /// What is wrong with it.
     pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
+        let limits = ExchangeLimits {
+            time: self.timeout,
+            head_bytes: HEADS_MAX,
+            body_bytes: BODY_MAX,
+        };
         let whole = async {
-            let (socket, target) = connect(endpoint.address(), self.port, self.timeout).await?;
-            let host = host(endpoint.address(), &target, self.tls.is_some());
-            let session = self.secure(endpoint, &socket).await?;
-            let stream = |socket, session| Stream::new(socket, session, Vec::new());
-            match &self.ask {
-                Ask::Connection(script) => {
-                    let mut channel = self.begin(socket, session).await?;
-                    script.run(&mut channel).await?;
-                    channel.close().await;
-                    Ok(())
-                }
-                Ask::Http(request) => {
-                    let mut channel = self.begin(socket, session).await?;
-                    channel
-                        .send(&encode(&request.method, &request.path, &host, AGENT))
-                        .await?;
-                    request.read_answer(&mut channel).await?;
-                    channel.close().await;
-                    Ok(())
-                }
-                Ask::Http2(request) => h2::request(request, stream(socket, session), &host).await,
-                Ask::Grpc(service) => h2::grpc(service, stream(socket, session), &host).await,
-            }
+            let (place, tls) = (endpoint.address(), self.tls.as_deref());
+            let tls = tls.map(|connector| (connector, &*endpoint.host));
+            let mut stream = connect(place, self.port, tls, &self.preface, limits).await?;
+            let host = host(place, stream.address(), tls.is_some());
+            let (mut connection, request) = match &self.ask {
+                Ask::Connection(script) => return script.run(&mut stream).await,
+                Ask::Http(request) => (HttpConnection::http1(stream).await?, request),
+                Ask::Http2(request) => (HttpConnection::http2(stream).await?, request),
+                Ask::Grpc(service) => return grpc::check(service, stream, &host).await,
+            };
+            request.run(&mut connection, &host).await?;
+            connection.close().await;
+            Ok(())
         };
-        timeout(self.timeout, whole)
-            .await
-            .unwrap_or(Err(Wrong::Late(self.timeout)))
-    }
-
-    /// The TLS of a connection, if it has any; what goes before everything else goes before that.
-    async fn secure(
-        &self,
-        endpoint: &Endpoint,
-        socket: &Socket,
-    ) -> Result<Option<Box<TlsSession>>, Wrong> {
-        let Some(connector) = &self.tls else {
-            return Ok(None);
-        };
-        let made =
-            handshake::connect(socket, connector, &endpoint.host, self.preface.clone()).await?;
-        Ok(Some(made.session))
-    }
-
-    /// A connection on which what goes before everything else has gone: under TLS it went before
-    /// that.
-    async fn begin(
-        &self,
-        socket: Socket,
-        session: Option<Box<TlsSession>>,
-    ) -> Result<Channel, Wrong> {
-        let mut channel = Channel::new(socket, session);
-        if self.tls.is_none() {
-            channel.send(&self.preface).await?;
-        }
-        Ok(channel)
+        limits.bound(whole).await
     }
 }
 
-/// Connects to the first of its addresses that can be, at `port` if it is another; each has its
-/// share of the time.
+/// Connects to `place`, at `port` if that is another.
+///
+/// # Errors
+/// As [`RemoteServer::connect`].
 pub(crate) async fn connect(
     place: &EndpointAddress,
     port: Option<u16>,
-    within: Duration,
-) -> Result<(Socket, DialTarget), Wrong> {
-    let targets = place.targets();
-    let share = within / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
-    let mut wrong = Wrong::Unresolved;
-    for target in targets {
-        let target = match (target, port) {
-            (DialTarget::Tcp(mut address), Some(port)) => {
-                address.set_port(port);
-                DialTarget::Tcp(address)
-            }
-            (target, _) => target,
-        };
-        match timeout(share, dial(&target)).await {
-            Ok(Ok(socket)) => return Ok((socket, target)),
-            Ok(Err(error)) => wrong = Wrong::Unreachable(error),
-            Err(_) => wrong = Wrong::Unreachable(io::ErrorKind::TimedOut.into()),
+    tls: Option<(&Connector, &str)>,
+    preface: &[u8],
+    limits: ExchangeLimits,
+) -> Result<ClientStream, ClientError> {
+    let mut addresses = place.targets();
+    for address in &mut addresses {
+        if let (DialTarget::Tcp(address), Some(port)) = (address, port) {
+            address.set_port(port);
         }
     }
-    if let EndpointAddress::Name(name) = place {
+    let server = RemoteServer {
+        addresses,
+        tls,
+        preface,
+    };
+    let connected = server.connect(limits).await;
+    if let EndpointAddress::Name(name) = place
+        && let Err(ClientError::Unresolved | ClientError::Unreachable(_)) = connected
+    {
         // Perhaps it has moved.
         name.failed();
     }
-    Err(wrong)
+    connected
 }
 
 /// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
@@ -271,60 +210,60 @@ fn host(place: &EndpointAddress, target: &DialTarget, tls: bool) -> String {
 }
 
 impl Script {
-    async fn run(&self, channel: &mut Channel) -> Result<(), Wrong> {
-        if !self.send.is_empty() {
-            channel.send(&self.send).await?;
+    async fn run(&self, stream: &mut ClientStream) -> Result<(), Wrong> {
+        stream.write_all(&self.send).await?;
+        stream.flush().await?;
+        if let Some(expected) = &self.expect {
+            find(expected, stream).await?;
         }
-        let Some(expected) = &self.expect else {
+        // The answer is there: that the peer has gone already is no news.
+        let _ = stream.shutdown().await;
+        Ok(())
+    }
+}
+
+/// Looks for `expected` in the first bytes that come.
+async fn find(expected: &[u8], stream: &mut ClientStream) -> Result<(), Wrong> {
+    let mut received = Vec::with_capacity(SAID_MAX);
+    let mut first = stream.take(SAID_MAX as u64);
+    loop {
+        let new = received.len();
+        let read = first.read_buf(&mut received).await?;
+        if has(&received, new, expected) {
             return Ok(());
-        };
-        let mut received = Vec::new();
-        loop {
-            // What was looked through before cannot have it, but for an end that is its beginning.
-            let from = received.len().saturating_sub(expected.len());
-            let more = received.len() < SAID_MAX && channel.receive(&mut received).await?;
-            received.truncate(SAID_MAX);
-            if contains(received.get(from..).unwrap_or_default(), expected) {
-                return Ok(());
-            }
-            if !more {
-                return Err(if received.is_empty() {
-                    Wrong::Ended
-                } else {
-                    Wrong::Unexpected
-                });
-            }
+        }
+        if read == 0 {
+            return Err(match new {
+                0 => ClientError::Ended.into(),
+                _ => Wrong::Unexpected,
+            });
         }
     }
 }
 
 impl Request {
-    async fn read_answer(&self, channel: &mut Channel) -> Result<(), Wrong> {
-        let (head, received) = read_head(channel).await?;
-        if !self
-            .statuses
-            .iter()
-            .any(|range| range.contains(&head.status))
-        {
-            return Err(Wrong::Status(head.status));
+    async fn run(&self, connection: &mut HttpConnection, host: &str) -> Result<(), Wrong> {
+        let request = ClientRequest {
+            method: &self.method,
+            host,
+            path: &self.path,
+            fields: &[
+                ("user-agent", AGENT),
+                ("accept", "*/*"),
+                ("connection", "close"),
+            ],
+            body: Bytes::new(),
+        };
+        let mut response = connection.exchange(&request).await?;
+        let mut statuses = self.statuses.iter();
+        if !statuses.any(|range| range.contains(&response.status)) {
+            return Err(Wrong::Status(response.status));
         }
-        let length = framing::response(Method::of(self.method.as_bytes()), &head)?;
         let Some(expected) = self.body.as_ref().filter(|expected| !expected.is_empty()) else {
             return Ok(());
         };
-        let body = read_body(
-            BodyDecoder::new(length),
-            received,
-            channel,
-            BODY_MAX,
-            |body, new| {
-                // What was looked through before cannot have it, but for an end that is its
-                // beginning.
-                let from = new.saturating_sub(expected.len());
-                contains(body.get(from..).unwrap_or_default(), expected)
-            },
-        );
-        if contains(&body.await?, expected) {
+        let body = response.read(|body, new| has(body, new, expected)).await?;
+        if has(&body, 0, expected) {
             Ok(())
         } else {
             Err(Wrong::Lacking)
@@ -332,93 +271,12 @@ impl Request {
     }
 }
 
-/// A request without a body, which is the only one of its connection.
-pub(crate) fn encode(method: &str, path: &str, host: &str, agent: &str) -> Vec<u8> {
-    let mut out = Vec::with_capacity(256);
-    encode::request_line(&mut out, method.as_bytes(), path.as_bytes(), None);
-    for (name, value) in [
-        ("Host", host),
-        ("User-Agent", agent),
-        ("Accept", "*/*"),
-        ("Connection", "close"),
-    ] {
-        encode::field(&mut out, name.as_bytes(), value.as_bytes());
-    }
-    encode::end(&mut out);
-    out
-}
-
-/// Reads the head of the answer, and what came behind it.
-pub(crate) async fn read_head(channel: &mut Channel) -> Result<(ResponseHead, Vec<u8>), Wrong> {
-    let (mut received, mut head, mut progress) = (
-        Vec::new(),
-        ResponseHead::default(),
-        parse::HeadProgress::default(),
-    );
-    let mut interim = 0;
-    loop {
-        let parsed = parse::response(&received, &mut progress, &HeadLimits::default(), &mut head)?;
-        if let Some(used) = parsed {
-            received.drain(..used);
-            if !head.is_interim() {
-                return Ok((head, received));
-            }
-            interim += used;
-            if interim > ANSWER_MAX {
-                return Err(Wrong::TooLong);
-            }
-        } else if !channel.receive(&mut received).await? {
-            return Err(Wrong::Ended);
-        }
-    }
-}
-
-/// Reads the body of which `received` is the beginning: all of it, or its first `most` bytes, or
-/// until it is enough. That is asked with what there is and where the new part of it begins.
-pub(crate) async fn read_body(
-    mut decoder: BodyDecoder,
-    mut received: Vec<u8>,
-    channel: &mut Channel,
-    most: usize,
-    enough: impl Fn(&[u8], usize) -> bool,
-) -> Result<Vec<u8>, Wrong> {
-    let (mut body, mut trailers, mut all, mut at) =
-        (Vec::new(), Fields::default(), received.len(), 0);
-    loop {
-        let rest = received.get(at..).unwrap_or_default();
-        match decoder.decode(rest, &HeadLimits::default(), &mut trailers)? {
-            BodyPart::Data(range) => {
-                let new = body.len();
-                body.extend_from_slice(rest.get(range.clone()).unwrap_or_default());
-                body.truncate(most);
-                if body.len() == most || enough(&body, new) {
-                    return Ok(body);
-                }
-                at += range.end;
-            }
-            BodyPart::End(_) => return Ok(body),
-            BodyPart::More(used) => {
-                received.drain(..at + used);
-                at = 0;
-                let before = received.len();
-                if !channel.receive(&mut received).await? {
-                    return if decoder.may_close() {
-                        Ok(body)
-                    } else {
-                        Err(Wrong::Ended)
-                    };
-                }
-                all += received.len() - before;
-                if all > ANSWER_MAX {
-                    return Err(Wrong::TooLong);
-                }
-            }
-        }
-    }
-}
-
-fn contains(text: &[u8], expected: &[u8]) -> bool {
-    text.windows(expected.len()).any(|part| part == expected)
+/// Whether `text` has `expected`. Up to `new` it was looked through before: only an end of that can be its
+/// beginning.
+fn has(text: &[u8], new: usize, expected: &[u8]) -> bool {
+    let from = new.saturating_sub(expected.len());
+    let rest = text.get(from..).unwrap_or_default();
+    rest.windows(expected.len()).any(|part| part == expected)
 }
 
 #[cfg(test)]

@@ -14,7 +14,12 @@ const CRATES: &Floors = &[
     &["lockgate-content", "lockgate-http", "lockgate-metrics"],
     &["lockgate-rules"],
     &["lockgate-config", "lockgate-net"],
-    &["lockgate-http-io", "lockgate-limits", "lockgate-load"],
+    &[
+        "lockgate-client",
+        "lockgate-http-io",
+        "lockgate-limits",
+        "lockgate-load",
+    ],
     &["lockgate-report", "lockgate-upstream"],
     &["lockgate-compare", "lockgate-proxy"],
     &["lockgate"],

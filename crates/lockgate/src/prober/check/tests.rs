@@ -459,7 +459,8 @@ fn that_we_have_no_descriptor_left_is_not_the_endpoints_fault() {
         (Errno::ADDRNOTAVAIL, true),
         (Errno::CONNREFUSED, false),
     ] {
-        assert_eq!(Wrong::Unreachable(errno.into()).is_ours(), ours, "{errno}");
+        let wrong = Wrong::from(ClientError::Unreachable(errno.into()));
+        assert_eq!(wrong.is_ours(), ours, "{errno}");
     }
     assert!(!Wrong::Status(500).is_ours());
 }
