@@ -294,6 +294,12 @@ impl Fields {
             .filter(|token| !token.is_empty())
     }
 
+    /// Whether a list has this token, in any case.
+    pub fn has_token(&self, known: Known, token: &[u8]) -> bool {
+        self.tokens(known)
+            .any(|found| found.eq_ignore_ascii_case(token))
+    }
+
     /// The values of any name, in any case.
     pub fn named(&self, name: &[u8]) -> impl Iterator<Item = &[u8]> {
         self.iter()

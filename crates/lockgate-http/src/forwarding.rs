@@ -186,12 +186,8 @@ fn is_hop_by_hop(known: Known) -> bool {
 
 /// Whether the sender of this message wants to keep the connection (RFC 9112 §9.3).
 pub fn keeps_alive(version: HttpVersion, fields: &Fields) -> bool {
-    let has = |token: &str| {
-        fields
-            .tokens(Known::Connection)
-            .any(|found| found.eq_ignore_ascii_case(token.as_bytes()))
-    };
-    !has("close") && (version >= HttpVersion::Http11 || has("keep-alive"))
+    let has = |token: &[u8]| fields.has_token(Known::Connection, token);
+    !has(b"close") && (version >= HttpVersion::Http11 || has(b"keep-alive"))
 }
 
 /// The client in the forwarding fields for the origin: built once per connection, written into each

@@ -41,11 +41,7 @@ impl TraceId {
     /// The trace of a request with these fields, if it is unambiguous. A field that Connection
     /// names is not forwarded (RFC 9110 §7.6.1): the next hop would be in another trace.
     pub fn of(fields: &Fields) -> Option<Self> {
-        let ends_here = || {
-            fields
-                .tokens(Known::Connection)
-                .any(|name| name.eq_ignore_ascii_case(b"traceparent"))
-        };
+        let ends_here = || fields.has_token(Known::Connection, b"traceparent");
         fields
             .only(Known::Traceparent)
             .and_then(Self::parse)

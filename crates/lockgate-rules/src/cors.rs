@@ -69,6 +69,7 @@ const OURS: [&[u8]; 6] = [
 
 impl Cors {
     /// The method that a preflight asks about; `None` if this request is no preflight (Fetch §4.8).
+    #[inline]
     pub fn preflight_method(head: &RequestHead) -> Option<&[u8]> {
         let named = |name: &[u8]| head.fields.named(name).next();
         let is_options = head.method == Method::Options && named(b"origin").is_some();

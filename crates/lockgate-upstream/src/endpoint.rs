@@ -325,19 +325,17 @@ impl ConnectionPermit {
         }
     }
 
-    /// Adds the place of the connection's socket.
+    /// Adds the slot of the connection's socket.
     #[inline]
-    pub fn with_slot(mut self, slot: SocketSlot) -> Self {
+    pub fn set_slot(&mut self, slot: SocketSlot) {
         slot.set_busy();
         self.slot = Some(slot);
-        self
     }
 
     /// Adds its part of the client's share.
     #[inline]
-    pub fn with_share(mut self, share: Option<SocketShare>) -> Self {
+    pub fn set_share(&mut self, share: Option<SocketShare>) {
         self.share = share;
-        self
     }
 
     /// Takes the place of its socket, which outlives it.

@@ -180,9 +180,8 @@ impl H2Pool {
         guard.watch().listener.set(None);
         let made = async {
             let wait_budget = pool.wait_budget();
-            let permit = endpoint
-                .count()
-                .with_slot(slots.take(&guard, &wait_budget).await?);
+            let mut permit = endpoint.count();
+            permit.set_slot(slots.take(&guard, &wait_budget).await?);
             let dialled = pool
                 .attempt(permit, &slots, (&guard, &wait_budget), connect, &[])
                 .await?;

@@ -40,13 +40,14 @@ pub struct Lease {
 
 impl Lease {
     /// A lease of an idle connection.
+    #[inline]
     pub(super) fn reuse(
         idle: IdleConnection,
-        permit: ConnectionPermit,
+        mut permit: ConnectionPermit,
         (member, upstream): (usize, Rc<UpstreamPool>),
         now: u64,
     ) -> Self {
-        let permit = permit.with_slot(idle.slot);
+        permit.set_slot(idle.slot);
         let endpoint = permit.endpoint();
         Self {
             link: UpstreamConnection::H1(idle.link),
@@ -115,6 +116,7 @@ impl Lease {
 
     /// The connection for a next request, with its member and pool; none if it must be closed, or
     /// is shared, and so kept by its pool.
+    #[inline]
     pub(super) fn into_idle(self, now: u64) -> Option<(IdleConnection, usize, Rc<UpstreamPool>)> {
         let Self {
             link: UpstreamConnection::H1(link),
@@ -178,7 +180,7 @@ impl UpstreamPool {
         for _ in self.pool.members() {
             let (now, random) = (request.guard.clock().now(), self.random.next());
             let chosen = self.pool.choose(request.preference, *tried, random, now);
-            let (member, permit) = match chosen {
+            let (member, mut permit) = match chosen {
                 Some(chosen) => chosen,
                 None => match boxed(|| self.queue(request, *tried)).await {
                     Ok(chosen) => chosen,
@@ -188,7 +190,7 @@ impl UpstreamPool {
             };
             tried.insert(member);
             if let Some(idle) = self.take_idle(member, request.reuse, now) {
-                let permit = permit.with_share(share);
+                permit.set_share(share);
                 return Ok(Lease::reuse(idle, permit, (member, Rc::clone(self)), now));
             }
             let chosen = ChosenMember {
@@ -203,7 +205,7 @@ impl UpstreamPool {
             };
             match leased {
                 Ok(mut lease) => {
-                    lease.permit = lease.permit.with_share(share.take());
+                    lease.permit.set_share(share.take());
                     return Ok(lease);
                 }
                 // Nothing was sent: another endpoint may be tried.
@@ -265,7 +267,8 @@ impl UpstreamPool {
             header,
             ..
         } = *request;
-        let permit = chosen.permit.with_slot(self.slot(request).await?);
+        let mut permit = chosen.permit;
+        permit.set_slot(self.slot(request).await?);
         let began = Instant::now();
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let dialled = self

@@ -293,7 +293,8 @@ impl Pool {
                 };
             tried.insert(member);
             let slot = slots.take(guard, &wait_budget).await?;
-            let permit = permit.with_request().with_slot(slot);
+            let mut permit = permit.with_request();
+            permit.set_slot(slot);
             match self
                 .attempt(permit, slots, (guard, &wait_budget), limit, header)
                 .await

@@ -100,9 +100,9 @@ impl PrivateConnection {
         {
             return None;
         }
-        let permit = member.endpoint().try_take()?;
+        let mut permit = member.endpoint().try_take()?;
         tried.insert(self.member);
-        let permit = permit.with_share(share);
+        permit.set_share(share);
         let upstream = (self.member, self.upstream);
         Some(Lease::reuse(self.idle, permit, upstream, now))
     }

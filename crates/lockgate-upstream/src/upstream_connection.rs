@@ -32,6 +32,7 @@ macro_rules! either {
 
 impl UpstreamConnection {
     /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `target`.
+    #[inline]
     pub fn send_request(
         &mut self,
         request: &OutgoingRequest<'_>,
@@ -50,6 +51,7 @@ impl UpstreamConnection {
     ///
     /// # Errors
     /// When the head is refused, or the connection ends within it.
+    #[inline]
     pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
@@ -70,6 +72,7 @@ impl UpstreamConnection {
     ///
     /// # Errors
     /// When the length is ambiguous, or the received bytes are no such body.
+    #[inline]
     pub fn begin_response(
         &mut self,
         method: Method,
@@ -102,6 +105,7 @@ impl UpstreamConnection {
 
     /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a
     /// WebSocket.
+    #[inline]
     pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         match self {
             Self::H1(_) => true,
@@ -119,14 +123,17 @@ impl UpstreamConnection {
 }
 
 impl BodyReader for UpstreamConnection {
+    #[inline]
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
         either!(self, way => way.poll_data(cx))
     }
 
+    #[inline]
     fn data(&self) -> &[u8] {
         either!(self, way => way.data())
     }
 
+    #[inline]
     fn consume(&mut self, count: usize) {
         either!(self, way => way.consume(count));
     }

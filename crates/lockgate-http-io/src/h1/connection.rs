@@ -117,6 +117,7 @@ impl BodyReader for H1Connection {
 }
 
 impl BodyWriter for H1Connection {
+    #[inline]
     fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
@@ -138,6 +139,7 @@ impl BodyWriter for H1Connection {
         self.writer.finish(trailers, passes);
     }
 
+    #[inline]
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
         self.writer
             .poll_flush(cx, &mut self.stream)
@@ -173,6 +175,7 @@ impl Tunnel for H1Connection {
 }
 
 impl ClientExchange for H1Connection {
+    #[inline]
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         self.stream.poll_gone(cx)
     }

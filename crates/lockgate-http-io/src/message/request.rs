@@ -83,22 +83,24 @@ impl OutgoingRequest<'_> {
     }
 
     /// Whether the client takes trailers, of which endpoints are told (RFC 9110 §10.1.4).
+    #[inline]
     pub(crate) fn takes_trailers(&self) -> bool {
         let fields = self.head.fields();
-        fields.first(Known::Te).is_some()
-            && fields
-                .tokens(Known::Te)
-                .any(|token| token.eq_ignore_ascii_case(b"trailers"))
+        fields.may_have(&[Known::Te]) && fields.has_token(Known::Te, b"trailers")
     }
 
     /// The one protocol that the client offers to switch to (RFC 9110 §7.8). Not HTTP/2, nor TLS
     /// (RFC 2817): the bytes that follow unread would be requests ("h2c smuggling").
+    #[inline]
     pub fn upgrade(&self) -> Option<&[u8]> {
+        let is_offered = self.head.fields().may_have(&[Known::Upgrade]);
+        is_offered.then(|| self.offered_upgrade())?
+    }
+
+    fn offered_upgrade(&self) -> Option<&[u8]> {
         let fields = self.head.fields();
         let offered = fields.first(Known::Upgrade)?;
-        let asks = fields
-            .tokens(Known::Connection)
-            .any(|token| token.eq_ignore_ascii_case(b"upgrade"));
+        let asks = fields.has_token(Known::Connection, b"upgrade");
         let is = |name: &[u8]| {
             offered
                 .get(..name.len())

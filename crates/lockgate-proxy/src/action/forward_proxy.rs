@@ -91,10 +91,9 @@ impl Connect {
         let wait_budget = WaitBudget::new(Queue::default().wait);
         let (slot, share) = self.slot(exchange, &wait_budget).await?;
         let (up, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
-        let (permit, in_flight) = (
-            endpoint.count().with_slot(slot).with_share(share),
-            endpoint.begin_request(),
-        );
+        let (mut permit, in_flight) = (endpoint.count(), endpoint.begin_request());
+        permit.set_slot(slot);
+        permit.set_share(share);
         let switched = SwitchedConnection {
             up: UpstreamConnection::H1(up),
             permit,
