@@ -1,4 +1,4 @@
-//! One exchange, a request and its response, on its way through an action, and its outcome.
+//! An exchange with a backend: a request, its response, and the outcome.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -50,8 +50,8 @@ impl<'a> RoutedRequest<'a> {
     }
 }
 
-/// A request on its way through an action, with all that the action needs to respond.
-pub struct Dispatch<'a, D> {
+/// A request that was dispatched to its backend, with all that the response needs.
+pub struct Exchange<'a, D> {
     /// The request.
     pub request: RoutedRequest<'a>,
     /// The deadlines.
@@ -210,7 +210,7 @@ impl TunnelLimits {
     }
 }
 
-impl<D: ClientExchange> Dispatch<'_, D> {
+impl<D: ClientExchange> Exchange<'_, D> {
     /// Sends the response that switches protocols; the bytes that follow go to `switched`.
     ///
     /// # Errors

@@ -32,7 +32,7 @@ use super::proxy::Proxy;
 use crate::access_log::{Cause, CauseSide};
 use crate::admit::targets::{TargetRefusal, TunnelTargets};
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
+use crate::exchange::{Exchange, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
@@ -83,7 +83,7 @@ impl Connect {
     /// When it is malformed, may not lead there, or cannot; nothing was answered then.
     pub async fn run<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         user: Option<&Arc<str>>,
     ) -> Result<(), ExchangeFailure> {
         let (host, port) = target(exchange)?;
@@ -115,7 +115,7 @@ impl Connect {
     pub async fn forward<D: ClientExchange>(
         &self,
         proxy: &Proxy,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         user: Option<&Arc<str>>,
     ) -> Result<(), ExchangeFailure> {
         let asked = &exchange.request.outgoing.target;
@@ -166,7 +166,7 @@ impl Connect {
     /// requests wait for endpoints.
     async fn slot<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         wait_budget: &WaitBudget,
     ) -> Result<(SocketSlot, Option<SocketShare>), ExchangeFailure> {
         let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
@@ -193,7 +193,7 @@ impl Connect {
     /// A connection to `host`, on which the PROXY header was sent if there is to be one.
     async fn reach<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         wait_budget: &WaitBudget,
         host: &str,
         port: u16,
@@ -260,7 +260,7 @@ impl Connect {
     /// The addresses of the target that a tunnel may lead to.
     async fn addresses<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, ExchangeFailure> {
@@ -297,7 +297,7 @@ impl Connect {
 
     async fn look_up<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         host: &str,
     ) -> Result<Addresses, ExchangeFailure> {
         let found = match self.names.known(host, self.fresh) {
@@ -325,7 +325,7 @@ impl Connect {
 
     async fn dial<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         wait_budget: &WaitBudget,
         host: &str,
         addresses: &[SocketAddr],
@@ -372,7 +372,7 @@ impl Connect {
 }
 
 /// The target of a tunnel: a name in lower case or an address, and a port.
-fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), ExchangeFailure> {
+fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), ExchangeFailure> {
     let malformed = |why| Err(ExchangeFailure::because(HttpFault::Malformed, why));
     if exchange.request.outgoing.length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
@@ -423,12 +423,12 @@ fn literal(host: &str) -> Option<IpAddr> {
 /// Waits for `future` as long as it may take and the client is there; `late` is what it means when
 /// it takes longer.
 async fn while_wanted<D: ClientExchange, F: Future>(
-    exchange: &mut Dispatch<'_, D>,
+    exchange: &mut Exchange<'_, D>,
     limit: Duration,
     late: HttpFault,
     future: F,
 ) -> Result<F::Output, ExchangeFailure> {
-    let Dispatch { guard, down, .. } = exchange;
+    let Exchange { guard, down, .. } = exchange;
     guard.phase(limit);
     let mut future = pin!(future);
     let waited = guard.within(poll_fn(|cx| match future.as_mut().poll(cx) {

@@ -13,7 +13,7 @@ mod upload;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::exchange::{Exchange, ExchangeFailure};
 
 use attempts::Attempts;
 use lockgate_http_io::message::ClientExchange;
@@ -44,7 +44,7 @@ impl Proxy {
     /// status.
     pub fn run<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> impl Future<Output = Result<(), ExchangeFailure>> {
         let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
         self.run_by(upstream, exchange)
@@ -57,7 +57,7 @@ impl Proxy {
     pub async fn run_by<D: ClientExchange>(
         &self,
         upstream: Rc<UpstreamPool>,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> Result<(), ExchangeFailure> {
         upstream.count_request();
         let mut attempts = Attempts::new(self, upstream, exchange)?;

@@ -24,7 +24,7 @@ use super::listing_cache::{self, ListingRequest, ListingView};
 use super::{busy, unreadable};
 use crate::access_log::{Cause, CauseSide};
 use crate::error_response::{BodyFormat, HttpFault};
-use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest};
 use crate::files::Files;
 use crate::files::cache::CachedFile;
 use crate::files::file::{ServedFile, now};
@@ -51,7 +51,7 @@ impl Files {
     /// Sends a file or parts of it, or a 304.
     pub(super) async fn send<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         hit: &CachedFile,
     ) -> Result<(), ExchangeFailure> {
         let file = &hit.file;
@@ -118,7 +118,7 @@ impl Files {
     /// made once.
     async fn send_whole<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         hit: &CachedFile,
         coding: Coding,
     ) -> Result<(), ExchangeFailure> {
@@ -154,7 +154,7 @@ impl Files {
     /// parts.
     async fn send_filled<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         hit: &CachedFile,
         plan: &Arc<ChangePlan>,
     ) -> Result<(), ExchangeFailure> {
@@ -220,7 +220,7 @@ impl Files {
     /// that is wanted most.
     async fn choose<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &ServedFile,
     ) -> Result<Coding, ExchangeFailure> {
         let request = &exchange.request;
@@ -257,7 +257,7 @@ impl Files {
     /// The ranges that are asked for.
     fn select<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
         said: &mut ResponseMeta<'_>,
         parts: &mut Vec<BodyPart>,
@@ -296,7 +296,7 @@ impl Files {
     /// A file that is too large to keep its compressed form: it is compressed as it is sent.
     fn encoded<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
         made: Made,
     ) -> BodyPart {
@@ -316,7 +316,7 @@ impl Files {
     /// A part of a file: from memory, where it is in memory or must be copied there.
     fn part<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
         coding: Coding,
         offset: u64,
@@ -351,7 +351,7 @@ impl Files {
     /// The same is found elsewhere; the query goes along.
     pub(super) async fn redirect<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         to: &[u8],
     ) -> Result<(), ExchangeFailure> {
         let values = exchange.request.values;
@@ -380,7 +380,7 @@ impl Files {
     /// Shows what is in a directory.
     pub(super) async fn list<D: ClientExchange>(
         self: &Arc<Self>,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         path: &[u8],
         at: Vec<u8>,
     ) -> Result<(), ExchangeFailure> {
@@ -422,7 +422,7 @@ impl Files {
     }
 
     /// Applies the route's rules to a response.
-    fn apply<D>(&self, exchange: &Dispatch<'_, D>, answer: &mut ResponseHead) {
+    fn apply<D>(&self, exchange: &Exchange<'_, D>, answer: &mut ResponseHead) {
         let RoutedRequest {
             worker,
             values,
@@ -435,11 +435,11 @@ impl Files {
     /// Sends a response with the body `delivery`; adds the fields of its own.
     async fn deliver<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         answer: &mut ResponseHead,
         mut delivery: Delivery,
     ) -> Result<(), ExchangeFailure> {
-        let Dispatch {
+        let Exchange {
             request,
             guard,
             down,

@@ -21,7 +21,7 @@ use super::replay::Replay;
 use super::request::AttemptFailure;
 use super::upload::RequestUpload;
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure, lap};
+use crate::exchange::{Exchange, ExchangeFailure, lap};
 use crate::metrics::http::LeaseCells;
 
 /// The attempts of one request, and the state that they share.
@@ -58,7 +58,7 @@ impl<'a> Attempts<'a> {
     pub(super) fn new<D>(
         proxy: &'a Proxy,
         upstream: Rc<UpstreamPool>,
-        exchange: &Dispatch<'a, D>,
+        exchange: &Exchange<'a, D>,
     ) -> Result<Self, ExchangeFailure> {
         let http2 = upstream.pool().settings.http2;
         let target = if http2 {
@@ -96,7 +96,7 @@ impl<'a> Attempts<'a> {
     /// one.
     pub(super) async fn lease<D: ClientExchange>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> Result<Lease, ExchangeFailure> {
         let leased = self.connect(exchange).await;
         let tried = exchange.outcome.tried.union(self.tried);
@@ -139,9 +139,9 @@ impl<'a> Attempts<'a> {
 
     async fn connect<D: ClientExchange>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> Result<Lease, DialError> {
-        let Dispatch {
+        let Exchange {
             request,
             guard,
             share_of,
@@ -194,7 +194,7 @@ impl<'a> Attempts<'a> {
     }
 
     /// The state for the tick while the endpoint is waited for.
-    pub(super) fn asked<D>(&self, exchange: &Dispatch<'_, D>, lease: &Lease) -> PendingResponse {
+    pub(super) fn asked<D>(&self, exchange: &Exchange<'_, D>, lease: &Lease) -> PendingResponse {
         let again = self.is_idempotent && self.has_retries(exchange);
         PendingResponse {
             upstream: self.proxy.upstream,
@@ -214,7 +214,7 @@ impl<'a> Attempts<'a> {
     /// waited for.
     pub(super) fn note_response<D>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         lease: &Lease,
         status: u16,
         waited: Option<PendingResponse>,
@@ -250,7 +250,7 @@ impl<'a> Attempts<'a> {
     /// When there is to be none.
     pub(super) fn note_failure<D>(
         &mut self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         lease: &Lease,
         failed: AttemptFailure,
     ) -> Result<(), ExchangeFailure> {
@@ -301,7 +301,7 @@ impl<'a> Attempts<'a> {
         eject.is_some_and(|eject| eject.statuses.has(status))
     }
 
-    fn has_retries<D>(&self, exchange: &Dispatch<'_, D>) -> bool {
+    fn has_retries<D>(&self, exchange: &Exchange<'_, D>) -> bool {
         exchange.outcome.retries < self.upstream.pool().settings.retry.times
     }
 }

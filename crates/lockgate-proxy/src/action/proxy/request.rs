@@ -22,7 +22,7 @@ use lockgate_upstream::{EndpointFailure, Lease, UpstreamConnection};
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::exchange::{Exchange, ExchangeFailure};
 
 /// Interim responses that one request may get at the most.
 const INTERIM: u32 = 32;
@@ -172,7 +172,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
     /// Sends the request, and reads until there is the head of a response.
     pub(super) async fn send<D: ClientExchange>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         target: Option<RequestPseudoFields>,
     ) -> Result<(), AttemptFailure> {
         let (guard, outgoing) = (exchange.guard, &exchange.request.outgoing);
@@ -363,7 +363,7 @@ fn unreadable(error: &ReadError) -> AttemptFailure {
 
 /// Hands on an interim response (RFC 9110 §15.2).
 async fn send_interim<D: ClientExchange>(
-    exchange: &mut Dispatch<'_, D>,
+    exchange: &mut Exchange<'_, D>,
     answer: &ResponseHead,
 ) -> Result<(), ExchangeFailure> {
     exchange.down.interim(exchange.request.received(), answer);

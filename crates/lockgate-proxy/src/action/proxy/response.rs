@@ -24,7 +24,7 @@ use super::request::is_end;
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
 use crate::error_response::{HttpFault, grpc};
-use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest, SwitchedConnection};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest, SwitchedConnection};
 use crate::pump::{Pump, PumpError};
 use crate::rules::{self, RouteRules};
 use crate::shaping::Shapers;
@@ -53,7 +53,7 @@ struct ResponsePlan {
 impl ResponsePlan {
     /// Begins the body of the response, and plans its delivery.
     fn of<D: ClientExchange>(
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         lease: &mut Lease,
         response: &mut ResponseHead,
     ) -> Result<Self, ExchangeFailure> {
@@ -203,7 +203,7 @@ impl Proxy {
     /// Hands the response on.
     pub(super) async fn send_response<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         mut lease: Lease,
         upload: &mut RequestUpload<'_>,
         response: &mut ResponseHead,
@@ -408,7 +408,7 @@ fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, answer: &mut
 }
 
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.
-fn set_sticky_cookie<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
+fn set_sticky_cookie<D>(exchange: &Exchange<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
     if let Some(sticky) = lease.settings().sticky()
         && exchange.preference != Preference::Member(lease.member())
     {
@@ -448,7 +448,7 @@ fn incomplete(error: &ReadError) -> ExchangeFailure {
 
 /// Both peers have agreed to switch protocols (RFC 9110 §7.8).
 async fn switch<D: ClientExchange>(
-    exchange: &mut Dispatch<'_, D>,
+    exchange: &mut Exchange<'_, D>,
     lease: Lease,
     answer: &ResponseHead,
     idle: Duration,

@@ -10,10 +10,10 @@ use lockgate_limits::clock::WaitReason;
 use lockgate_rules::Pattern;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
-use super::{Exchange, ServeContext};
+use super::{IncomingRequest, ServeContext};
 use crate::action::forward_auth::ForwardAuth;
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
+use crate::exchange::{Exchange, ExchangeFailure, ExchangeOutcome, RoutedRequest};
 
 /// Why a request was not authorized.
 pub(super) enum Denial {
@@ -23,7 +23,7 @@ pub(super) enum Denial {
     Failure(ExchangeFailure),
 }
 
-impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     /// Asks `auth` about the request without its body. An authorized request gets the fields
     /// that the service answers with. Without a response it is not authorized.
     pub(super) async fn authorize(
@@ -78,7 +78,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let site = self.record.site.map(|site| sites.sites[site].index);
             let mut gone = |cx: &mut std::task::Context<'_>| self.down.poll_gone(cx);
             let mut down = AuthDownstream::new(&mut gone);
-            let mut dispatch = Dispatch {
+            let mut exchange = Exchange {
                 request,
                 guard,
                 account: connection.account(),
@@ -93,7 +93,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 persistence: Persistence::Close,
                 outcome: &mut outcome,
             };
-            let answered = auth.proxy.run(&mut dispatch).await;
+            let answered = auth.proxy.run(&mut exchange).await;
             (answered, down.into_response())
         };
         guard.end_phase();

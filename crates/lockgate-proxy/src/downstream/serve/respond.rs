@@ -1,4 +1,4 @@
-//! Responses of our own: errors, and those of the configuration. Each consumes its exchange.
+//! Responses of our own: errors, and those of the configuration. Each consumes its request.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use lockgate_rules::{Cors, MinRates, RequestValues, Template};
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
 use super::refusal::Refusal;
-use super::{Exchange, NextStep};
+use super::{IncomingRequest, NextStep};
 use crate::access_log::{Cause, CauseSide};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::termination::{Termination, termination_of_cut};
@@ -101,7 +101,7 @@ impl LocalResponse<'_> {
     }
 }
 
-impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     /// Refuses a request that nothing was done for.
     pub(super) async fn refuse(mut self, refusal: Refusal<'_>) -> NextStep {
         let Refusal {
