@@ -101,7 +101,7 @@ pub enum Cut {
     EndpointDown,
     /// Memory has run out, and the connection held more than others.
     Memory,
-    /// The connection waited for its client, and another client has no place.
+    /// The connection waited for its client, and another client has no permit.
     Crowded,
 }
 
@@ -141,8 +141,8 @@ pub enum WaitReason {
     ForRoom,
     /// The client, to close its side.
     ForClose,
-    /// A socket towards endpoints, or a place among the requests that an endpoint takes at once.
-    ForPlace,
+    /// A permit: for a socket towards endpoints, or for one of the requests that an endpoint takes at once.
+    ForPermit,
     /// The streams of the connection, each of which has a [`Watch`] of its own.
     ForStreams,
     /// Either end of a tunnel or relay: both may be silent.

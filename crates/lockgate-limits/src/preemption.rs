@@ -1,4 +1,4 @@
-//! What ends for others where places run out: connections of clients, and exchanges that use a
+//! What ends for others where permits run out: connections of clients, and exchanges that use a
 //! socket towards an endpoint.
 //!
 //! Idle ones go first, then those that stand still, of the clients that hold more than their part.
@@ -16,7 +16,7 @@ use crate::clock::{Clock, Cut, WaitReason, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 const STILL: u64 = 2_000;
-/// Connections that are closed at once at the most where one place is wanted: an eighth of those
+/// Connections that are closed at once at the most where one permit is wanted: an eighth of those
 /// that may go first. The search costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;
 
@@ -66,7 +66,7 @@ impl PreemptionReason {
             WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
             }
-            WaitReason::ForPlace | WaitReason::ForStreams | WaitReason::ForTunnel => None,
+            WaitReason::ForPermit | WaitReason::ForStreams | WaitReason::ForTunnel => None,
         }
     }
 }
@@ -136,7 +136,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
             .enumerate()
             .rev()
             .max_by_key(|(_, exchange)| held(exchange));
-        let Some((place, exchange)) = most else {
+        let Some((index, exchange)) = most else {
             return ended;
         };
         if held(exchange) <= part || !wanted() {
@@ -146,7 +146,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
         if let Some(count) = counts.get_mut(&exchange.client) {
             *count -= 1;
         }
-        exchanges.remove(place);
+        exchanges.remove(index);
         ended += 1;
     }
 }
@@ -321,7 +321,7 @@ mod tests {
         );
         let mut waits = Begun::new();
         for _ in 0..10 {
-            waits.add(1, ClientClass::Ordinary, WaitReason::ForPlace);
+            waits.add(1, ClientClass::Ordinary, WaitReason::ForPermit);
             waits.add(2, ClientClass::Exempt, WaitReason::ForRoom);
             waits.add(3, ClientClass::Ordinary, WaitReason::ForTunnel);
         }

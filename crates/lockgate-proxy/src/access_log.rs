@@ -98,7 +98,7 @@ impl Cause {
         }
     }
 
-    /// The place in [`ALL`](Self::ALL), for a counter per cause.
+    /// The index in [`ALL`](Self::ALL), for a counter per cause.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -129,7 +129,7 @@ impl CauseSide {
         }
     }
 
-    /// The place in [`ALL`](Self::ALL), for a counter per side.
+    /// The index in [`ALL`](Self::ALL), for a counter per side.
     pub const fn index(self) -> usize {
         self as usize
     }

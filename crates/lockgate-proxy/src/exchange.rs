@@ -117,14 +117,14 @@ pub struct ExchangeOutcome {
 pub struct SwitchedConnection {
     /// The connection to the endpoint.
     pub up: UpstreamConnection,
-    /// The connection's place at the endpoint, as long as the tunnel lasts.
+    /// The connection's permit at the endpoint, as long as the tunnel lasts.
     pub permit: ConnectionPermit,
     /// The tunnel as a request in flight.
     pub in_flight: InFlight,
     /// The limits of the tunnel.
     pub tunnel_limits: TunnelLimits,
-    /// Its places among the tunnels of its client and its user.
-    pub shares: Shares,
+    /// Its permits under the limits of its client and its user.
+    pub tunnel_permits: TunnelPermits,
     /// The shapers of its request, if rates are limited.
     pub shapers: Option<Box<Shapers>>,
     /// The request that opened it, for the log.
@@ -153,12 +153,12 @@ impl OpeningRequest {
     }
 }
 
-/// The places of a tunnel among those that may exist at once.
+/// The permits of a tunnel under the limits on tunnels.
 #[derive(Debug, Default)]
-pub struct Shares {
-    /// Its place among those of its client.
+pub struct TunnelPermits {
+    /// Its permit under the limit of its client.
     pub client: Option<KeyedPermit<IpAddr>>,
-    /// Its place among those of its user.
+    /// Its permit under the limit of its user.
     pub user: Option<KeyedPermit<Arc<str>>>,
 }
 
@@ -190,7 +190,7 @@ impl SwitchedConnection {
             permit,
             in_flight,
             tunnel_limits,
-            shares: Shares::default(),
+            tunnel_permits: TunnelPermits::default(),
             shapers: None,
             opening: None,
         }

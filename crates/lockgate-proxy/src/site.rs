@@ -22,7 +22,7 @@ use crate::rules::RouteRules;
 /// The sites of one listener.
 #[derive(Debug)]
 pub struct ListenerSites {
-    /// Hosts to places in `sites`, methods and paths to places in `routes`.
+    /// Hosts to indexes in `sites`, methods and paths to indexes in `routes`.
     pub router: Router,
     /// In the order of the router.
     pub sites: Vec<Site>,

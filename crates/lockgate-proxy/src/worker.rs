@@ -28,7 +28,7 @@ use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_upstream::{Pool, SocketSlots, UpstreamPool};
+use lockgate_upstream::{Pool, UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
 use crate::access_log::{MaskIp, WorkerLog};
@@ -149,7 +149,7 @@ pub struct Worker {
     pub answers: Recycler<ResponseHead>,
     mask: MaskIp,
     /// Sockets towards endpoints.
-    pub slots: Rc<SocketSlots>,
+    pub sockets: Rc<WorkerSockets>,
     upstreams: Box<[Rc<UpstreamPool>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// The most requested hosts, pages and referers.
@@ -203,12 +203,12 @@ impl Worker {
     /// A worker without connections; `line` has the connections that wait for their rates.
     pub fn new(setup: Setup, line: Rc<ShapingQueue>) -> Rc<Self> {
         let blocks = BufferPool::new();
-        let slots = SocketSlots::new(Arc::clone(&setup.shared.sockets), setup.number);
+        let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.number);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
             let here = first;
             first += pool.members().len();
-            UpstreamPool::new(pool, here, &blocks, &slots)
+            UpstreamPool::new(pool, here, &blocks, &sockets)
         };
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
@@ -217,7 +217,7 @@ impl Worker {
             encoders: RefCell::default(),
             requests: Recycler::default(),
             answers: Recycler::default(),
-            slots,
+            sockets,
             upstreams,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
@@ -345,8 +345,8 @@ impl Worker {
         let mut kept = false;
         for upstream in &self.upstreams {
             upstream.close_stale(self.clock.now());
-            for (place, idle) in upstream.idle_connections() {
-                if let Some(cells) = self.cells.http.endpoint(place) {
+            for (index, idle) in upstream.idle_connections() {
+                if let Some(cells) = self.cells.http.endpoint(index) {
                     cells.idle.set(idle as i64);
                 }
             }
@@ -375,10 +375,10 @@ impl Worker {
         if self.shared.connections.wanted() > 0 {
             self.make_room(IdleAge::Long);
         }
-        self.slots.yield_sockets(&self.clock);
+        self.sockets.yield_sockets(&self.clock);
     }
 
-    /// Closes connections of clients if another client waits for one of their places; returns how
+    /// Closes connections of clients if another client waits for one of their permits; returns how
     /// many.
     fn make_room(&self, idle: IdleAge) -> usize {
         let connections = &self.shared.connections;
@@ -394,20 +394,20 @@ impl Worker {
         closed
     }
 
-    /// Takes a place among the connections of clients; where there is none, closes idle ones.
-    pub async fn take_place(&self) -> Permit {
+    /// Takes a permit for a connection of a client; where there is none, closes idle ones.
+    pub async fn take_permit(&self) -> Permit {
         let connections = &self.shared.connections;
-        if let Some(place) = connections.try_take() {
-            return place;
+        if let Some(permit) = connections.try_take() {
+            return permit;
         }
         let _waiting = connections.wait();
-        let mut place = pin!(connections.take());
+        let mut permit = pin!(connections.take());
         let mut tick = pin!(self.clock.next_tick());
         let (mut asked, mut which) = (false, IdleAge::Long);
         poll_fn(|cx| {
             loop {
-                if let Poll::Ready(place) = place.as_mut().poll(cx) {
-                    return Poll::Ready(place);
+                if let Poll::Ready(permit) = permit.as_mut().poll(cx) {
+                    return Poll::Ready(permit);
                 }
                 if !std::mem::replace(&mut asked, true) {
                     connections.want();
@@ -416,7 +416,7 @@ impl Worker {
                     }
                 } else if tick.as_mut().poll(cx).is_ready() {
                     tick.set(self.clock.next_tick());
-                    // Places may be free in a moment: many connections from the backlog are dead.
+                    // Permits may be free in a moment: many connections from the backlog are dead.
                     (asked, which) = (false, IdleAge::Any);
                 } else {
                     return Poll::Pending;
@@ -460,7 +460,7 @@ impl Worker {
         if let Some(cells) = watch
             .listener
             .get()
-            .and_then(|place| self.cells.listeners.get(place))
+            .and_then(|index| self.cells.listeners.get(index))
         {
             cells.held_nanos.add(held_for);
             cells.received.add(received);
@@ -469,7 +469,7 @@ impl Worker {
         if let Some(cells) = watch
             .relay
             .get()
-            .and_then(|place| self.cells.relays.get(place))
+            .and_then(|index| self.cells.relays.get(index))
         {
             cells.received.add(received);
             cells.sent.add(sent);

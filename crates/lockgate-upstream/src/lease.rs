@@ -15,7 +15,7 @@ use super::h2_pool::LeasedStream;
 use super::lease_request::{LeaseRequest, QueuedRequest};
 use super::upstream_pool::{IdleConnection, UpstreamPool};
 use super::{
-    ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketSlot,
+    ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketPermit,
     UpstreamConnection,
 };
 
@@ -125,20 +125,20 @@ impl Lease {
         let may_stay = link.is_spent() && requests + 1 < most && !upstream.are_sockets_wanted();
         let idle = IdleConnection {
             link,
-            slot: permit.take_slot()?,
+            socket_permit: permit.take_socket()?,
             since: now,
             requests: requests + 1,
         };
         may_stay.then_some((idle, member, upstream))
     }
 
-    /// The connection for another protocol, with its place and the request in flight.
+    /// The connection for another protocol, with its permit and the request in flight.
     pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
         (self.link, self.permit, self.in_flight)
     }
 }
 
-/// A chosen member with the place of the request at it.
+/// A chosen member with the permit of the request at it.
 struct ChosenMember {
     member: usize,
     permit: ConnectionPermit,
@@ -159,7 +159,7 @@ impl UpstreamPool {
     ) -> Result<Lease, DialError> {
         // Requests on shared connections use hardly any sockets.
         let share_of = request.share_of.filter(|_| !self.pool.settings.http2);
-        let mut share = match self.slots.try_share(share_of) {
+        let mut share = match self.sockets.try_share(share_of) {
             Ok(share) => share,
             Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
         };
@@ -179,7 +179,7 @@ impl UpstreamPool {
             };
             tried.insert(member);
             if let Some(idle) = self.take_idle(member, request.reuse, now) {
-                let permit = permit.with_slot(idle.slot).with_share(share);
+                let permit = permit.with_socket(idle.socket_permit).with_share(share);
                 let (link, upstream) = (UpstreamConnection::H1(idle.link), Rc::clone(self));
                 return Ok(Lease::reuse(
                     link,
@@ -216,7 +216,7 @@ impl UpstreamPool {
         Err(last.unwrap_or(DialError::Down))
     }
 
-    /// Waits for a place at an untried member.
+    /// Waits for a permit at an untried member.
     async fn queue(
         &self,
         request: &LeaseRequest<'_>,
@@ -236,18 +236,18 @@ impl UpstreamPool {
         request: &LeaseRequest<'_>,
     ) -> Result<SocketShare, DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
-        self.slots
+        self.sockets
             .wait_for_share(account, request.guard, request.wait_budget)
             .await
     }
 
-    /// Takes a place for one more socket.
-    async fn slot(&self, request: &LeaseRequest<'_>) -> Result<SocketSlot, DialError> {
-        if let Some(slot) = self.slots.try_take() {
-            return Ok(slot);
+    /// Takes a permit for one more socket.
+    async fn socket_permit(&self, request: &LeaseRequest<'_>) -> Result<SocketPermit, DialError> {
+        if let Some(socket_permit) = self.sockets.try_take() {
+            return Ok(socket_permit);
         }
         let _waiting = QueuedRequest::begin(request.metrics);
-        self.slots.take(request.guard, request.wait_budget).await
+        self.sockets.take(request.guard, request.wait_budget).await
     }
 
     /// Makes a new HTTP/1 connection.
@@ -263,12 +263,14 @@ impl UpstreamPool {
             header,
             ..
         } = *request;
-        let permit = chosen.permit.with_slot(self.slot(request).await?);
+        let permit = chosen
+            .permit
+            .with_socket(self.socket_permit(request).await?);
         let began = Instant::now();
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let dialled = self
             .pool
-            .attempt(permit, &self.slots, (guard, wait_budget), connect, header)
+            .attempt(permit, &self.sockets, (guard, wait_budget), connect, header)
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
@@ -327,7 +329,7 @@ impl UpstreamPool {
             let made = h2_pool.wait_for_connection(
                 &self.pool,
                 &endpoint,
-                (&self.blocks, &self.slots),
+                (&self.blocks, &self.sockets),
                 guard,
                 connect,
             );

@@ -8,8 +8,8 @@ use lockgate_limits::clock::millis;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 
-use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
+use super::worker_sockets::IdleSockets;
 use super::{Lease, Preference, UpstreamConnection};
 
 /// The idle connections of one client's connection; the one used last is at the end.
@@ -36,11 +36,11 @@ impl PrivateConnections {
         if kept.len() >= most {
             return;
         }
-        let slot = &private.idle.slot;
-        slot.set_idle();
+        let socket_permit = &private.idle.socket_permit;
+        socket_permit.set_idle();
         if Rc::weak_count(self) == 0 {
             let keeper = Rc::downgrade(self) as Weak<dyn IdleSockets>;
-            slot.slots().register(keeper);
+            socket_permit.sockets().register(keeper);
         }
         kept.push(private);
     }
@@ -104,11 +104,11 @@ impl PrivateConnection {
         tried.insert(self.member);
         let IdleConnection {
             link,
-            slot,
+            socket_permit,
             requests,
             ..
         } = self.idle;
-        let permit = permit.with_slot(slot).with_share(share);
+        let permit = permit.with_socket(socket_permit).with_share(share);
         Some(Lease::reuse(
             UpstreamConnection::H1(link),
             permit,

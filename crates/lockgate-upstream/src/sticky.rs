@@ -37,8 +37,8 @@ impl Sticky {
 
     /// Gives the member with this index another label.
     pub(super) fn rename(&self, member: usize, label: &str) {
-        if let Some(place) = self.values.get(member) {
-            place.store(value(&self.key, label), Ordering::Relaxed);
+        if let Some(cookie) = self.values.get(member) {
+            cookie.store(value(&self.key, label), Ordering::Relaxed);
         }
     }
 

@@ -74,8 +74,8 @@ impl EndpointFrames {
 
     /// Notes the end of a request, also before the end of its response.
     pub(super) fn end_request(&mut self, stream: u32) {
-        if let Some(place) = self.streams.iter().position(|one| one.stream == stream) {
-            self.malformed -= usize::from(self.streams.swap_remove(place).wrong.is_some());
+        if let Some(index) = self.streams.iter().position(|one| one.stream == stream) {
+            self.malformed -= usize::from(self.streams.swap_remove(index).wrong.is_some());
         }
     }
 

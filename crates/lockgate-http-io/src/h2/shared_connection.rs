@@ -163,7 +163,7 @@ impl SharedConnection {
         Ok((shared, driver))
     }
 
-    /// Reserves a place for one more request of at most `requests` in its lifetime; returns whether
+    /// Reserves a stream for one more request of at most `requests` in its lifetime; returns whether
     /// there was one.
     pub(super) fn reserve(&self, requests: u64) -> bool {
         let rests = self.cancelled_lately.get() >= TAKEN_BACK;
@@ -320,7 +320,7 @@ impl SharedConnection {
         }
     }
 
-    /// Gives a place back, and forgets its request.
+    /// Gives a reserved stream back, and forgets its request.
     pub(super) fn release(&self, stream: Option<u32>) {
         if let (Some(stream), Some(frames)) = (stream, self.frame_io.borrow_mut().endpoint_frames())
         {

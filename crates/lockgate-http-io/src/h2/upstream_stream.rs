@@ -50,7 +50,7 @@ enum State {
 }
 
 impl UpstreamStream {
-    /// A stream on `connection`, which takes at most `requests` in its lifetime, if it has a place.
+    /// A stream on `connection`, which takes at most `requests` in its lifetime, if it has room for one.
     pub fn open(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
         if !connection.reserve(requests) {
             return None;
@@ -205,7 +205,7 @@ impl UpstreamStream {
 impl Drop for UpstreamStream {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Closed);
-        // The stream is dropped first: then its place is free.
+        // The stream is dropped first: then its reservation is free.
         self.outgoing = Outgoing::default();
         if let State::Sent(answer) = state {
             self.connection.cancel(answer);

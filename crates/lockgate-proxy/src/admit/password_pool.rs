@@ -95,12 +95,12 @@ impl PasswordPool {
         for number in 0..self.threads.get() {
             // One check at a time is handed to a thread, and only when it has none.
             let (checks, handed) = mpsc::sync_channel::<PasswordCheck>(1);
-            let (place, desk, remembered) =
+            let (index, desk, remembered) =
                 (checkers.len(), desk.clone(), Arc::clone(&self.remembered));
             let check = move || {
                 for check in handed {
                     check.run(&remembered);
-                    if desk.send(PoolEvent::Idle(place)).is_err() {
+                    if desk.send(PoolEvent::Idle(index)).is_err() {
                         return;
                     }
                 }
@@ -157,7 +157,7 @@ fn dispatch(events: &Receiver<PoolEvent>, checkers: &[SyncSender<PasswordCheck>]
     while let Ok(event) = events.recv() {
         match event {
             PoolEvent::Asked(job) => waiting.add(job),
-            PoolEvent::Idle(place) => idle.extend(checkers.get(place)),
+            PoolEvent::Idle(index) => idle.extend(checkers.get(index)),
             PoolEvent::End => return,
         }
         while !idle.is_empty()
@@ -423,9 +423,9 @@ mod tests {
             .collect::<Vec<_>>();
         assert_eq!(busy, [PasswordOutcome::Busy], "one of the flood gave way");
         assert_eq!(waiting.len(), WAITING);
-        let place =
+        let index =
             std::iter::from_fn(|| waiting.next()).position(|check| check.first.seal[0] == 200);
-        assert_eq!(place, Some(8));
+        assert_eq!(index, Some(8));
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl ClientConnection {
         if let Some(cells) = watch
             .relay
             .get()
-            .and_then(|place| self.worker.cells.relays.get(place))
+            .and_then(|index| self.worker.cells.relays.get(index))
         {
             cells.open.dec();
             cells.ended[termination.cause.index()].inc();

@@ -263,7 +263,7 @@ impl ClientStreams {
             if cut == Cut::Crowded
                 && let ConnectionShutdown::Now(termination) = leaving
             {
-                // Another client waits for its place, and nothing of this one is on its way.
+                // Another client waits for its permit, and nothing of this one is on its way.
                 return termination;
             }
         }
@@ -589,7 +589,7 @@ impl ClientStreams {
             permit,
             in_flight: _in_flight,
             tunnel_limits,
-            shares: _shares,
+            tunnel_permits: _tunnel_permits,
             shapers,
             opening,
         } = switched;

@@ -221,7 +221,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
         let (recipient, hops) =
             forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
-        // Another client waits for a place: this one gets its next response on a new connection.
+        // Another client waits for a permit: this one gets its next response on a new connection.
         let gives_way =
             head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);

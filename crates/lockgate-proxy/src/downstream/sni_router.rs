@@ -15,7 +15,7 @@ use crate::site::ListenerSites;
 #[derive(Debug)]
 pub struct SniRouter {
     alpn: Vec<(Box<[u8]>, usize)>,
-    /// The place behind the last of `ways` is that of the sites.
+    /// The index behind the last of `ways` stands for the sites.
     hosts: HostTable,
     ways: Vec<RelayRoute>,
     sites: Option<SecureSites>,
@@ -56,7 +56,7 @@ impl SniRouter {
         let mut all = Vec::new();
         let (of_sites, sites) = sites.unzip();
         // A clash leaves what was inserted last.
-        let mut lead = |host: &HostPattern, place| drop(hosts.insert(host, place));
+        let mut lead = |host: &HostPattern, index| drop(hosts.insert(host, index));
         for (asked, way) in ways {
             for one in asked {
                 match one {
@@ -85,11 +85,11 @@ impl SniRouter {
         } else {
             hello.alpn().find_map(of)
         };
-        let place = match by_alpn {
-            Some((_, place)) => *place,
+        let index = match by_alpn {
+            Some((_, index)) => *index,
             None => self.hosts.find(hello.server_name.as_deref())?,
         };
-        match self.ways.get(place) {
+        match self.ways.get(index) {
             Some(way) => Some(HelloRoute::Relay(way)),
             None => self.sites.as_ref().map(HelloRoute::Sites),
         }

@@ -16,15 +16,15 @@ impl ErrorPages {
     /// Puts `page` in the place of the one that is built in, or of the one that was given before.
     pub fn set(&mut self, status: u16, page: ErrorPage) {
         match self.0.binary_search_by_key(&status, |entry| entry.0) {
-            Ok(place) => self.0[place].1 = page,
-            Err(place) => self.0.insert(place, (status, page)),
+            Ok(index) => self.0[index].1 = page,
+            Err(index) => self.0.insert(index, (status, page)),
         }
     }
 
     /// The body for `status`; `None` where the one that is built in is used.
     pub fn get(&self, status: u16) -> Option<&ErrorPage> {
-        let place = self.0.binary_search_by_key(&status, |entry| entry.0).ok()?;
-        self.0.get(place).map(|entry| &entry.1)
+        let index = self.0.binary_search_by_key(&status, |entry| entry.0).ok()?;
+        self.0.get(index).map(|entry| &entry.1)
     }
 }
 

@@ -177,8 +177,8 @@ impl ServedFile {
             .iter()
             .flat_map(|compress| &compress.codings)
             .map(|(coding, _)| named(*coding));
-        for (place, coding) in offered.iter_mut().zip(there.chain(made)) {
-            *place = coding;
+        for (offer, coding) in offered.iter_mut().zip(there.chain(made)) {
+            *offer = coding;
         }
         Accepted::of(fields)
             .best(&offered)

@@ -165,7 +165,7 @@ impl Files {
         let values = rewrite.fill(request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let filled = plan.fill(&values);
-        // Values are the client's, and may have thousands of places.
+        // Values are the client's, and may name thousands of ranges.
         if filled.length() > rewrite.max {
             return Err(ExchangeFailure::because(
                 HttpFault::FileUnreadable,

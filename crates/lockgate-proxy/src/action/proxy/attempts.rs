@@ -46,8 +46,8 @@ pub(super) struct Attempts<'a> {
 /// An attempt after which the request is sent once more.
 struct FailedAttempt {
     failure: ExchangeFailure,
-    /// The place of the endpoint that has failed.
-    place: Option<usize>,
+    /// The index of the endpoint that has failed.
+    endpoint_index: Option<usize>,
     /// Whether the next attempt counts as a retry.
     counts: bool,
 }
@@ -117,7 +117,7 @@ impl<'a> Attempts<'a> {
         let cells = &exchange.request.worker.cells.http;
         let outcome = &mut *exchange.outcome;
         if let Some(failed) = failed {
-            if let Some(cells) = cells.endpoint(failed.place) {
+            if let Some(cells) = cells.endpoint(failed.endpoint_index) {
                 cells.retries.inc();
             }
             outcome.retries += u32::from(failed.counts);
@@ -182,7 +182,7 @@ impl<'a> Attempts<'a> {
         };
         let mut leased = pin!(upstream.lease(&request, tried));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
-            // It neither keeps its place in the queue nor is served for nothing.
+            // It neither stays in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
             Poll::Pending => {
                 down.release_memory(cx);
@@ -289,7 +289,7 @@ impl<'a> Attempts<'a> {
         }
         self.failed = Some(FailedAttempt {
             failure: failed.failure,
-            place: lease.endpoint_index(),
+            endpoint_index: lease.endpoint_index(),
             counts: !is_stale,
         });
         Ok(())

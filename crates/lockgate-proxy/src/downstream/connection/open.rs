@@ -38,7 +38,7 @@ struct ChosenAcceptor {
 }
 
 impl ClientConnection {
-    /// Reads the PROXY header, takes the client's slot among its own connections, and shakes hands;
+    /// Reads the PROXY header, takes a permit under the limit of the client's connections, and shakes hands;
     /// tells the purpose of the connection.
     pub(in crate::downstream) async fn open<'l>(
         &mut self,
@@ -60,7 +60,7 @@ impl ClientConnection {
         if listener.accept_proxy != AcceptProxy::Never {
             self.read_proxy_header(&mut first).await?;
         }
-        let slot = self.take_client_slot().await?;
+        let slot = self.take_client_permit().await?;
         let began = Instant::now();
         let (purpose, chosen) = match &listener.service {
             ListenerService::Relay(relaying) => {
@@ -273,8 +273,8 @@ impl ClientConnection {
         let _ = self.guard.watch().account.set(connected);
     }
 
-    /// Takes the client's place among its own connections, where these are limited.
-    async fn take_client_slot(&self) -> Result<Option<PerClientPermit>, Termination> {
+    /// Takes a permit under the limit of the client's connections, where these are limited.
+    async fn take_client_permit(&self) -> Result<Option<PerClientPermit>, Termination> {
         self.open_account();
         let Peer::Ip(client) = self.client else {
             return Ok(None);
@@ -284,15 +284,15 @@ impl ClientConnection {
             return Ok(None);
         };
         let full = || Termination::limit("too many connections of this client");
-        let mut place = table.enter(client.ip()).ok_or_else(full)?;
+        let mut permit = table.enter(client.ip()).ok_or_else(full)?;
         self.guard
-            .within(place.wait())
+            .within(permit.wait())
             .await
             .map_err(|cut| match cut {
                 Cut::Deadline => full(),
                 cut => termination_of_cut(cut, "waiting for a slot"),
             })?;
-        Ok(Some(place))
+        Ok(Some(permit))
     }
 
     async fn shake_hands(
@@ -315,17 +315,19 @@ impl ClientConnection {
         );
         let _begun = handshakes.begin();
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
-        let place = async || {
+        let permit = async || {
             queued.set(true);
             watch.set_wait(WaitReason::Otherwise);
-            let place = handshakes.take(account).await;
+            let permit = handshakes.take(account).await;
             queued.set(false);
             watch.set_wait(WaitReason::ForOpening);
-            place
+            permit
         };
         let made = self
             .guard
-            .within(handshake::accept_in_turn(socket, acceptor, received, place))
+            .within(handshake::accept_in_turn(
+                socket, acceptor, received, permit,
+            ))
             .await;
         watch.set_wait(WaitReason::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {

@@ -49,10 +49,10 @@ impl ClientConnection {
         };
         let now = self.guard.clock().now();
         let preference = relaying.pool.preference(&affinity_input, now);
-        let slots = &self.worker.slots;
+        let sockets = &self.worker.sockets;
         let dialled = relaying
             .pool
-            .dial(&self.guard, slots, relaying.connect, &header, preference)
+            .dial(&self.guard, sockets, relaying.connect, &header, preference)
             .await;
         let took = start.elapsed();
         self.connect = Some(took);
@@ -198,7 +198,7 @@ impl ClientConnection {
 #[derive(Debug)]
 struct SessionSniffer {
     pool: Arc<Pool>,
-    /// The place of the endpoint.
+    /// The index of the endpoint.
     member: usize,
     /// When it was connected to.
     now: u64,

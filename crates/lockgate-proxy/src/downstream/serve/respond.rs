@@ -280,7 +280,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         self.respond_local(route, values, &local).await
     }
 
-    /// Sends the client to another place.
+    /// Sends the client to another address.
     pub(super) async fn respond_redirect(
         self,
         route: &Route,
