@@ -134,7 +134,7 @@ pub enum WaitReason {
     /// The client's next request, or its first byte: the connection may be closed without harm.
     ForRequest,
     /// The rest of a PROXY header, of a handshake, or of a request's head.
-    ForOpening,
+    ForHead,
     /// The rest of a body that the client sends.
     ForBody,
     /// The client, to take data that is ready for it.
@@ -154,7 +154,7 @@ impl WaitReason {
     pub(crate) fn is_for_client(self) -> bool {
         matches!(
             self,
-            Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom | Self::ForClose
+            Self::ForRequest | Self::ForHead | Self::ForBody | Self::ForRoom | Self::ForClose
         )
     }
 }

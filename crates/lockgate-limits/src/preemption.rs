@@ -62,7 +62,7 @@ impl PreemptionReason {
                 Self::GreedyIdles
             }),
             WaitReason::ForRequest => (idle == IdleAge::Any).then_some(Self::Idles),
-            WaitReason::ForOpening => is_greedy.then_some(Self::GreedyOpens),
+            WaitReason::ForHead => is_greedy.then_some(Self::GreedyOpens),
             WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
             }
@@ -248,7 +248,7 @@ mod tests {
         let order = [
             PreemptionReason::of(WaitReason::ForClose, 0, true, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRequest, STILL, true, IdleAge::Long),
-            PreemptionReason::of(WaitReason::ForOpening, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForHead, 0, true, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForClose, STILL, false, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRequest, STILL, false, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRoom, STILL, true, IdleAge::Long),
@@ -262,7 +262,7 @@ mod tests {
         for (waiting, millis, is_greedy) in [
             (WaitReason::ForRequest, STILL - 1, false),
             (WaitReason::ForClose, STILL - 1, false),
-            (WaitReason::ForOpening, STILL, false),
+            (WaitReason::ForHead, STILL, false),
             (WaitReason::ForBody, STILL, false),
             (WaitReason::ForBody, STILL - 1, true),
             (WaitReason::ForTunnel, STILL, true),
@@ -279,7 +279,7 @@ mod tests {
     fn idle_connections_of_the_largest_client_are_preempted_first() {
         let mut begun = Begun::new();
         for client in [1, 2, 2, 2, 3, 3] {
-            begun.add(client, ClientClass::Ordinary, WaitReason::ForOpening);
+            begun.add(client, ClientClass::Ordinary, WaitReason::ForHead);
         }
         let close = |wanted| close_connections(&begun.clock, wanted, 1, IdleAge::Long);
         assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));

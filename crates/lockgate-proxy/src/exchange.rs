@@ -21,7 +21,7 @@ use lockgate_upstream::{
     UpstreamConnection,
 };
 
-use crate::access_log::{Cause, CauseSide, TunnelRequest};
+use crate::access_log::{Cause, CauseSide, TunnelFields};
 use crate::error_response::HttpFault;
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
@@ -128,12 +128,12 @@ pub struct SwitchedConnection {
     /// The shapers of its request, if rates are limited.
     pub shapers: Option<Box<Shapers>>,
     /// The request that opened it, for the log.
-    pub opening: Option<Box<OpeningRequest>>,
+    pub tunnel_request: Option<Box<TunnelRequest>>,
 }
 
 /// The request that opened a tunnel, for the tunnel's line in the log.
 #[derive(Debug)]
-pub struct OpeningRequest {
+pub struct TunnelRequest {
     /// The request's id.
     pub id: RequestId,
     /// The requested host and port.
@@ -142,10 +142,10 @@ pub struct OpeningRequest {
     pub user: Option<Arc<str>>,
 }
 
-impl OpeningRequest {
+impl TunnelRequest {
     /// The fields of the log line.
-    pub fn log_fields(&self) -> TunnelRequest<'_> {
-        TunnelRequest {
+    pub fn log_fields(&self) -> TunnelFields<'_> {
+        TunnelFields {
             id: self.id.as_str(),
             host: &self.host,
             user: self.user.as_deref(),
@@ -192,7 +192,7 @@ impl SwitchedConnection {
             tunnel_limits,
             tunnel_permits: TunnelPermits::default(),
             shapers: None,
-            opening: None,
+            tunnel_request: None,
         }
     }
 }

@@ -60,9 +60,9 @@ pub struct Site {
     pub log: SiteLog,
     /// The error pages for requests without a route.
     pub pages: Arc<ErrorPages>,
-    /// Which of the listener's rules of TLS its connections are made by: a request over others is
+    /// The index of the listener's acceptor for its connections: a request over another one is
     /// misdirected (421).
-    pub tls_rules: usize,
+    pub acceptor_index: usize,
 }
 
 /// One route: the action for its requests, their admission and their rules.

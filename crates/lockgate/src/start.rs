@@ -1,5 +1,5 @@
 //! The start of the workers, and everything that runs then, once all is bound, read and allowed:
-//! see `opening`.
+//! see `start_steps`.
 
 use std::io;
 use std::sync::Arc;
@@ -33,8 +33,8 @@ use crate::exposition::{Exposition, SharedState};
 use crate::log_writer::LogWriter;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, Readiness};
-use crate::opening::{Logs, Prepared};
 use crate::socket_file::SocketFile;
+use crate::start_steps::{Logs, Prepared};
 use crate::worker::{self, CurrentOrder, WorkerSocket, WorkerTask};
 
 /// Everything that runs, as the main thread holds it.

@@ -107,7 +107,7 @@ impl Connect {
             tunnel_limits: self.tunnel_limits,
             tunnel_permits,
             shapers: None,
-            opening: None,
+            tunnel_request: None,
         };
         exchange.switch(&ResponseHead::of(200), switched).await
     }
@@ -266,7 +266,8 @@ impl Connect {
         }
         if let Some((table, user)) = self.per_user.as_ref().zip(user) {
             let permit = table.take(user);
-            tunnel_permits.user = Some(permit.ok_or_else(|| full("too many tunnels of this user"))?);
+            tunnel_permits.user =
+                Some(permit.ok_or_else(|| full("too many tunnels of this user"))?);
         }
         Ok(tunnel_permits)
     }

@@ -124,7 +124,7 @@ impl AcceptLoop {
     /// Accepts what clients take for open already, before the listener closes: the last packet, or
     /// with TCP_DEFER_ACCEPT the first data, may still be on its way.
     async fn empty_backlog(&self) {
-        if let Err(error) = self.socket.refuse_openings() {
+        if let Err(error) = self.socket.refuse_syn() {
             tracing::warn!(listener = %self.listener.name, %error, "connections that are being opened now may be reset");
         }
         for _ in 0..LAST_TICKS {

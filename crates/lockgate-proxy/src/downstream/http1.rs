@@ -123,9 +123,9 @@ impl ClientConnection {
                         tunnel_limits,
                         tunnel_permits,
                         shapers,
-                        opening,
+                        tunnel_request,
                     } = *switched;
-                    self.opening = opening;
+                    self.tunnel_request = tunnel_request;
                     self.endpoint = Some(permit);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
@@ -192,7 +192,7 @@ impl ClientConnection {
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
                 guard.phase(sites.head);
-                guard.watch().set_wait(WaitReason::ForOpening);
+                guard.watch().set_wait(WaitReason::ForHead);
             }
             if began.is_none() {
                 guard.watch().mark_at_rest();

@@ -10,9 +10,9 @@ use lockgate_limits::memory::charged;
 use lockgate_net::socket::Socket;
 
 use super::connection::{ClientConnection, ConnectionPurpose};
+use super::first_bytes::{FirstBytes, OpeningError};
 use super::http1::Http1End;
 use super::http2::ClientStreams;
-use super::opening::{FirstBytes, OpeningError};
 use super::termination::{Termination, termination_of_cut};
 use crate::action::relay::ClientTransport;
 use crate::site::ListenerSites;
@@ -109,7 +109,7 @@ impl ClientConnection {
         let guard = &self.guard;
         let begins = || {
             guard.phase(sites.head);
-            guard.watch().set_wait(WaitReason::ForOpening);
+            guard.watch().set_wait(WaitReason::ForHead);
         };
         let mut first = FirstBytes {
             socket: &client.socket,

@@ -101,7 +101,7 @@ impl Assembler<'_> {
             index: place,
             log: SiteLog::Shared,
             pages: Arc::default(),
-            tls_rules: 0,
+            acceptor_index: 0,
         };
         let sites = site::ListenerSites {
             tunnels: true,

@@ -20,7 +20,7 @@ use lockgate_rules::{AcceptProxy, ClientAddress};
 use super::{ClientConnection, ConnectionPurpose};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
-use crate::downstream::opening::{FirstBytes, OpeningError, ServerName};
+use crate::downstream::first_bytes::{FirstBytes, OpeningError, ServerName};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
@@ -79,7 +79,7 @@ impl ClientConnection {
         };
         let (session, received, unsent) = match chosen {
             Some(ChosenAcceptor { index, acceptor }) => {
-                self.rules = index;
+                self.acceptor_index = index;
                 let (session, unsent) = self
                     .shake_hands(&socket, &acceptor, received, began)
                     .await?;
@@ -143,13 +143,16 @@ impl ClientConnection {
             Some(chosen)
         };
         let (purpose, acceptors) = match self
-            .read_client_hello(first, choose, |_| OpeningError::NoWay)
+            .read_client_hello(first, choose, |_| OpeningError::NoRoute)
             .await?
         {
-            HelloRoute::Relay(way) => {
+            HelloRoute::Relay(route) => {
                 self.session = session;
-                self.limit_lifetime(&way.relaying);
-                (ConnectionPurpose::Relay(&way.relaying), way.tls.as_ref())
+                self.limit_lifetime(&route.relaying);
+                (
+                    ConnectionPurpose::Relay(&route.relaying),
+                    route.tls.as_ref(),
+                )
             }
             HelloRoute::Sites(secure) => {
                 (ConnectionPurpose::Http(&secure.sites), Some(&secure.tls))
@@ -159,7 +162,7 @@ impl ClientConnection {
             return Ok((purpose, None));
         };
         match chosen(acceptors, self.server_name.as_deref()) {
-            Some(rules) => Ok((purpose, Some(rules))),
+            Some(chosen) => Ok((purpose, Some(chosen))),
             None => {
                 let error = unknown(self.server_name.clone());
                 Err(self.refuse(first.socket, error).await)
@@ -194,9 +197,9 @@ impl ClientConnection {
         watch.set_wait(if silent {
             WaitReason::ForRequest
         } else {
-            WaitReason::ForOpening
+            WaitReason::ForHead
         });
-        || watch.set_wait(WaitReason::ForOpening)
+        || watch.set_wait(WaitReason::ForHead)
     }
 
     /// Reads a ClientHello and passes it to `choose`; where that chooses nothing, the client is
@@ -237,7 +240,7 @@ impl ClientConnection {
         let passed = self.listener.passes_header();
         let watch = self.guard.watch();
         let kept = passed.then_some(&mut self.header);
-        let begins = || watch.set_wait(WaitReason::ForOpening);
+        let begins = || watch.set_wait(WaitReason::ForHead);
         watch.set_wait(WaitReason::ForRequest);
         let header = first.proxy_header(expected, trusted, kept, begins);
         let header = self.guard.within(header).await;
@@ -320,7 +323,7 @@ impl ClientConnection {
             watch.set_wait(WaitReason::Otherwise);
             let permit = handshakes.take(account).await;
             queued.set(false);
-            watch.set_wait(WaitReason::ForOpening);
+            watch.set_wait(WaitReason::ForHead);
             permit
         };
         let made = self
@@ -384,7 +387,7 @@ impl ClientConnection {
         match error {
             OpeningError::Closed => Termination::client_closed(),
             OpeningError::Io(error) => Termination::client_reset(error),
-            OpeningError::Stranger => {
+            OpeningError::UntrustedProxy => {
                 Termination::because(Cause::RefusedByRule, CauseSide::Lockgate, error)
             }
             OpeningError::Proxy(_) => {

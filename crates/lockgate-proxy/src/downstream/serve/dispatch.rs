@@ -17,7 +17,7 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::forward_proxy::{Connect, Forward};
 use crate::action::proxy::Proxy;
 use crate::downstream::termination::Termination;
-use crate::exchange::{Exchange, ExchangeFailure, OpeningRequest, RoutedRequest};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest, TunnelRequest};
 use crate::files::Files;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
@@ -174,7 +174,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         match record.outcome.switched.take() {
             Some(mut switched) => {
                 let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
-                switched.opening = Some(Box::new(OpeningRequest {
+                switched.tunnel_request = Some(Box::new(TunnelRequest {
                     id: record.id,
                     host: host.into(),
                     user: record.user.clone(),

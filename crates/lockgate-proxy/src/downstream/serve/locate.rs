@@ -86,7 +86,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         };
         self.record.site = Some(site);
         self.context.cells(site).in_flight.inc();
-        if secure && sites.sites[site].tls_rules != connection.rules {
+        if secure && sites.sites[site].acceptor_index != connection.acceptor_index {
             let why = "the host has other TLS settings than this connection";
             return Err(Refusal::because(HttpFault::Misdirected, why));
         }
