@@ -217,11 +217,11 @@ impl<D: ClientExchange> Exchange<'_, D> {
     /// When the client does not take the response.
     pub async fn switch(
         &mut self,
-        answer: &ResponseHead,
+        response: &ResponseHead,
         switched: SwitchedConnection,
     ) -> Result<(), ExchangeFailure> {
-        self.down.switch(self.request.received(), answer);
-        self.outcome.status = answer.status;
+        self.down.switch(self.request.received(), response);
+        self.outcome.status = response.status;
         self.guard.watch().set_wait(WaitReason::ForRoom);
         match self
             .guard

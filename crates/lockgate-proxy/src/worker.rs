@@ -84,15 +84,15 @@ impl fmt::Debug for ProcessState {
 
 /// The most active clients and the most requested pages of one worker.
 #[derive(Debug, Clone)]
-pub struct Accounts {
+pub struct WorkerTop {
     /// Its clients with the most traffic.
     pub clients: TopSnapshot<IpAddr>,
     /// Its most requested hosts, pages and referers.
     pub top_requests: TopRequestsSnapshot,
 }
 
-/// The accounts of one worker as of about a second ago; written by the worker, read by any thread.
-pub type Published = Arc<ArcSwapOption<Accounts>>;
+/// The most active of one worker, about a second old; written by the worker, read by any thread.
+pub type PublishedTop = Arc<ArcSwapOption<WorkerTop>>;
 
 /// The parts of a new worker.
 #[derive(Debug)]
@@ -103,9 +103,9 @@ pub struct Setup {
     pub ticker: Arc<Ticker>,
     /// Its counters.
     pub cells: Shard<WorkerCells>,
-    /// Where it publishes its accounts.
-    pub top: Published,
-    /// The mask of client addresses in its accounts.
+    /// Where it publishes its most active clients and pages.
+    pub top: PublishedTop,
+    /// The mask of client addresses among these.
     pub mask: MaskIp,
     /// The access log, unless it is off.
     pub log: Option<WorkerLog>,
@@ -146,7 +146,7 @@ pub struct Worker {
     /// Unused heads of requests.
     pub requests: Recycler<RequestHead>,
     /// Unused heads of responses.
-    pub answers: Recycler<ResponseHead>,
+    pub response_heads: Recycler<ResponseHead>,
     mask: MaskIp,
     /// Sockets towards endpoints.
     pub sockets: Rc<WorkerSockets>,
@@ -155,7 +155,7 @@ pub struct Worker {
     /// The most requested hosts, pages and referers.
     pub top_requests: RefCell<TopRequests>,
     top: RefCell<Top<IpAddr>>,
-    published: Published,
+    published: PublishedTop,
     published_at: Cell<u64>,
     tidied_at: Cell<u64>,
     /// When the log last said that a client is not known.
@@ -216,7 +216,7 @@ impl Worker {
             files: files::FileCache::new(setup.files),
             encoders: RefCell::default(),
             requests: Recycler::default(),
-            answers: Recycler::default(),
+            response_heads: Recycler::default(),
             sockets,
             upstreams,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
@@ -242,7 +242,7 @@ impl Worker {
         })
     }
 
-    /// Handles a tick: deadlines, accounts, and the log's buffer.
+    /// Handles a tick: deadlines, the published top, and the log's buffer.
     pub fn tick(&self) {
         self.clock.tick(|watch| {
             self.account(watch);
@@ -252,11 +252,11 @@ impl Worker {
         if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
             let now = unix_millis();
-            let accounts = Accounts {
+            let top = WorkerTop {
                 clients: self.top.borrow().snapshot(now),
                 top_requests: self.top_requests.borrow().snapshot(self.clock.now()),
             };
-            self.published.store(Some(Arc::new(accounts)));
+            self.published.store(Some(Arc::new(top)));
         }
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.flush();
@@ -298,7 +298,7 @@ impl Worker {
         self.files.clear();
         self.blocks.shrink();
         self.requests.clear();
-        self.answers.clear();
+        self.response_heads.clear();
         self.encoders.take();
         if memory::level() == MemoryLevel::Full {
             let share = memory::process()

@@ -22,7 +22,7 @@ use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::request_id::RequestIds;
-use lockgate_proxy::worker::{ProcessState, Published, Setup};
+use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -96,7 +96,7 @@ pub(crate) fn start_workers(
     let mask = mask_of_metrics(&config);
     let (mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new());
     for (number, ticker) in tickers.iter().enumerate() {
-        let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
+        let (top, Some(cells)) = (PublishedTop::default(), shards.shard(number)) else {
             break;
         };
         let (log, site_logs) = worker_logs(&config, &logs);

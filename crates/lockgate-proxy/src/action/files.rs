@@ -38,7 +38,7 @@ impl Files {
     /// Answers a request for a file: GET or HEAD.
     ///
     /// # Errors
-    /// When nothing was answered, or the answer has broken off.
+    /// When nothing was sent, or the response has broken off.
     pub async fn run<D: ClientExchange>(
         self: &Arc<Self>,
         exchange: &mut Exchange<'_, D>,

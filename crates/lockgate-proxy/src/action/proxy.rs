@@ -65,12 +65,20 @@ impl Proxy {
             let mut lease = attempts.lease(exchange).await?;
             let worker = exchange.request.worker;
             let cells = worker.cells.http.endpoint(lease.endpoint_index());
-            let mut response = worker.answers.take();
-            let (asked, target) = (attempts.asked(exchange, &lease), attempts.target(&lease));
+            let mut response = worker.response_heads.take();
+            let (pending_response, pseudo_fields) = (
+                attempts.pending_response(exchange, &lease),
+                attempts.pseudo_fields(&lease),
+            );
             let upload = &mut attempts.upload;
-            let mut pending =
-                PendingRequest::new(&mut lease.link, upload, &mut response, self.response, asked);
-            let sent = pending.send(exchange, target).await;
+            let mut pending = PendingRequest::new(
+                &mut lease.link,
+                upload,
+                &mut response,
+                self.response,
+                pending_response,
+            );
+            let sent = pending.send(exchange, pseudo_fields).await;
             let waited = exchange.guard.watch().pending.take();
             let Err(failure) = sent else {
                 attempts.note_response(exchange, &lease, response.status, waited);
@@ -78,13 +86,13 @@ impl Proxy {
                 let result = self
                     .send_response(exchange, lease, upload, &mut response)
                     .await;
-                worker.answers.give(response);
+                worker.response_heads.give(response);
                 if let Some(cells) = cells {
                     cells.in_flight.dec();
                 }
                 return result;
             };
-            worker.answers.give(response);
+            worker.response_heads.give(response);
             if let Some(cells) = cells {
                 cells.in_flight.dec();
                 if let Some(fault) = failure.failure.fault {

@@ -93,7 +93,7 @@ pub enum HttpFault {
     TargetTimeout,
 }
 
-/// The answers to the questions about one fault.
+/// The properties of one fault.
 struct FaultRow {
     status: u16,
     error: &'static str,

@@ -179,7 +179,7 @@ pub struct EndpointCells {
     pub retries: Counter,
     /// From a request's last head byte to the first byte of the response.
     pub response: Histogram,
-    answers: [Counter; CODES.len()],
+    responses: [Counter; CODES.len()],
     connects: Counter,
     connect_micros: Counter,
     failures: [Counter; HttpFault::ALL.len()],
@@ -193,7 +193,7 @@ impl Default for EndpointCells {
             reused: Counter::new(),
             retries: Counter::new(),
             response: Histogram::new(Bounds::EXCHANGE),
-            answers: Default::default(),
+            responses: Default::default(),
             connects: Counter::new(),
             connect_micros: Counter::new(),
             failures: [const { Counter::new() }; HttpFault::ALL.len()],
@@ -210,8 +210,8 @@ impl EndpointCells {
     }
 
     /// Counts a response, `waited` after the request.
-    pub fn answered(&self, status: u16, waited: Duration) {
-        self.answers[class(status)].inc();
+    pub fn responded(&self, status: u16, waited: Duration) {
+        self.responses[class(status)].inc();
         self.response.record(waited);
     }
 
@@ -446,7 +446,7 @@ impl EndpointFamilies<'_> {
         );
         for (index, [pool, endpoint], _) in self.each() {
             for (code, name) in CODES.iter().enumerate() {
-                let sum = self.counter(index, |cells| &cells.answers[code]);
+                let sum = self.counter(index, |cells| &cells.responses[code]);
                 if sum > 0 {
                     family.sample(&[pool, endpoint, ("code", name)], sum);
                 }
@@ -658,7 +658,7 @@ mod tests {
             let cells = shards.shard(worker).unwrap();
             let endpoint = cells.http.endpoint(Some(0)).unwrap();
             endpoint.connected(Duration::from_micros(750));
-            endpoint.answered(502, Duration::from_millis(2));
+            endpoint.responded(502, Duration::from_millis(2));
             endpoint.failed(HttpFault::QueueFull);
             endpoint.failed(HttpFault::QueueTimeout);
             endpoint.idle.inc();

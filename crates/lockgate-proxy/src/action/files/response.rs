@@ -108,9 +108,9 @@ impl Files {
                 },
             );
         }
-        let mut answer = said.head(hit);
-        self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new(parts))
+        let mut response = said.head(hit);
+        self.apply(exchange, &mut response);
+        self.deliver(exchange, &mut response, Delivery::new(parts))
             .await
     }
 
@@ -131,22 +131,22 @@ impl Files {
                 range: Vec::new(),
                 media_type: None,
             };
-            let mut answer = said.head(hit);
+            let mut response = said.head(hit);
             if exchange.request.rules.headers.is_fixed() {
-                self.apply(exchange, &mut answer);
+                self.apply(exchange, &mut response);
             }
-            answer
+            response
         });
-        let mut answer = exchange.request.worker.answers.take();
-        (*answer).clone_from(prepared);
+        let mut response = exchange.request.worker.response_heads.take();
+        (*response).clone_from(prepared);
         if !exchange.request.rules.headers.is_fixed() {
-            self.apply(exchange, &mut answer);
+            self.apply(exchange, &mut response);
         }
         let part = self.part(exchange, &hit.file, coding, 0, form.len());
         let sent = self
-            .deliver(exchange, &mut answer, Delivery::new([part]))
+            .deliver(exchange, &mut response, Delivery::new([part]))
             .await;
-        exchange.request.worker.answers.give(answer);
+        exchange.request.worker.response_heads.give(response);
         sent
     }
 
@@ -172,8 +172,8 @@ impl Files {
                 "the file is too long after values were inserted",
             ));
         }
-        let mut answer = ResponseHead::of(hit.status);
-        let fields = &mut answer.fields;
+        let mut response = ResponseHead::of(hit.status);
+        let fields = &mut response.fields;
         if let Some(caching) = &hit.caching {
             fields.append(b"Cache-Control", caching.as_bytes());
         }
@@ -211,8 +211,8 @@ impl Files {
                 vec![BodyPart::Bytes(encoded.into())]
             }
         };
-        self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new(parts))
+        self.apply(exchange, &mut response);
+        self.deliver(exchange, &mut response, Delivery::new(parts))
             .await
     }
 
@@ -370,10 +370,10 @@ impl Files {
             location.push(b'?');
             location.extend_from_slice(query);
         }
-        let mut answer = ResponseHead::of(308);
-        answer.fields.append(b"Location", &location);
-        self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::default())
+        let mut response = ResponseHead::of(308);
+        response.fields.append(b"Location", &location);
+        self.apply(exchange, &mut response);
+        self.deliver(exchange, &mut response, Delivery::default())
             .await
     }
 
@@ -408,35 +408,37 @@ impl Files {
         } else {
             form.media_type()
         };
-        let mut answer = ResponseHead::of(200);
-        answer.fields.append(b"Content-Type", media_type.as_bytes());
-        answer.fields.append(b"Vary", b"Accept");
-        answer.fields.append(b"Cache-Control", b"no-cache");
-        self.apply(exchange, &mut answer);
+        let mut response = ResponseHead::of(200);
+        response
+            .fields
+            .append(b"Content-Type", media_type.as_bytes());
+        response.fields.append(b"Vary", b"Accept");
+        response.fields.append(b"Cache-Control", b"no-cache");
+        self.apply(exchange, &mut response);
         self.deliver(
             exchange,
-            &mut answer,
+            &mut response,
             Delivery::new([BodyPart::Bytes(body)]),
         )
         .await
     }
 
     /// Applies the route's rules to a response.
-    fn apply<D>(&self, exchange: &Exchange<'_, D>, answer: &mut ResponseHead) {
+    fn apply<D>(&self, exchange: &Exchange<'_, D>, response: &mut ResponseHead) {
         let RoutedRequest {
             worker,
             values,
             rules,
             ..
         } = &exchange.request;
-        rules::apply(&rules.headers, &mut answer.fields, values, &worker.blocks);
+        rules::apply(&rules.headers, &mut response.fields, values, &worker.blocks);
     }
 
     /// Sends a response with the body `delivery`; adds the fields of its own.
     async fn deliver<D: ClientExchange>(
         &self,
         exchange: &mut Exchange<'_, D>,
-        answer: &mut ResponseHead,
+        response: &mut ResponseHead,
         mut delivery: Delivery,
     ) -> Result<(), ExchangeFailure> {
         let Exchange {
@@ -449,7 +451,7 @@ impl Files {
         } = exchange;
         let mut shaper = shapers.as_mut().and_then(|shapers| shapers.sent.as_mut());
         let worker = request.worker;
-        let fields = &mut answer.fields;
+        let fields = &mut response.fields;
         if let Some(cors) = &request.rules.cors {
             cors.apply(&request.received().fields, fields);
         }
@@ -458,7 +460,7 @@ impl Files {
         }
         let len = delivery.len();
         // RFC 9110 §15.4.5: that of a 304 would be that of the 200.
-        if let Some(len) = len.filter(|_| answer.status != 304) {
+        if let Some(len) = len.filter(|_| response.status != 304) {
             fields.append(
                 b"Content-Length",
                 itoa::Buffer::new().format(len).as_bytes(),
@@ -480,8 +482,8 @@ impl Files {
         guard.end_phase();
         let watch = guard.watch();
         watch.set_wait(WaitReason::ForRoom);
-        down.respond(request.received(), answer, length, persistence);
-        outcome.status = answer.status;
+        down.respond(request.received(), response, length, persistence);
+        outcome.status = response.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
             let polled = delivery.poll(cx, *down, self, guard.clock().now(), shaper.as_deref_mut());
@@ -575,8 +577,8 @@ impl ResponseMeta<'_> {
             media_type,
         } = self;
         let file = &hit.file;
-        let mut answer = ResponseHead::of(*status);
-        let fields = &mut answer.fields;
+        let mut response = ResponseHead::of(*status);
+        let fields = &mut response.fields;
         if hit.by_accept {
             fields.append(b"Vary", b"Accept");
         }
@@ -609,7 +611,7 @@ impl ResponseMeta<'_> {
                 fields.append(b"Content-Encoding", coding.name().as_bytes());
             }
         }
-        answer
+        response
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Attempts<'a> {
     proxy: &'a Proxy,
     upstream: Rc<UpstreamPool>,
     /// The request's pseudo-header fields, where endpoints speak HTTP/2.
-    target: Option<RequestPseudoFields>,
+    pseudo_fields: Option<RequestPseudoFields>,
     /// Whether the request may be sent twice.
     is_idempotent: bool,
     pub(super) upload: RequestUpload<'a>,
@@ -38,7 +38,7 @@ pub(super) struct Attempts<'a> {
     tried: MemberSet,
     wait_budget: WaitBudget,
     /// The end of the last phase.
-    clock: Instant,
+    last_phase_end: Instant,
     /// The last attempt, if it has failed.
     failed: Option<FailedAttempt>,
 }
@@ -61,8 +61,8 @@ impl<'a> Attempts<'a> {
         exchange: &Exchange<'a, D>,
     ) -> Result<Self, ExchangeFailure> {
         let http2 = upstream.pool().settings.http2;
-        let target = if http2 {
-            Some(target(&exchange.request.outgoing)?)
+        let pseudo_fields = if http2 {
+            Some(pseudo_fields(&exchange.request.outgoing)?)
         } else {
             None
         };
@@ -75,7 +75,7 @@ impl<'a> Attempts<'a> {
         Ok(Self {
             proxy,
             upstream,
-            target,
+            pseudo_fields,
             is_idempotent,
             upload,
             // A request that must not be sent twice goes to an endpoint that the kernel says is
@@ -87,7 +87,7 @@ impl<'a> Attempts<'a> {
             },
             tried: MemberSet::default(),
             wait_budget,
-            clock: exchange.began,
+            last_phase_end: exchange.began,
             failed: None,
         })
     }
@@ -123,7 +123,7 @@ impl<'a> Attempts<'a> {
             outcome.retries += u32::from(failed.counts);
         }
         outcome.tried = tried.without(lease.member());
-        outcome.add_lease(lap(&mut self.clock), lease.dialled);
+        outcome.add_lease(lap(&mut self.last_phase_end), lease.dialled);
         outcome.reused = lease.requests > 0;
         outcome.endpoint = Some(Arc::clone(lease.endpoint()));
         let uses_socket = &exchange.guard.watch().uses_socket;
@@ -194,20 +194,24 @@ impl<'a> Attempts<'a> {
     }
 
     /// The state for the tick while the endpoint is waited for.
-    pub(super) fn asked<D>(&self, exchange: &Exchange<'_, D>, lease: &Lease) -> PendingResponse {
+    pub(super) fn pending_response<D>(
+        &self,
+        exchange: &Exchange<'_, D>,
+        lease: &Lease,
+    ) -> PendingResponse {
         let again = self.is_idempotent && self.has_retries(exchange);
         PendingResponse {
             upstream: self.proxy.upstream,
             member: lease.member(),
-            since: self.clock,
+            since: self.last_phase_end,
             tried: again.then_some(self.tried),
         }
     }
 
     /// The pseudo-header fields for the endpoint of `lease`, where it speaks HTTP/2.
-    pub(super) fn target(&self, lease: &Lease) -> Option<RequestPseudoFields> {
-        let target = self.target.as_ref();
-        target.map(|target| target.at(lease.endpoint().authority()))
+    pub(super) fn pseudo_fields(&self, lease: &Lease) -> Option<RequestPseudoFields> {
+        let pseudo_fields = self.pseudo_fields.as_ref();
+        pseudo_fields.map(|pseudo_fields| pseudo_fields.at(lease.endpoint().authority()))
     }
 
     /// Notes a response with this status; `waited` is the state of the tick, if the endpoint was
@@ -219,13 +223,13 @@ impl<'a> Attempts<'a> {
         status: u16,
         waited: Option<PendingResponse>,
     ) {
-        let took = lap(&mut self.clock);
+        let took = lap(&mut self.last_phase_end);
         exchange.outcome.first_byte = Some(took);
         let now = exchange.guard.clock().now();
         let (pool, endpoint) = (self.upstream.pool(), lease.endpoint());
         // Where it did not wait for the whole request, its haste tells little.
         if let Some(PendingResponse { since, .. }) = waited {
-            endpoint.record_response(self.clock.saturating_duration_since(since), now);
+            endpoint.record_response(self.last_phase_end.saturating_duration_since(since), now);
         }
         if self.is_failure(status) {
             let why = format_args!("it responded with status {status}");
@@ -240,7 +244,7 @@ impl<'a> Attempts<'a> {
             .http
             .endpoint(lease.endpoint_index())
         {
-            cells.answered(status, took);
+            cells.responded(status, took);
         }
     }
 
@@ -260,8 +264,8 @@ impl<'a> Attempts<'a> {
         // Not for this failure, which is yet to be noted.
         let is_overtaken = lease.is_overtaken(now);
         // A reset is a response, which the client gets as a 502.
-        let answered = (failed.reset && self.is_failure(502)).then_some(Unserved);
-        let blamed = failed.blames.or(answered);
+        let responded = (failed.reset && self.is_failure(502)).then_some(Unserved);
+        let blamed = failed.blames.or(responded);
         if let Some(failure) = blamed.filter(|_| !is_stale && !is_refused) {
             let detail = &failed.failure.detail;
             self.upstream
@@ -279,12 +283,12 @@ impl<'a> Attempts<'a> {
             // The endpoint is not to blame; but where one idle connection was dead, the others
             // probably are.
             self.tried = MemberSet::default();
-            self.reuse = ReusePolicy::New(self.clock);
+            self.reuse = ReusePolicy::New(self.last_phase_end);
         } else if is_refused && !self.upstream.has_another(self.tried) {
             // The connection had no room for it, or ends: the endpoint is well.
             self.tried = MemberSet::default();
             if lease.link.is_lost() {
-                self.reuse = ReusePolicy::New(self.clock);
+                self.reuse = ReusePolicy::New(self.last_phase_end);
             }
         }
         self.failed = Some(FailedAttempt {
@@ -308,7 +312,7 @@ impl<'a> Attempts<'a> {
 
 /// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's
 /// mistake, and no endpoint is asked.
-fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
+fn pseudo_fields(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
     RequestPseudoFields::of(request).map_err(|error| {
         let fault = if error.status() == 414 {
             HttpFault::TargetTooLong

@@ -173,7 +173,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
     pub(super) async fn send<D: ClientExchange>(
         &mut self,
         exchange: &mut Exchange<'_, D>,
-        target: Option<RequestPseudoFields>,
+        pseudo_fields: Option<RequestPseudoFields>,
     ) -> Result<(), AttemptFailure> {
         let (guard, outgoing) = (exchange.guard, &exchange.request.outgoing);
         let expects = outgoing.head.fields().first(Known::Expect).is_some();
@@ -183,7 +183,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
             let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
             return Err(AttemptFailure::end(failure));
         }
-        self.up.send_request(outgoing, target);
+        self.up.send_request(outgoing, pseudo_fields);
         exchange.outcome.awaited = false;
         self.invited = outgoing.length == BodyLength::Empty || !expects;
         if !self.invited {
@@ -364,9 +364,9 @@ fn unreadable(error: &ReadError) -> AttemptFailure {
 /// Hands on an interim response (RFC 9110 §15.2).
 async fn send_interim<D: ClientExchange>(
     exchange: &mut Exchange<'_, D>,
-    answer: &ResponseHead,
+    response: &ResponseHead,
 ) -> Result<(), ExchangeFailure> {
-    exchange.down.interim(exchange.request.received(), answer);
+    exchange.down.interim(exchange.request.received(), response);
     match exchange
         .guard
         .within(poll_fn(|cx| exchange.down.poll_flush(cx)))

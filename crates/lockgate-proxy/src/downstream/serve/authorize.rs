@@ -41,7 +41,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         } = *self.context;
         let worker = &connection.worker;
         let mut outcome = ExchangeOutcome::default();
-        let (answered, response) = {
+        let (responded, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
             let host = self.host_name(target);
             let id = self.record.id;
@@ -93,13 +93,13 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 persistence: Persistence::Close,
                 outcome: &mut outcome,
             };
-            let answered = auth.proxy.run(&mut exchange).await;
-            (answered, down.into_response())
+            let responded = auth.proxy.run(&mut exchange).await;
+            (responded, down.into_response())
         };
         guard.end_phase();
         guard.watch().set_wait(WaitReason::Otherwise);
         let is_success = (200..300).contains(&response.head.status);
-        if answered.is_ok() && is_success {
+        if responded.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             switched: None,
             ..outcome
         };
-        Err(match answered {
+        Err(match responded {
             Err(failure) => Denial::Failure(failure),
             Ok(()) if response.is_cut => {
                 let why = "a body that is too long";
