@@ -126,14 +126,14 @@ pub struct RequestLimit {
 #[derive(Debug)]
 pub enum Auth {
     /// By a password.
-    Basic(BasicAuth),
+    Basic(BasicAuthCheck),
     /// By an auth service.
     Forward(Box<ForwardAuth>),
 }
 
 /// A password that every request must bring.
 #[derive(Debug)]
-pub struct BasicAuth {
+pub struct BasicAuthCheck {
     /// The file of users.
     pub checker: Arc<PasswordFile>,
     /// The realm that the browser shows.

@@ -18,7 +18,7 @@ use crate::exchange::{Exchange, ExchangeFailure};
 use attempts::Attempts;
 use lockgate_http_io::message::ClientExchange;
 use lockgate_upstream::UpstreamPool;
-use request::PendingRequest;
+use request::RequestAttempt;
 
 /// The deadlines of requests to a pool.
 #[derive(Debug)]
@@ -71,14 +71,14 @@ impl Proxy {
                 attempts.pseudo_fields(&lease),
             );
             let upload = &mut attempts.upload;
-            let mut pending = PendingRequest::new(
+            let mut attempt = RequestAttempt::new(
                 &mut lease.link,
                 upload,
                 &mut response,
                 self.response,
                 pending_response,
             );
-            let sent = pending.send(exchange, pseudo_fields).await;
+            let sent = attempt.send(exchange, pseudo_fields).await;
             let waited = exchange.guard.watch().pending.take();
             let Err(failure) = sent else {
                 attempts.note_response(exchange, &lease, response.status, waited);

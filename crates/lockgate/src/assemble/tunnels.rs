@@ -62,7 +62,7 @@ impl Assembler<'_> {
             Some(tls) => Some(tls?.into()),
         };
         let auth = auth?.map(|auth| {
-            site::Auth::Basic(site::BasicAuth {
+            site::Auth::Basic(site::BasicAuthCheck {
                 to: Gatekeeper::Proxy,
                 ..auth
             })

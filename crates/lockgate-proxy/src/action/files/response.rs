@@ -7,8 +7,8 @@ use std::task::ready;
 
 use bytes::Bytes;
 use lockgate_content::change::{ChangePlan, FilledPlan};
-use lockgate_content::coding::{self, Coding as Made, ContentEncoder};
-use lockgate_http::coding::Coding;
+use lockgate_content::coding::{self, Coding, ContentEncoder};
+use lockgate_http::coding::ContentCoding;
 use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
@@ -18,7 +18,7 @@ use lockgate_limits::clock::WaitReason;
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_rules::compression;
 
-use super::delivery::{BodyPart, Delivery, DeliveryError};
+use super::delivery::{Delivery, DeliveryError, DeliveryPart};
 use super::listing::ListingOrder;
 use super::listing_cache::{self, ListingRequest, ListingView};
 use super::{busy, unreadable};
@@ -120,7 +120,7 @@ impl Files {
         &self,
         exchange: &mut Exchange<'_, D>,
         hit: &CachedFile,
-        coding: Coding,
+        coding: ContentCoding,
     ) -> Result<(), ExchangeFailure> {
         let form = hit.file.form(coding);
         let prepared = hit.prepared(coding, || {
@@ -208,7 +208,7 @@ impl Files {
                     encoder.whole(&whole, &mut encoded);
                     encoders.borrow_mut().give_back(encoder);
                 }
-                vec![BodyPart::Bytes(encoded.into())]
+                vec![DeliveryPart::Bytes(encoded.into())]
             }
         };
         self.apply(exchange, &mut response);
@@ -222,11 +222,11 @@ impl Files {
         &self,
         exchange: &Exchange<'_, D>,
         file: &ServedFile,
-    ) -> Result<Coding, ExchangeFailure> {
+    ) -> Result<ContentCoding, ExchangeFailure> {
         let request = &exchange.request;
         let asked = &request.received().fields;
         if !file.varies() || !asked.may_have(&[Known::AcceptEncoding]) {
-            return Ok(Coding::Identity);
+            return Ok(ContentCoding::Identity);
         }
         // A part is one of what stays the same.
         let compress = request
@@ -247,10 +247,14 @@ impl Files {
         match made.map_err(|cut| ExchangeFailure::cut(cut, HttpFault::ResponseTimeout))? {
             Ok((is_smaller, grown)) => {
                 request.worker.files.grew(grown);
-                Ok(if is_smaller { coding } else { Coding::Identity })
+                Ok(if is_smaller {
+                    coding
+                } else {
+                    ContentCoding::Identity
+                })
             }
             // The file was changed, or the threads are busy: it is sent uncompressed.
-            Err(_) => Ok(Coding::Identity),
+            Err(_) => Ok(ContentCoding::Identity),
         }
     }
 
@@ -260,7 +264,7 @@ impl Files {
         exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
         said: &mut ResponseMeta<'_>,
-        parts: &mut Vec<BodyPart>,
+        parts: &mut Vec<DeliveryPart>,
     ) -> Result<(), ExchangeFailure> {
         let (head, coding) = (exchange.request.received(), said.coding);
         let size = file.form(coding).len();
@@ -277,12 +281,12 @@ impl Files {
                 for part in multipart.parts() {
                     let mut head = Vec::new();
                     multipart.head(*part, &mut head);
-                    parts.push(BodyPart::Bytes(head.into()));
+                    parts.push(DeliveryPart::Bytes(head.into()));
                     parts.push(self.part(exchange, file, coding, part.offset, part.length));
                 }
                 let mut end = Vec::new();
                 multipart.end(&mut end);
-                parts.push(BodyPart::Bytes(end.into()));
+                parts.push(DeliveryPart::Bytes(end.into()));
                 (said.status, said.media_type) = (206, Some(multipart.content_type()));
             }
             Selection::Unsatisfiable => {
@@ -298,14 +302,14 @@ impl Files {
         &self,
         exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
-        made: Made,
-    ) -> BodyPart {
+        made: Coding,
+    ) -> DeliveryPart {
         let compress = exchange.request.rules.compress.as_ref();
         let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
         let len = file.loaded.own.len();
         let mut encoder = Box::new(ContentEncoder::new(made, level));
         encoder.begin(Some(len));
-        BodyPart::Encoded {
+        DeliveryPart::Encoded {
             file: Rc::clone(file),
             encoder: Some(encoder),
             offset: 0,
@@ -318,10 +322,10 @@ impl Files {
         &self,
         exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
-        coding: Coding,
+        coding: ContentCoding,
         offset: u64,
         len: u64,
-    ) -> BodyPart {
+    ) -> DeliveryPart {
         let form = file.form(coding);
         let bytes = match &form.content {
             FileContent::Held(bytes) => Some(bytes.clone()),
@@ -337,9 +341,9 @@ impl Files {
             Some(bytes) => {
                 let [start, end] =
                     [offset, offset + len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-                BodyPart::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
+                DeliveryPart::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
             }
-            None => BodyPart::File {
+            None => DeliveryPart::File {
                 file: Rc::clone(file),
                 coding,
                 offset,
@@ -418,7 +422,7 @@ impl Files {
         self.deliver(
             exchange,
             &mut response,
-            Delivery::new([BodyPart::Bytes(body)]),
+            Delivery::new([DeliveryPart::Bytes(body)]),
         )
         .await
     }
@@ -527,11 +531,11 @@ impl Files {
 
 /// The pieces of a document, without a copy of what is always the same, unless these are many and
 /// small.
-fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<BodyPart> {
+fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<DeliveryPart> {
     if filled.count() > SEVERAL {
         let mut whole = Vec::new();
         filled.copy_to(&mut whole);
-        return vec![BodyPart::Bytes(whole.into())];
+        return vec![DeliveryPart::Bytes(whole.into())];
     }
     let text = Bytes::from_owner(PlanText(Arc::clone(plan)));
     let piece = |number| {
@@ -542,7 +546,7 @@ fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<BodyPart
         } else {
             Bytes::copy_from_slice(piece)
         };
-        BodyPart::Bytes(bytes)
+        DeliveryPart::Bytes(bytes)
     };
     (0..filled.count()).map(piece).collect()
 }
@@ -559,7 +563,7 @@ impl AsRef<[u8]> for PlanText {
 /// The status and the fields of a response from a file.
 struct ResponseMeta<'a> {
     status: u16,
-    coding: Coding,
+    coding: ContentCoding,
     etag: &'a [u8],
     /// The value of Content-Range; empty for none.
     range: Vec<u8>,
@@ -607,7 +611,7 @@ impl ResponseMeta<'_> {
                 b"Content-Type",
                 media_type.as_deref().unwrap_or(&file.loaded.media_type),
             );
-            if *coding != Coding::Identity {
+            if *coding != ContentCoding::Identity {
                 fields.append(b"Content-Encoding", coding.name().as_bytes());
             }
         }

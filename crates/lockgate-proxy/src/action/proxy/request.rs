@@ -98,18 +98,18 @@ impl AttemptFailure {
     }
 
     /// We do not wait any longer.
-    fn cut(request: &PendingRequest<'_, '_>, cut: Cut) -> Self {
-        let fault = if request.uploaded {
+    fn cut(attempt: &RequestAttempt<'_, '_>, cut: Cut) -> Self {
+        let fault = if attempt.uploaded {
             HttpFault::ResponseTimeout
         } else {
             HttpFault::WriteTimeout
         };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         // Where the client holds its body back, the endpoint may be waiting for that.
-        let blames = (late && (request.invited || request.uploaded)).then_some(Unserved);
+        let blames = (late && (attempt.invited || attempt.uploaded)).then_some(Unserved);
         Self {
             failure: ExchangeFailure::cut(cut, fault),
-            sent: request.up.has_sent(),
+            sent: attempt.up.has_sent(),
             worth: late,
             late,
             begun: false,
@@ -125,8 +125,8 @@ impl AttemptFailure {
     }
 }
 
-/// A request that is being sent.
-pub(super) struct PendingRequest<'r, 'g> {
+/// An attempt of a request at one endpoint.
+pub(super) struct RequestAttempt<'r, 'g> {
     up: &'r mut UpstreamConnection,
     upload: &'r mut RequestUpload<'g>,
     response: &'r mut ResponseHead,
@@ -147,7 +147,7 @@ pub(super) struct PendingRequest<'r, 'g> {
     broken: Option<String>,
 }
 
-impl<'r, 'g> PendingRequest<'r, 'g> {
+impl<'r, 'g> RequestAttempt<'r, 'g> {
     pub(super) fn new(
         up: &'r mut UpstreamConnection,
         upload: &'r mut RequestUpload<'g>,
