@@ -141,7 +141,8 @@ pub enum WaitReason {
     ForRoom,
     /// The client, to close its side.
     ForClose,
-    /// A permit: for a socket towards endpoints, or for one of the requests that an endpoint takes at once.
+    /// A permit: for a socket towards endpoints, or for one of the requests that an endpoint takes
+    /// at once.
     ForPermit,
     /// The streams of the connection, each of which has a [`Watch`] of its own.
     ForStreams,

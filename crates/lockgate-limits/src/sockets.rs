@@ -1,7 +1,8 @@
 //! Sockets towards endpoints: how many the process may have, and how many of them a client may use
 //! while they are scarce.
 //!
-//! Idle ones count as well, and give way: which, a worker chooses (`lockgate_upstream::worker_sockets`).
+//! Idle ones count as well, and give way: which, a worker chooses
+//! (`lockgate_upstream::worker_sockets`).
 
 use std::future::poll_fn;
 use std::pin::pin;

@@ -17,7 +17,8 @@ pub(crate) struct Examination {
     pub(crate) assembly: Option<Assembly>,
 }
 
-/// Examines the file, and the files, users and addresses that it names; see [`start_steps::rehearse`].
+/// Examines the file, and the files, users and addresses that it names; see
+/// [`start_steps::rehearse`].
 pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     let draft = match read(path) {
         Ok(draft) => draft,

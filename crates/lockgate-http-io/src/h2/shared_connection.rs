@@ -163,8 +163,8 @@ impl SharedConnection {
         Ok((shared, driver))
     }
 
-    /// Reserves a stream for one more request of at most `requests` in its lifetime; returns whether
-    /// there was one.
+    /// Reserves a stream for one more request of at most `requests` in its lifetime; returns
+    /// whether there was one.
     pub(super) fn reserve(&self, requests: u64) -> bool {
         let rests = self.cancelled_lately.get() >= TAKEN_BACK;
         if self.leaving.get() || rests || self.streams.get() >= self.max_streams.get() {

@@ -50,7 +50,8 @@ enum State {
 }
 
 impl UpstreamStream {
-    /// A stream on `connection`, which takes at most `requests` in its lifetime, if it has room for one.
+    /// A stream on `connection`, which takes at most `requests` in its lifetime, if it has room
+    /// for one.
     pub fn open(connection: &Rc<SharedConnection>, requests: u64) -> Option<Self> {
         if !connection.reserve(requests) {
             return None;

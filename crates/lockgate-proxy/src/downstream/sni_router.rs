@@ -1,5 +1,5 @@
-//! The route of a connection by its ClientHello: a protocol of ALPN, then the
-//! server name. Without IO.
+//! The route of a connection by its ClientHello: a protocol of ALPN, then the server name.
+//! Without IO.
 
 use std::sync::Arc;
 

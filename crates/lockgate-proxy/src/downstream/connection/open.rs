@@ -38,8 +38,8 @@ struct ChosenAcceptor {
 }
 
 impl ClientConnection {
-    /// Reads the PROXY header, takes a permit under the limit of the client's connections, and shakes hands;
-    /// tells the purpose of the connection.
+    /// Reads the PROXY header, takes a permit under the limit of the client's connections, and
+    /// shakes hands; tells the purpose of the connection.
     pub(in crate::downstream) async fn open<'l>(
         &mut self,
         socket: Socket,
