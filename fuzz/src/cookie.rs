@@ -1,8 +1,8 @@
 //! Cookies of requests: ours is found and taken out, and the others stay as they are.
 
-use lockgate_upstream::{Affinity, AffinityInput, Preference, Sticky};
 use lockgate_http::fields::Fields;
 use lockgate_rules::HashKey;
+use lockgate_upstream::{Affinity, AffinityInput, Preference, Sticky};
 
 /// Any bytes as lines of Cookie.
 pub fn cookie(data: &[u8]) {

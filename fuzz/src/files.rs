@@ -3,7 +3,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-use lockgate_http::coding::{self, Accepted, Coding};
+use lockgate_http::coding::{self, Accepted, ContentCoding};
 use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::date;
 use lockgate_http::fields::{Fields, Known};
@@ -264,7 +264,12 @@ fn multipart(parts: Vec<ByteRange>, size: u64, media_type: &[u8]) {
 
 /// Any bytes as lines of Accept-Encoding, and of Vary.
 pub fn coding(data: &[u8]) {
-    const ALL: [Coding; 4] = [Coding::Zstd, Coding::Br, Coding::Gzip, Coding::Identity];
+    const ALL: [ContentCoding; 4] = [
+        ContentCoding::Zstd,
+        ContentCoding::Br,
+        ContentCoding::Gzip,
+        ContentCoding::Identity,
+    ];
     let lines: Vec<_> = data
         .split(|&byte| byte == b'\n')
         .map(<[u8]>::trim_ascii)
@@ -288,9 +293,9 @@ pub fn coding(data: &[u8]) {
             accepted.best(&[coding]),
             accepted.takes(coding).then_some(coding)
         );
-        assert_eq!(Coding::of(coding.name().as_bytes()), Some(coding));
+        assert_eq!(ContentCoding::of(coding.name().as_bytes()), Some(coding));
         let named = has(data, coding.name()) || has(data, "*");
-        assert!(named || accepted.takes(coding) == (coding == Coding::Identity));
+        assert!(named || accepted.takes(coding) == (coding == ContentCoding::Identity));
         // The first word on a coding holds.
         let refused = [&format!("{};q=0", coding.name()).into_bytes()[..]];
         assert!(!of(&[&refused[..], &lines[..]].concat()).takes(coding));

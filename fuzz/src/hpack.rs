@@ -76,7 +76,7 @@ pub fn hpack_account(data: &[u8]) {
 fn marks(section: SectionSummary) -> [bool; 6] {
     [
         section.has_pseudo_fields(),
-        section.is_answer(),
+        section.is_response(),
         section.is_interim(),
         section.has_fragment(),
         section.has_misplaced_pseudo_fields(),

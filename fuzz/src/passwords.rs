@@ -3,7 +3,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use lockgate_proxy::admit::basic_auth::{Credentials, CredentialsError, LONGEST};
-use lockgate_proxy::admit::htpasswd::{Htpasswd, LoadError, HtpasswdMistakes, Problem};
+use lockgate_proxy::admit::htpasswd::{Htpasswd, HtpasswdMistakes, LoadError, Problem};
 use lockgate_proxy::admit::password_hash::PasswordHash;
 
 /// Any bytes as the value of Authorization.

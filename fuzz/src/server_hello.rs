@@ -1,8 +1,8 @@
 //! ServerHellos: how bytes arrive does not matter, what follows does not either, and a session fits
 //! where it is kept.
 
-use lockgate_upstream::{SessionIdReader, Sessions};
 use lockgate_net::server_hello::{NoServerHello, SERVER_HELLO_MAX, peek};
+use lockgate_upstream::{SessionIdReader, Sessions};
 
 /// Any bytes as the beginning of what a server says.
 pub fn server_hello(data: &[u8]) {

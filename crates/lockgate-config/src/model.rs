@@ -42,7 +42,7 @@ pub struct Config {
     /// The directory for the last good configuration.
     pub state: Option<PathBuf>,
     /// Texts that are fetched while Lockgate runs; each name once.
-    pub values: Vec<FetchedValue>,
+    pub values: Vec<NamedValue>,
     /// The networks of trusted proxies: PROXY headers and forwarding fields from them are believed.
     pub trusted: Vec<Cidr>,
     /// The metrics address.

@@ -6,7 +6,7 @@ use crate::fields::{Fields, Known};
 
 /// A content coding of a representation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Coding {
+pub enum ContentCoding {
     /// RFC 9659.
     Zstd,
     /// RFC 7932.
@@ -17,7 +17,7 @@ pub enum Coding {
     Identity,
 }
 
-impl Coding {
+impl ContentCoding {
     /// Its name in Content-Encoding and Accept-Encoding.
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Coding {
 /// The codings that a client accepts, with their weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Accepted {
-    /// Thousandths, in the order of [`Coding`]; `None` for a coding that is not accepted.
+    /// Thousandths, in the order of [`ContentCoding`]; `None` for a coding that is not accepted.
     weights: [Option<u16>; 4],
 }
 
@@ -78,13 +78,13 @@ impl Accepted {
             let Some(weight) = weight else { continue };
             if name == b"*" {
                 others.get_or_insert(weight);
-            } else if let Some(coding) = Coding::of(name) {
+            } else if let Some(coding) = ContentCoding::of(name) {
                 named[coding as usize].get_or_insert(weight);
             }
         }
         // §12.5.3: `*` is every coding that is not named. Without either, identity comes last.
         let mut weights = named.map(|weight| weight.or(others).filter(|weight| *weight > 0));
-        let identity = Coding::Identity as usize;
+        let identity = ContentCoding::Identity as usize;
         if named[identity].or(others).is_none() {
             weights[identity] = Some(0);
         }
@@ -92,13 +92,13 @@ impl Accepted {
     }
 
     /// Whether the client accepts this coding.
-    pub fn takes(&self, coding: Coding) -> bool {
+    pub fn takes(&self, coding: ContentCoding) -> bool {
         self.weights[coding as usize].is_some()
     }
 
     /// Whether the client accepts any coding but identity.
     pub fn takes_any(&self) -> bool {
-        self.weights[..Coding::Identity as usize]
+        self.weights[..ContentCoding::Identity as usize]
             .iter()
             .any(Option::is_some)
     }
@@ -108,8 +108,8 @@ impl Accepted {
     /// `None` if none is acceptable. RFC 9110 §12.4.1 and §15.5.7 let a server respond with 406 or
     /// disregard the field: send identity, as nginx and Caddy do. A client that forbids identity
     /// can read it nevertheless, but not a 406.
-    pub fn best(&self, offered: &[Coding]) -> Option<Coding> {
-        let mut best: Option<(Coding, u16)> = None;
+    pub fn best(&self, offered: &[ContentCoding]) -> Option<ContentCoding> {
+        let mut best: Option<(ContentCoding, u16)> = None;
         for coding in offered {
             let Some(weight) = self.weights[*coding as usize] else {
                 continue;
@@ -156,11 +156,11 @@ pub fn vary(fields: &mut Fields, name: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use super::Coding::{Br, Gzip, Identity, Zstd};
+    use super::ContentCoding::{Br, Gzip, Identity, Zstd};
     use super::*;
     use crate::fields::tests::fields;
 
-    const ALL: [Coding; 4] = [Zstd, Br, Gzip, Identity];
+    const ALL: [ContentCoding; 4] = [Zstd, Br, Gzip, Identity];
 
     fn of(value: &str) -> Accepted {
         Accepted::of(&fields(&[("Accept-Encoding", value)]))

@@ -37,7 +37,7 @@ pub struct ClientAccount {
     pub connections: HeldCount,
     /// Sockets towards endpoints that its streams use, where each has one.
     pub sockets: HeldCount,
-    /// The handshakes that wait for a place, in turn.
+    /// The handshakes that wait for a permit, in turn.
     handshakes: WaitLine,
     /// The requests that wait for the client's share of sockets, in turn.
     shares: WaitLine,
@@ -169,7 +169,7 @@ impl ClientAccount {
         self.key.1 == ClientClass::Exempt
     }
 
-    /// Waits until a handshake of the client may wait for a place among those of others. An exempt
+    /// Waits until a handshake of the client may wait for a permit beside those of others. An exempt
     /// client's need not.
     pub(crate) async fn handshake_turn(&self) -> Option<WaitTurn<'_>> {
         if self.is_exempt() {

@@ -101,7 +101,7 @@ pub enum Cut {
     EndpointDown,
     /// Memory has run out, and the connection held more than others.
     Memory,
-    /// The connection waited for its client, and another client has no place.
+    /// The connection waited for its client, and another client has no permit.
     Crowded,
 }
 
@@ -134,15 +134,16 @@ pub enum WaitReason {
     /// The client's next request, or its first byte: the connection may be closed without harm.
     ForRequest,
     /// The rest of a PROXY header, of a handshake, or of a request's head.
-    ForOpening,
+    ForHead,
     /// The rest of a body that the client sends.
     ForBody,
     /// The client, to take data that is ready for it.
     ForRoom,
     /// The client, to close its side.
     ForClose,
-    /// A socket towards endpoints, or a place among the requests that an endpoint takes at once.
-    ForPlace,
+    /// A permit: for a socket towards endpoints, or for one of the requests that an endpoint takes
+    /// at once.
+    ForPermit,
     /// The streams of the connection, each of which has a [`Watch`] of its own.
     ForStreams,
     /// Either end of a tunnel or relay: both may be silent.
@@ -154,7 +155,7 @@ impl WaitReason {
     pub(crate) fn is_for_client(self) -> bool {
         matches!(
             self,
-            Self::ForRequest | Self::ForOpening | Self::ForBody | Self::ForRoom | Self::ForClose
+            Self::ForRequest | Self::ForHead | Self::ForBody | Self::ForRoom | Self::ForClose
         )
     }
 }

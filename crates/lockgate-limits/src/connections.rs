@@ -1,5 +1,5 @@
 //! Connections of clients: how many there may be at once, and how many are wanted by listeners that
-//! find no place.
+//! find no permit.
 //!
 //! Does not choose which connections give way: see `preemption`.
 
@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::clock::Ticker;
 use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 
-/// The places for connections of clients, for the process.
+/// The permits for connections of clients, for the process.
 #[derive(Debug)]
 pub struct ConnectionLimit {
-    places: ProcessLimit,
-    /// Listeners that wait for a place.
+    permits: ProcessLimit,
+    /// Listeners that wait for a permit.
     waiting: AtomicUsize,
     /// The listeners among these for which no connection has given way yet.
     wanted: AtomicUsize,
@@ -25,7 +25,7 @@ impl ConnectionLimit {
     /// Allows `size` at once; `workers` are woken where some are to give way.
     pub fn new(size: usize, workers: &Arc<[Arc<Ticker>]>) -> Self {
         Self {
-            places: ProcessLimit::new(size),
+            permits: ProcessLimit::new(size),
             waiting: AtomicUsize::new(0),
             wanted: AtomicUsize::new(0),
             gave_way: AtomicU64::new(0),
@@ -35,12 +35,12 @@ impl ConnectionLimit {
 
     /// The size of the limit.
     pub fn size(&self) -> usize {
-        self.places.size()
+        self.permits.size()
     }
 
     /// The number in use.
     pub fn used(&self) -> usize {
-        self.places.used()
+        self.permits.used()
     }
 
     /// The number of connections that were closed to make room.
@@ -48,14 +48,14 @@ impl ConnectionLimit {
         self.gave_way.load(Ordering::Relaxed)
     }
 
-    /// Takes a place now, or not at all; no listener that waits already is overtaken.
+    /// Takes a permit now, or not at all; no listener that waits already is overtaken.
     pub fn try_take(&self) -> Option<Permit> {
-        self.places.try_take()
+        self.permits.try_take()
     }
 
-    /// Takes a place, in the order of asking.
+    /// Takes a permit, in the order of asking.
     pub async fn take(&self) -> Permit {
-        self.places.take().await
+        self.permits.take().await
     }
 
     /// Counts a listener that waits until what is returned is dropped.
@@ -63,13 +63,13 @@ impl ConnectionLimit {
         CountGuard::one(&self.waiting)
     }
 
-    /// Wants a place for each listener that waits, however many connections have given way so far.
+    /// Wants a permit for each listener that waits, however many connections have given way so far.
     pub fn want(&self) {
         self.wanted
             .store(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// The number of places that are wanted.
+    /// The number of permits that are wanted.
     pub fn wanted(&self) -> usize {
         // A listener that no longer waits may have left its wish behind.
         self.wanted
@@ -115,7 +115,7 @@ mod tests {
         assert!(connections.is_to_give_way() && connections.is_to_give_way());
         assert!(!connections.is_to_give_way());
         connections.want();
-        assert_eq!(connections.wanted(), 2, "none of both has a place yet");
+        assert_eq!(connections.wanted(), 2, "none of both has a permit yet");
         drop(waiting);
         assert!(!connections.is_to_give_way() && connections.gave_way() == 2);
     }

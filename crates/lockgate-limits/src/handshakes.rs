@@ -1,15 +1,15 @@
 //! TLS handshakes: how many are computed at once, and in which order. A handshake that waits for
-//! its client holds no place.
+//! its client holds no permit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::clients::ClientAccount;
 use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 
-/// The places to compute handshakes in, for the process.
+/// The permits to compute handshakes in, for the process.
 #[derive(Debug)]
 pub struct HandshakeLimit {
-    places: ProcessLimit,
+    permits: ProcessLimit,
     begun: AtomicUsize,
     waiting: AtomicUsize,
 }
@@ -18,7 +18,7 @@ impl HandshakeLimit {
     /// Allows `size` to be computed at once.
     pub fn new(size: usize) -> Self {
         Self {
-            places: ProcessLimit::new(size),
+            permits: ProcessLimit::new(size),
             begun: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
         }
@@ -26,7 +26,7 @@ impl HandshakeLimit {
 
     /// The size of the limit.
     pub fn size(&self) -> usize {
-        self.places.size()
+        self.permits.size()
     }
 
     /// The number of unfinished handshakes, computed or waiting for their clients.
@@ -34,7 +34,7 @@ impl HandshakeLimit {
         self.begun.load(Ordering::Relaxed)
     }
 
-    /// The number of handshakes that wait for a place.
+    /// The number of handshakes that wait for a permit.
     pub fn waiting(&self) -> usize {
         self.waiting.load(Ordering::Relaxed)
     }
@@ -44,25 +44,25 @@ impl HandshakeLimit {
         CountGuard::one(&self.begun)
     }
 
-    /// A place to compute one flight in. Clients take turns: one handshake of each waits with those
+    /// A permit to compute one flight in. Clients take turns: one handshake of each waits with those
     /// of the others, in the order of asking, and the rest of its own wait behind it.
     pub async fn take(&self, account: Option<&ClientAccount>) -> Permit {
-        let place = match self.places.try_take() {
-            Some(place) => place,
+        let permit = match self.permits.try_take() {
+            Some(permit) => permit,
             None => {
                 let _waiting = CountGuard::one(&self.waiting);
                 let _turn = match account {
                     Some(account) => account.handshake_turn().await,
                     None => None,
                 };
-                self.places.take().await
+                self.permits.take().await
             }
         };
-        // A flight takes up to a millisecond. With its place held over one turn of the worker, no
-        // more flights than there are places are computed before the worker's other
+        // A flight takes up to a millisecond. With its permit held over one turn of the worker, no
+        // more flights than there are permits are computed before the worker's other
         // connections go on.
         tokio::task::yield_now().await;
-        place
+        permit
     }
 }
 
@@ -85,7 +85,7 @@ mod tests {
         let of = |last: u8| clients.of([192, 0, 2, last].into(), ClientClass::Ordinary);
         let (greedy, honest) = (of(1), of(2));
         let handshakes = HandshakeLimit::new(1);
-        let taken = handshakes.places.try_take();
+        let taken = handshakes.permits.try_take();
         let mut first = pin!(handshakes.take(Some(&greedy)));
         let mut second = pin!(handshakes.take(Some(&greedy)));
         let mut third = pin!(handshakes.take(Some(&honest)));
@@ -97,23 +97,23 @@ mod tests {
         let until_ready = |mut future: std::pin::Pin<&mut dyn Future<Output = Permit>>| {
             let mut context = Context::from_waker(Waker::noop());
             (0..3).find_map(|_| match future.as_mut().poll(&mut context) {
-                Poll::Ready(place) => Some(place),
+                Poll::Ready(permit) => Some(permit),
                 Poll::Pending => None,
             })
         };
-        let place = until_ready(first.as_mut());
-        assert!(place.is_some(), "it asked first");
+        let permit = until_ready(first.as_mut());
+        assert!(permit.is_some(), "it asked first");
         assert!(
             poll(second.as_mut()).is_pending(),
             "it is among those that wait now"
         );
-        drop(place);
-        let place = until_ready(third.as_mut());
+        drop(permit);
+        let permit = until_ready(third.as_mut());
         assert!(
-            place.is_some(),
-            "the second of the first client asked for a place later"
+            permit.is_some(),
+            "the second of the first client asked for a permit later"
         );
-        drop(place);
+        drop(permit);
         assert!(until_ready(second.as_mut()).is_some());
         assert_eq!(handshakes.waiting(), 0);
     }
@@ -123,14 +123,14 @@ mod tests {
         let clients = Clients::new();
         let account = clients.of([192, 0, 2, 1].into(), ClientClass::Ordinary);
         let handshakes = HandshakeLimit::new(1);
-        let taken = handshakes.places.try_take();
+        let taken = handshakes.permits.try_take();
         {
             let mut waiting = pin!(handshakes.take(Some(&account)));
             assert!(poll(waiting.as_mut()).is_pending());
         }
         assert_eq!(handshakes.waiting(), 0);
         drop(taken);
-        assert!(handshakes.places.try_take().is_some());
+        assert!(handshakes.permits.try_take().is_some());
         assert!(poll(pin!(account.handshake_turn())).is_ready());
     }
 }

@@ -67,7 +67,7 @@ pub async fn wait_for_memory(
             Poll::Ready(())
         })
         .await;
-        guard.watch().set_wait(WaitReason::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPermit);
         guard.within(guard.clock().next_tick()).await?;
         guard.watch().set_wait(WaitReason::Otherwise);
     }
@@ -83,7 +83,7 @@ enum CutOrder {
     Still,
     /// The connection waits for its client, which is slow.
     Slow,
-    /// The connection has waited for a place for a while. It holds little, but where only such
+    /// The connection has waited for a permit for a while. It holds little, but where only such
     /// connections are left, each would keep the others waiting until all of them are refused.
     Queued,
 }
@@ -93,7 +93,7 @@ impl CutOrder {
         let is_stream_stalled = watch.stalled_at.get() == now;
         let phase = now.saturating_sub(watch.since());
         match (watch.waiting(), watch.still_for(now)) {
-            (WaitReason::ForPlace, _) => (phase >= STILL).then_some(Self::Queued),
+            (WaitReason::ForPermit, _) => (phase >= STILL).then_some(Self::Queued),
             (waiting, still) if waiting.is_for_client() || is_stream_stalled => {
                 Some(if still > 0 { Self::Stalled } else { Self::Slow })
             }
@@ -105,7 +105,7 @@ impl CutOrder {
 /// A connection that may be cut.
 #[derive(Debug, Clone, Copy)]
 struct Candidate {
-    place: usize,
+    index: usize,
     standing: CutOrder,
     client: Option<IpAddr>,
     held: usize,
@@ -137,7 +137,7 @@ pub fn relieve(clock: &Clock, excess: usize, spared: impl Fn(Option<IpAddr>) -> 
             return;
         };
         candidates.push(Candidate {
-            place: watches.len(),
+            index: watches.len(),
             standing,
             client,
             held,
@@ -145,15 +145,15 @@ pub fn relieve(clock: &Clock, excess: usize, spared: impl Fn(Option<IpAddr>) -> 
         watches.push(Rc::clone(watch));
     });
     let chosen = choose(candidates, excess.saturating_sub(leaving));
-    for &place in &chosen {
-        if let Some(watch) = watches.get(place) {
+    for &index in &chosen {
+        if let Some(watch) = watches.get(index) {
             watch.cut(Cut::Memory);
         }
     }
     chosen.len()
 }
 
-/// The places of those to be cut. None of a client that holds less than its part, as if there were
+/// The indexes of those to be cut. None of a client that holds less than its part, as if there were
 /// one more: what it holds would not help, and it may be the one that waits.
 fn choose(mut candidates: Vec<Candidate>, excess: usize) -> Vec<usize> {
     let mut clients: HashMap<Option<IpAddr>, usize> = HashMap::new();
@@ -180,7 +180,7 @@ fn choose(mut candidates: Vec<Candidate>, excess: usize) -> Vec<usize> {
     candidates
         .iter()
         .take_while(|candidate| enough(candidate))
-        .map(|candidate| candidate.place)
+        .map(|candidate| candidate.index)
         .collect()
 }
 
@@ -191,8 +191,8 @@ mod tests {
 
     fn candidates(all: &[(CutOrder, u8, usize)]) -> Vec<Candidate> {
         let candidate =
-            |(place, &(standing, client, held)): (usize, &(CutOrder, u8, usize))| Candidate {
-                place,
+            |(index, &(standing, client, held)): (usize, &(CutOrder, u8, usize))| Candidate {
+                index,
                 standing,
                 client: Some(IpAddr::from([192, 0, 2, client])),
                 held,
@@ -233,7 +233,7 @@ mod tests {
         let clock = Clock::new(Ticker::new());
         let guard = clock.watch();
         guard.phase(std::time::Duration::from_secs(60));
-        guard.watch().set_wait(WaitReason::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPermit);
         let standing = |after| CutOrder::of(guard.watch(), guard.watch().since() + after);
         assert_eq!(standing(STILL - 1), None);
         assert_eq!(standing(STILL), Some(CutOrder::Queued));

@@ -1,4 +1,4 @@
-//! What ends for others where places run out: connections of clients, and exchanges that use a
+//! What ends for others where permits run out: connections of clients, and exchanges that use a
 //! socket towards an endpoint.
 //!
 //! Idle ones go first, then those that stand still, of the clients that hold more than their part.
@@ -16,7 +16,7 @@ use crate::clock::{Clock, Cut, WaitReason, Watch};
 
 /// Milliseconds without a byte after which an exchange stands still.
 const STILL: u64 = 2_000;
-/// Connections that are closed at once at the most where one place is wanted: an eighth of those
+/// Connections that are closed at once at the most where one permit is wanted: an eighth of those
 /// that may go first. The search costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;
 
@@ -62,11 +62,11 @@ impl PreemptionReason {
                 Self::GreedyIdles
             }),
             WaitReason::ForRequest => (idle == IdleAge::Any).then_some(Self::Idles),
-            WaitReason::ForOpening => is_greedy.then_some(Self::GreedyOpens),
+            WaitReason::ForHead => is_greedy.then_some(Self::GreedyOpens),
             WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
             }
-            WaitReason::ForPlace | WaitReason::ForStreams | WaitReason::ForTunnel => None,
+            WaitReason::ForPermit | WaitReason::ForStreams | WaitReason::ForTunnel => None,
         }
     }
 }
@@ -136,7 +136,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
             .enumerate()
             .rev()
             .max_by_key(|(_, exchange)| held(exchange));
-        let Some((place, exchange)) = most else {
+        let Some((index, exchange)) = most else {
             return ended;
         };
         if held(exchange) <= part || !wanted() {
@@ -146,7 +146,7 @@ fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
         if let Some(count) = counts.get_mut(&exchange.client) {
             *count -= 1;
         }
-        exchanges.remove(place);
+        exchanges.remove(index);
         ended += 1;
     }
 }
@@ -248,7 +248,7 @@ mod tests {
         let order = [
             PreemptionReason::of(WaitReason::ForClose, 0, true, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRequest, STILL, true, IdleAge::Long),
-            PreemptionReason::of(WaitReason::ForOpening, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForHead, 0, true, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForClose, STILL, false, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRequest, STILL, false, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRoom, STILL, true, IdleAge::Long),
@@ -262,7 +262,7 @@ mod tests {
         for (waiting, millis, is_greedy) in [
             (WaitReason::ForRequest, STILL - 1, false),
             (WaitReason::ForClose, STILL - 1, false),
-            (WaitReason::ForOpening, STILL, false),
+            (WaitReason::ForHead, STILL, false),
             (WaitReason::ForBody, STILL, false),
             (WaitReason::ForBody, STILL - 1, true),
             (WaitReason::ForTunnel, STILL, true),
@@ -279,7 +279,7 @@ mod tests {
     fn idle_connections_of_the_largest_client_are_preempted_first() {
         let mut begun = Begun::new();
         for client in [1, 2, 2, 2, 3, 3] {
-            begun.add(client, ClientClass::Ordinary, WaitReason::ForOpening);
+            begun.add(client, ClientClass::Ordinary, WaitReason::ForHead);
         }
         let close = |wanted| close_connections(&begun.clock, wanted, 1, IdleAge::Long);
         assert_eq!((close(1), begun.lives()), (1, [1, 2, 2]));
@@ -321,7 +321,7 @@ mod tests {
         );
         let mut waits = Begun::new();
         for _ in 0..10 {
-            waits.add(1, ClientClass::Ordinary, WaitReason::ForPlace);
+            waits.add(1, ClientClass::Ordinary, WaitReason::ForPermit);
             waits.add(2, ClientClass::Exempt, WaitReason::ForRoom);
             waits.add(3, ClientClass::Ordinary, WaitReason::ForTunnel);
         }

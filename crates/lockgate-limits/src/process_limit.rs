@@ -86,11 +86,11 @@ pub struct PerClient {
 #[derive(Debug)]
 struct ClientConnections {
     limit: ProcessLimit,
-    /// The connections that hold a slot or wait for one.
+    /// The connections that hold a permit or wait for one.
     present: AtomicUsize,
 }
 
-/// The outcome of asking for a place among a client's connections.
+/// A permit for one of a client's connections, once it was waited for.
 #[derive(Debug)]
 pub struct PerClientPermit {
     client: Arc<ClientConnections>,
@@ -108,7 +108,7 @@ impl PerClient {
         })
     }
 
-    /// A place for a connection of `ip`, still to be waited for; `None` when as many wait already
+    /// A permit for a connection of `ip`, still to be waited for; `None` when as many wait already
     /// as may be served: what waits costs a descriptor, so one client must not have all of
     /// them.
     pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<PerClientPermit> {
@@ -247,14 +247,14 @@ mod tests {
     }
 
     #[test]
-    fn concurrent_shares_are_limited_per_key_and_forgotten_when_empty() {
+    fn concurrent_permits_are_limited_per_key_and_forgotten_when_empty() {
         let table = KeyedLimit::new(2);
         let (one, other) = (Arc::<str>::from("one"), Arc::<str>::from("other"));
-        let shares = [table.take(&one), table.take(&one)];
-        assert!(shares.iter().all(Option::is_some));
+        let permits = [table.take(&one), table.take(&one)];
+        assert!(permits.iter().all(Option::is_some));
         assert!(table.take(&one).is_none());
         assert!(table.take(&other).is_some());
-        drop(shares);
+        drop(permits);
         assert!(table.take(&one).is_some());
         assert_eq!(table.counts.len(), 0);
     }

@@ -12,10 +12,10 @@ const SHARDS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct ShardedTable<K, V> {
     hasher: RandomState,
-    shards: Box<[Mutex<Shard<K, V>>]>,
+    shards: Box<[Mutex<TableShard<K, V>>]>,
 }
 
-type Shard<K, V> = HashMap<K, V, RandomState>;
+type TableShard<K, V> = HashMap<K, V, RandomState>;
 
 impl<K: Hash + Eq, V> ShardedTable<K, V> {
     pub(crate) fn new() -> Self {
@@ -26,7 +26,7 @@ impl<K: Hash + Eq, V> ShardedTable<K, V> {
     }
 
     /// The shard of `key`, for one look-up: never held over a wait.
-    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, Shard<K, V>> {
+    pub(crate) fn lock(&self, key: &K) -> MutexGuard<'_, TableShard<K, V>> {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 

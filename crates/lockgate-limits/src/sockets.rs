@@ -1,7 +1,8 @@
 //! Sockets towards endpoints: how many the process may have, and how many of them a client may use
 //! while they are scarce.
 //!
-//! Idle ones count as well, and give way: which, a worker chooses (`lockgate_upstream::socket_slots`).
+//! Idle ones count as well, and give way: which, a worker chooses
+//! (`lockgate_upstream::worker_sockets`).
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,15 +18,15 @@ use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 /// connections a browser makes over HTTP/1.1.
 const FEW: usize = 6;
 
-/// The places for sockets towards endpoints, for the process.
+/// The permits for sockets towards endpoints, for the process.
 #[derive(Debug)]
 pub struct SocketLimit {
-    places: ProcessLimit,
+    permits: ProcessLimit,
     /// Sockets that no request uses now; one cell for each worker.
     idle: Box<[IdleCount]>,
-    /// For a place.
+    /// For a permit.
     waiting: AtomicUsize,
-    /// The waits for a place for which no idle socket was chosen to give way.
+    /// The waits for a permit for which no idle socket was chosen to give way.
     asked: AtomicUsize,
     /// For a client's share.
     sharing: AtomicUsize,
@@ -64,7 +65,7 @@ impl SocketLimit {
     /// Allows `size` at once; `workers` are woken where idle ones are to give way.
     pub fn new(size: usize, workers: &Arc<[Arc<Ticker>]>) -> Self {
         Self {
-            places: ProcessLimit::new(size),
+            permits: ProcessLimit::new(size),
             idle: workers.iter().map(|_| IdleCount::default()).collect(),
             waiting: AtomicUsize::new(0),
             asked: AtomicUsize::new(0),
@@ -79,12 +80,12 @@ impl SocketLimit {
 
     /// The size of the limit.
     pub fn size(&self) -> usize {
-        self.places.size()
+        self.permits.size()
     }
 
     /// The number of open sockets, idle ones among them.
     pub fn open(&self) -> usize {
-        self.places.used()
+        self.permits.used()
     }
 
     /// The number of idle sockets.
@@ -95,13 +96,13 @@ impl SocketLimit {
             .sum()
     }
 
-    /// The number of requests and relays that wait for a socket: for a place, or for their client's
+    /// The number of requests and relays that wait for a socket: for a permit, or for their client's
     /// share.
     pub fn waiting(&self) -> usize {
         self.wanted() + self.sharing.load(Ordering::Relaxed)
     }
 
-    /// The number of waits for a place: idle sockets give way to these. A client at its share is
+    /// The number of waits for a permit: idle sockets give way to these. A client at its share is
     /// not served sooner by them.
     pub fn wanted(&self) -> usize {
         self.waiting.load(Ordering::SeqCst)
@@ -112,7 +113,7 @@ impl SocketLimit {
         CountGuard::one(&self.waiting)
     }
 
-    /// The numbers of waits so far: for a place, and for a share.
+    /// The numbers of waits so far: for a permit, and for a share.
     pub fn waited(&self) -> [u64; 2] {
         [&self.waited, &self.shares].map(|count| count.load(Ordering::Relaxed))
     }
@@ -151,7 +152,7 @@ impl SocketLimit {
 
     /// The number of idle sockets that are to give way.
     pub fn asked(&self) -> usize {
-        // Some that have asked may have got a place otherwise.
+        // Some that have asked may have got a permit otherwise.
         self.asked.load(Ordering::SeqCst).min(self.wanted())
     }
 
@@ -169,30 +170,30 @@ impl SocketLimit {
         self.workers.iter().for_each(|worker| worker.ask());
     }
 
-    /// A place now, or none; what waits already is not overtaken.
+    /// A permit now, or none; what waits already is not overtaken.
     pub fn try_take(&self) -> Option<Permit> {
-        self.places.try_take()
+        self.permits.try_take()
     }
 
-    /// Waits for a place, in the order of asking. Before it waits, and with every tick, `relieve`
+    /// Waits for a permit, in the order of asking. Before it waits, and with every tick, `relieve`
     /// is called: to close an idle one.
     pub async fn take(&self, clock: &Clock, mut relieve: impl FnMut()) -> Permit {
         let _waiting = CountGuard::one(&self.waiting);
         self.waited.fetch_add(1, Ordering::Relaxed);
         self.ask();
-        let mut place = pin!(self.places.take());
+        let mut permit = pin!(self.permits.take());
         let mut tick = pin!(clock.next_tick());
         let mut asked = false;
         poll_fn(|cx| {
             loop {
-                if let Poll::Ready(place) = place.as_mut().poll(cx) {
-                    return Poll::Ready(place);
+                if let Poll::Ready(permit) = permit.as_mut().poll(cx) {
+                    return Poll::Ready(permit);
                 }
                 if !std::mem::replace(&mut asked, true) {
                     relieve();
                 } else if tick.as_mut().poll(cx).is_ready() {
                     tick.set(clock.next_tick());
-                    // Others may have got the places that were left for it.
+                    // Others may have got the permits that were left for it.
                     self.asked.fetch_max(1, Ordering::SeqCst);
                     asked = false;
                 } else {
@@ -207,12 +208,12 @@ impl SocketLimit {
     /// others: what is free, and what is idle. One client alone gets half of all, each of `n`
     /// that want more gets one of `n + 1` parts, and as much remains for the next
     /// one (Choudhury and Hahne, Dynamic Queue Length Thresholds, 1998). While there is plenty, no
-    /// stream waits for that. A few are in the share of every client, also when all places are
-    /// taken: it then waits for a place, as clients of HTTP/1 do.
+    /// stream waits for that. A few are in the share of every client, also when all permits are
+    /// taken: it then waits for a permit, as clients of HTTP/1 do.
     fn may_use(&self, account: &ClientAccount) -> bool {
         let used = account.sockets.now();
-        let free = self.places.size() - self.places.used();
-        used < FEW.min(self.places.size() / 16) || used < free || used < free + self.idle()
+        let free = self.permits.size() - self.permits.used();
+        used < FEW.min(self.permits.size() / 16) || used < free || used < free + self.idle()
     }
 
     /// One more socket for a stream of a client, where the share allows that now and no other

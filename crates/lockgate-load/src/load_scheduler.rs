@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::timer::Timer;
 
-use crate::nanos::{Nanos, nanoseconds};
+use crate::nanos::{Nanoseconds, nanoseconds};
 use crate::plan::{LoadStage, Loop, Until};
 
 /// The right of one client to make a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket {
     /// When the request is due.
-    pub(crate) due: Nanos,
+    pub(crate) due: Nanoseconds,
     /// Whether it is due by a schedule; if not, it is due when it is given.
     pub(crate) scheduled: bool,
     /// Whether a client was waiting for it: then its lateness is the generator's own.
@@ -35,7 +35,7 @@ struct ClientSlot {
     waker: RefCell<Option<Waker>>,
     ticket: Cell<Option<Ticket>>,
     waiting: Cell<bool>,
-    deadline: Cell<Option<Nanos>>,
+    deadline: Cell<Option<Nanoseconds>>,
     overdue: Cell<bool>,
 }
 
@@ -44,15 +44,15 @@ struct ClientSlot {
 struct StageShare {
     shape: Loop,
     /// The time of its begin.
-    begin: Nanos,
+    begin: Nanoseconds,
     /// No ticket is due from here on; the far future where a count ends the stage.
-    end: Nanos,
+    end: Nanoseconds,
     /// Index of the next ticket; this thread has every `stride`th of the schedule.
     next: u64,
     stride: u64,
     /// Tickets that are left, where a count ends the stage.
     left: u64,
-    timeout: Nanos,
+    timeout: Nanoseconds,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ enum SchedulerClock {
     /// The system's clock, since the scheduler was made.
     Running(Instant),
     #[cfg(test)]
-    Set(Cell<Nanos>),
+    Set(Cell<Nanoseconds>),
 }
 
 /// The clients of one thread and the stage that they are in.
@@ -100,7 +100,7 @@ impl LoadScheduler {
         })
     }
 
-    pub(crate) fn now(&self) -> Nanos {
+    pub(crate) fn now(&self) -> Nanoseconds {
         match &self.clock {
             SchedulerClock::Running(zero) => nanoseconds(zero.elapsed()),
             #[cfg(test)]
@@ -108,7 +108,7 @@ impl LoadScheduler {
         }
     }
 
-    pub(crate) fn at(&self, instant: Instant) -> Nanos {
+    pub(crate) fn at(&self, instant: Instant) -> Nanoseconds {
         match &self.clock {
             SchedulerClock::Running(zero) => nanoseconds(instant.saturating_duration_since(*zero)),
             #[cfg(test)]
@@ -119,7 +119,7 @@ impl LoadScheduler {
     /// Begins a stage; `own` are this thread's tickets.
     pub(crate) fn begin(
         &self,
-        begin: Nanos,
+        begin: Nanoseconds,
         stage: &LoadStage,
         timeout: Duration,
         own: Interleave,
@@ -154,7 +154,7 @@ impl LoadScheduler {
     }
 
     /// When the stage ends, if time ends it.
-    pub(crate) fn end(&self) -> Option<Nanos> {
+    pub(crate) fn end(&self) -> Option<Nanoseconds> {
         self.share.borrow().as_ref().map(|share| share.end)
     }
 
@@ -277,7 +277,7 @@ impl LoadScheduler {
     }
 
     /// Skips tickets that could only be too late: an absurd rate must not make an absurd queue.
-    fn skip(&self, share: &mut StageShare, now: Nanos) {
+    fn skip(&self, share: &mut StageShare, now: Nanoseconds) {
         let Some(latest) = now.checked_sub(share.timeout) else {
             return;
         };
@@ -329,7 +329,7 @@ impl LoadScheduler {
     }
 
     /// Sets a client's deadline; see [`is_overdue`](Self::is_overdue).
-    pub(crate) fn set_deadline(&self, client: usize, deadline: Option<Nanos>) {
+    pub(crate) fn set_deadline(&self, client: usize, deadline: Option<Nanoseconds>) {
         self.slots[client].deadline.set(deadline);
         self.slots[client].overdue.set(false);
     }
@@ -368,7 +368,7 @@ impl LoadScheduler {
 
 impl StageShare {
     /// When the next ticket is due, if it is within the stage.
-    fn due(&self) -> Option<Nanos> {
+    fn due(&self) -> Option<Nanoseconds> {
         let Loop::Open(schedule) = &self.shape else {
             return None;
         };
@@ -379,7 +379,7 @@ impl StageShare {
     }
 
     /// Number of tickets that were due before `at` and are not taken.
-    fn overdue_tickets(&self, at: Nanos) -> u64 {
+    fn overdue_tickets(&self, at: Nanoseconds) -> u64 {
         let Loop::Open(schedule) = &self.shape else {
             return 0;
         };
@@ -405,7 +405,7 @@ mod tests {
     use super::*;
     use crate::schedule::{RequestRate, Schedule};
 
-    const SECOND: Nanos = 1_000_000_000;
+    const SECOND: Nanoseconds = 1_000_000_000;
 
     /// A scheduler of two clients at time 0, without a stage, in a runtime that the alarm needs.
     fn with_scheduler(test: impl FnOnce(&LoadScheduler)) {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     impl LoadScheduler {
-        fn set(&self, now: Nanos) {
+        fn set(&self, now: Nanoseconds) {
             let SchedulerClock::Set(clock) = &self.clock else {
                 panic!("it runs by itself")
             };
@@ -451,7 +451,7 @@ mod tests {
         Loop::Open(Schedule::Constant(RequestRate::new(10.0).unwrap()))
     }
 
-    fn due(due: Nanos, awaited: bool) -> Option<Ticket> {
+    fn due(due: Nanoseconds, awaited: bool) -> Option<Ticket> {
         Some(Ticket {
             due,
             scheduled: true,

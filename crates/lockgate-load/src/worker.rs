@@ -20,7 +20,7 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
-use crate::nanos::{Nanos, nanoseconds};
+use crate::nanos::{Nanoseconds, nanoseconds};
 use crate::plan::{LoadStage, RunPlan};
 use crate::result::{FailureKind, StageCounts};
 use crate::shared_link::LinkQueue;
@@ -33,7 +33,7 @@ pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Ticks before a client tries again after a failed connect: without a pause a refusing server
 /// would get endless requests.
 const PAUSE: usize = 10;
-const SECOND: Nanos = 1_000_000_000;
+const SECOND: Nanoseconds = 1_000_000_000;
 
 /// Stop signal that ends a run early; shared by all threads.
 #[derive(Debug, Default)]
@@ -100,7 +100,7 @@ struct LoadWorker {
     blocks: Rc<BufferPool>,
     counts: RefCell<Box<StageCounts>>,
     /// The current second, and its end.
-    second: Cell<(usize, Nanos)>,
+    second: Cell<(usize, Nanoseconds)>,
     /// Time of the thread when the stage's time was over.
     time_at_end: Cell<Option<ThreadTime>>,
     /// Wakers of clients that wait for the next tick.
@@ -284,7 +284,7 @@ impl LoadWorker {
     }
 
     /// Sends the counts of seconds that have passed.
-    fn close_seconds(&self, now: Nanos) {
+    fn close_seconds(&self, now: Nanoseconds) {
         let (second, end) = self.second.get();
         if now >= end {
             self.send_counts(second);
@@ -446,7 +446,7 @@ impl LoadWorker {
     fn record(
         &self,
         ticket: Ticket,
-        begun: Nanos,
+        begun: Nanoseconds,
         made: Result<(), ExchangeError>,
         stats: &ExchangeStats,
     ) {
@@ -585,7 +585,7 @@ mod tests {
                 scheduler: LoadScheduler::new(1).unwrap(),
                 blocks: BufferPool::new(),
                 counts: RefCell::default(),
-                second: Cell::new((0, Nanos::MAX)),
+                second: Cell::new((0, Nanoseconds::MAX)),
                 time_at_end: Cell::new(None),
                 ticks: RefCell::default(),
                 link_queue: None,

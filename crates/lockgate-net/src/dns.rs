@@ -101,7 +101,7 @@ pub fn encode_query(id: u16, name: &str) -> Option<Vec<u8>> {
 /// # Errors
 /// When it is malformed, belongs to another question, or has no records.
 pub fn parse_response(message: &[u8], question: &[u8]) -> Result<SrvResponse, DnsError> {
-    let mut reader = MessageReader { message, at: 0 };
+    let mut reader = DnsReader { message, at: 0 };
     let header: [u16; 6] = reader.words().map_err(|_| DnsError::NotOurs)?;
     let [id, flags, questions, answers, ..] = header;
     let asked = question.get(HEADER..).unwrap_or_default();
@@ -160,12 +160,12 @@ pub fn parse_response(message: &[u8], question: &[u8]) -> Result<SrvResponse, Dn
     }
 }
 
-struct MessageReader<'m> {
+struct DnsReader<'m> {
     message: &'m [u8],
     at: usize,
 }
 
-impl MessageReader<'_> {
+impl DnsReader<'_> {
     fn byte(&mut self) -> Result<u8, DnsError> {
         let byte = self
             .message

@@ -112,7 +112,7 @@ pub struct Listener {
     fd: AsyncFd<OwnedFd>,
     family: SocketFamily,
     owner: SocketOwner,
-    openings: Cell<SynHandling>,
+    syn_handling: Cell<SynHandling>,
 }
 
 /// The treatment of packets that open connections (SYN).
@@ -136,7 +136,7 @@ impl Listener {
             fd,
             family,
             owner,
-            openings: Cell::new(SynHandling::Taken),
+            syn_handling: Cell::new(SynHandling::Taken),
         })
     }
 
@@ -168,10 +168,10 @@ impl Listener {
     ///
     /// # Errors
     /// When the kernel supports neither.
-    pub fn refuse_openings(&self) -> io::Result<()> {
+    pub fn refuse_syn(&self) -> io::Result<()> {
         match self.family {
             SocketFamily::Tcp => match SockRef::from(&self.fd).attach_filter(&DROP_OPENINGS) {
-                Ok(()) => self.openings.set(SynHandling::Filtered),
+                Ok(()) => self.syn_handling.set(SynHandling::Filtered),
                 Err(_) => self.refuse_by_ttl()?,
             },
             // A Unix socket's connection is in the backlog or does not exist.
@@ -185,7 +185,7 @@ impl Listener {
     /// system sends it; the few that do, from the same link, may still be reset.
     fn refuse_by_ttl(&self) -> io::Result<()> {
         set_least_ttl(&self.fd, u8::MAX)?;
-        self.openings.set(SynHandling::BelowTtl);
+        self.syn_handling.set(SynHandling::BelowTtl);
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl Listener {
                 SocketFlags::NONBLOCK | SocketFlags::CLOEXEC,
             ) {
                 Ok((fd, address)) => {
-                    if self.openings.get() == SynHandling::BelowTtl {
+                    if self.syn_handling.get() == SynHandling::BelowTtl {
                         // The socket inherits the listener's least TTL. The client sends again what
                         // was dropped meanwhile.
                         set_least_ttl(&fd, 0)?;

@@ -98,7 +98,7 @@ impl Cause {
         }
     }
 
-    /// The place in [`ALL`](Self::ALL), for a counter per cause.
+    /// The index in [`ALL`](Self::ALL), for a counter per cause.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -129,7 +129,7 @@ impl CauseSide {
         }
     }
 
-    /// The place in [`ALL`](Self::ALL), for a counter per side.
+    /// The index in [`ALL`](Self::ALL), for a counter per side.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -226,7 +226,7 @@ pub struct ConnectionEntry<'a> {
     /// The peer that has connected to us.
     pub peer: LoggedAddress,
     /// The request that it began with, where it is an upgrade or a tunnel.
-    pub opened: Option<TunnelRequest<'a>>,
+    pub tunnel: Option<TunnelFields<'a>>,
     /// The server name of the ClientHello.
     pub sni: Option<&'a str>,
     /// The protocol agreed on by ALPN.
@@ -266,7 +266,7 @@ const HOST: usize = 512;
 
 /// A request after which its connection spoke something else.
 #[derive(Debug, Clone, Copy)]
-pub struct TunnelRequest<'a> {
+pub struct TunnelFields<'a> {
     /// The request's id.
     pub id: &'a str,
     /// Host and port that it asked for.
@@ -307,7 +307,7 @@ impl ConnectionEntry<'_> {
         fields.text(key!("listener"), self.listener);
         fields.address([key!("client"), key!("client_port")], self.client, mask);
         fields.address([key!("peer"), key!("peer_port")], self.peer, mask);
-        if let Some(TunnelRequest { id, host, user }) = self.opened {
+        if let Some(TunnelFields { id, host, user }) = self.tunnel {
             fields.text(key!("request"), id);
             fields.some_bytes(key!("host"), Some(host), HOST);
             fields.some_text(key!("user"), user);
@@ -360,7 +360,7 @@ mod tests {
             listener: ":8443",
             client: ip("203.0.113.9:41022"),
             peer: ip("192.0.2.7:51034"),
-            opened: None,
+            tunnel: None,
             sni: Some("app.example.com"),
             alpn: Some("h2"),
             tls_version: Some("TLSv1.3"),
@@ -420,7 +420,7 @@ mod tests {
 
     /// A line that leaves no field out.
     pub(super) fn connection_with_every_field() -> String {
-        let opened = TunnelRequest {
+        let tunnel = TunnelFields {
             id: "0123",
             host: b"a.test:443",
             user: Some("alice"),
@@ -436,7 +436,7 @@ mod tests {
         });
         line(
             &ConnectionEntry {
-                opened: Some(opened),
+                tunnel: Some(tunnel),
                 spans,
                 ..record()
             },
@@ -446,14 +446,14 @@ mod tests {
 
     #[test]
     fn an_access_log_line_names_the_request_that_opened_it() {
-        let opened = TunnelRequest {
+        let tunnel = TunnelFields {
             id: "0123",
             host: b"a.test:443",
             user: Some("alice"),
         };
         let line = line(
             &ConnectionEntry {
-                opened: Some(opened),
+                tunnel: Some(tunnel),
                 ..plain()
             },
             MaskIp::Keep,

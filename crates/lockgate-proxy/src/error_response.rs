@@ -106,7 +106,7 @@ impl ErrorResponse<'_> {
 
     /// The same for a call of gRPC: a head without a body.
     pub fn render_grpc(&self) -> ResponseHead {
-        let mut head = grpc::answer(self.fault.grpc_status(), self.detail);
+        let mut head = grpc::response(self.fault.grpc_status(), self.detail);
         head.fields.append(
             b"Proxy-Status",
             &proxy_status::value(self.fault, self.detail),
@@ -165,11 +165,11 @@ mod tests {
 
     #[test]
     fn an_error_response_has_proxy_status_and_an_explaining_body() {
-        let answer = ErrorResponse {
+        let response = ErrorResponse {
             id: "0123",
             ..ErrorResponse::of(HttpFault::ConnectionRefused)
         };
-        let (head, body) = answer.render(BodyFormat::Text, None);
+        let (head, body) = response.render(BodyFormat::Text, None);
         let mut fields = Vec::new();
         head.fields.write(&mut fields, |_| true);
         let expected = concat!(
@@ -204,11 +204,11 @@ mod tests {
     #[test]
     fn error_responses_204_and_304_have_no_content_length() {
         for status in [204, 304] {
-            let answer = ErrorResponse {
+            let response = ErrorResponse {
                 status,
                 ..ErrorResponse::of(HttpFault::NoEndpoint)
             };
-            let (head, body) = answer.render(BodyFormat::Text, None);
+            let (head, body) = response.render(BodyFormat::Text, None);
             assert_eq!(
                 (value(&head, "content-length"), value(&head, "content-type")),
                 (None, None)
@@ -238,11 +238,11 @@ mod tests {
             body: b"back soon\n".to_vec(),
             media_type: "text/x-own".to_owned(),
         };
-        let answer = ErrorResponse {
+        let response = ErrorResponse {
             advice: Advice::RetryAfter(30),
             ..ErrorResponse::of(HttpFault::NoEndpoint)
         };
-        let (head, body) = answer.render(BodyFormat::Html, Some(&page));
+        let (head, body) = response.render(BodyFormat::Html, Some(&page));
         assert_eq!(&*body, b"back soon\n");
         assert_eq!(value(&head, "content-type"), Some("text/x-own"));
         assert_eq!(value(&head, "retry-after"), Some("30"));
@@ -281,11 +281,11 @@ mod tests {
                 "0",
             ),
         ] {
-            let answer = ErrorResponse {
+            let response = ErrorResponse {
                 advice,
                 ..ErrorResponse::of(fault)
             };
-            let (head, _) = answer.render(BodyFormat::Text, None);
+            let (head, _) = response.render(BodyFormat::Text, None);
             assert_eq!(value(&head, name), Some(expected));
         }
     }

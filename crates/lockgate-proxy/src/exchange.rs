@@ -1,4 +1,4 @@
-//! One exchange, a request and its response, on its way through an action, and its outcome.
+//! An exchange with a backend: a request, its response, and the outcome.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,7 +21,7 @@ use lockgate_upstream::{
     UpstreamConnection,
 };
 
-use crate::access_log::{Cause, CauseSide, TunnelRequest};
+use crate::access_log::{Cause, CauseSide, TunnelFields};
 use crate::error_response::HttpFault;
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
@@ -50,8 +50,8 @@ impl<'a> RoutedRequest<'a> {
     }
 }
 
-/// A request on its way through an action, with all that the action needs to respond.
-pub struct Dispatch<'a, D> {
+/// A request that was dispatched to its backend, with all that the response needs.
+pub struct Exchange<'a, D> {
     /// The request.
     pub request: RoutedRequest<'a>,
     /// The deadlines.
@@ -117,23 +117,23 @@ pub struct ExchangeOutcome {
 pub struct SwitchedConnection {
     /// The connection to the endpoint.
     pub up: UpstreamConnection,
-    /// The connection's place at the endpoint, as long as the tunnel lasts.
+    /// The connection's permit at the endpoint, as long as the tunnel lasts.
     pub permit: ConnectionPermit,
     /// The tunnel as a request in flight.
     pub in_flight: InFlight,
     /// The limits of the tunnel.
     pub tunnel_limits: TunnelLimits,
-    /// Its places among the tunnels of its client and its user.
-    pub shares: Shares,
+    /// Its permits under the limits of its client and its user.
+    pub tunnel_permits: TunnelPermits,
     /// The shapers of its request, if rates are limited.
     pub shapers: Option<Box<Shapers>>,
     /// The request that opened it, for the log.
-    pub opening: Option<Box<OpeningRequest>>,
+    pub tunnel_request: Option<Box<TunnelRequest>>,
 }
 
 /// The request that opened a tunnel, for the tunnel's line in the log.
 #[derive(Debug)]
-pub struct OpeningRequest {
+pub struct TunnelRequest {
     /// The request's id.
     pub id: RequestId,
     /// The requested host and port.
@@ -142,10 +142,10 @@ pub struct OpeningRequest {
     pub user: Option<Arc<str>>,
 }
 
-impl OpeningRequest {
+impl TunnelRequest {
     /// The fields of the log line.
-    pub fn log_fields(&self) -> TunnelRequest<'_> {
-        TunnelRequest {
+    pub fn log_fields(&self) -> TunnelFields<'_> {
+        TunnelFields {
             id: self.id.as_str(),
             host: &self.host,
             user: self.user.as_deref(),
@@ -153,12 +153,12 @@ impl OpeningRequest {
     }
 }
 
-/// The places of a tunnel among those that may exist at once.
+/// The permits of a tunnel under the limits on tunnels.
 #[derive(Debug, Default)]
-pub struct Shares {
-    /// Its place among those of its client.
+pub struct TunnelPermits {
+    /// Its permit under the limit of its client.
     pub client: Option<KeyedPermit<IpAddr>>,
-    /// Its place among those of its user.
+    /// Its permit under the limit of its user.
     pub user: Option<KeyedPermit<Arc<str>>>,
 }
 
@@ -190,9 +190,9 @@ impl SwitchedConnection {
             permit,
             in_flight,
             tunnel_limits,
-            shares: Shares::default(),
+            tunnel_permits: TunnelPermits::default(),
             shapers: None,
-            opening: None,
+            tunnel_request: None,
         }
     }
 }
@@ -210,18 +210,18 @@ impl TunnelLimits {
     }
 }
 
-impl<D: ClientExchange> Dispatch<'_, D> {
+impl<D: ClientExchange> Exchange<'_, D> {
     /// Sends the response that switches protocols; the bytes that follow go to `switched`.
     ///
     /// # Errors
     /// When the client does not take the response.
     pub async fn switch(
         &mut self,
-        answer: &ResponseHead,
+        response: &ResponseHead,
         switched: SwitchedConnection,
     ) -> Result<(), ExchangeFailure> {
-        self.down.switch(self.request.received(), answer);
-        self.outcome.status = answer.status;
+        self.down.switch(self.request.received(), response);
+        self.outcome.status = response.status;
         self.guard.watch().set_wait(WaitReason::ForRoom);
         match self
             .guard

@@ -13,7 +13,7 @@ pub(crate) mod resolve;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_http::coding::Coding;
+use lockgate_http::coding::ContentCoding;
 use lockgate_http::media_type;
 use lockgate_net::files::{DiskWait, Errno, FileVersion, Root};
 use lockgate_net::thread_pool::ThreadPool;
@@ -30,10 +30,10 @@ use resolve::{FileQuery, ResolvedPath, absolute, is_absence};
 
 /// The codings of siblings, and what is behind their names; what is wanted alike goes in this
 /// order.
-pub(crate) const CODINGS: [(Coding, &str); 3] = [
-    (Coding::Zstd, ".zst"),
-    (Coding::Br, ".br"),
-    (Coding::Gzip, ".gz"),
+pub(crate) const CODINGS: [(ContentCoding, &str); 3] = [
+    (ContentCoding::Zstd, ".zst"),
+    (ContentCoding::Br, ".br"),
+    (ContentCoding::Gzip, ".gz"),
 ];
 
 /// The settings of a route that serves files.

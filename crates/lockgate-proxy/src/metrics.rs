@@ -133,9 +133,9 @@ impl ListenerCells {
 
     /// Counts a failed handshake; `reason` is one of [`HANDSHAKE_REASONS`].
     pub fn failed(&self, reason: &str) {
-        let place = HANDSHAKE_REASONS.iter().position(|&known| known == reason);
-        debug_assert!(place.is_some(), "{reason} is in the list");
-        if let Some(counter) = place.and_then(|place| self.failures.get(place)) {
+        let index = HANDSHAKE_REASONS.iter().position(|&known| known == reason);
+        debug_assert!(index.is_some(), "{reason} is in the list");
+        if let Some(counter) = index.and_then(|index| self.failures.get(index)) {
             counter.inc();
         }
     }
@@ -143,9 +143,9 @@ impl ListenerCells {
     /// Counts a client that was disconnected for a violation of HTTP/2; `reason` is one of
     /// [`VIOLATIONS`].
     pub fn violated(&self, reason: &str) {
-        let place = VIOLATIONS.iter().position(|&known| known == reason);
-        debug_assert!(place.is_some(), "{reason} is in the list");
-        if let Some(counter) = place.and_then(|place| self.violations.get(place)) {
+        let index = VIOLATIONS.iter().position(|&known| known == reason);
+        debug_assert!(index.is_some(), "{reason} is in the list");
+        if let Some(counter) = index.and_then(|index| self.violations.get(index)) {
             counter.inc();
         }
     }
@@ -205,26 +205,26 @@ fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listene
         "lockgate_connections_accepted_total",
         "Connections accepted.",
     );
-    for (place, name) in each() {
+    for (index, name) in each() {
         family.sample(
             &[("listener", name)],
-            counter(place, |cells| &cells.accepted),
+            counter(index, |cells| &cells.accepted),
         );
     }
     let mut family = text.gauge("lockgate_connections", "Connections that are open.");
-    for (place, name) in each() {
+    for (index, name) in each() {
         family.sample(
             &[("listener", name)],
-            shards.gauge(|cells| &cells.listeners[place].open),
+            shards.gauge(|cells| &cells.listeners[index].open),
         );
     }
     let mut family = text.counter(
         "lockgate_connections_ended_total",
         "Connections that ended, by cause.",
     );
-    for (place, name) in each() {
+    for (index, name) in each() {
         for cause in Cause::ALL {
-            let ended = shards.counter(|cells| &cells.listeners[place].ended[cause.index()]);
+            let ended = shards.counter(|cells| &cells.listeners[index].ended[cause.index()]);
             family.sample(&[("listener", name), ("cause", cause.as_str())], ended);
         }
     }
@@ -232,29 +232,29 @@ fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listene
         "lockgate_connections_empty_total",
         "Connections that ended without a byte; they are not logged.",
     );
-    for (place, name) in each() {
-        family.sample(&[("listener", name)], counter(place, |cells| &cells.empty));
+    for (index, name) in each() {
+        family.sample(&[("listener", name)], counter(index, |cells| &cells.empty));
     }
     let mut family = text.counter(
         "lockgate_connection_bytes_total",
         "Application data, as seen from Lockgate's clients.",
     );
-    for (place, name) in each() {
+    for (index, name) in each() {
         family.sample(
             &[("listener", name), ("direction", "received")],
-            counter(place, |cells| &cells.received),
+            counter(index, |cells| &cells.received),
         );
         family.sample(
             &[("listener", name), ("direction", "sent")],
-            counter(place, |cells| &cells.sent),
+            counter(index, |cells| &cells.sent),
         );
     }
     let mut family = text.counter(
         "lockgate_connection_shaped_seconds_total",
         "Time for which connections waited because of their rates, each direction on its own.",
     );
-    for (place, name) in each() {
-        let nanos = counter(place, |cells| &cells.held_nanos);
+    for (index, name) in each() {
+        let nanos = counter(index, |cells| &cells.held_nanos);
         family.sample(&[("listener", name)], nanos as f64 / 1e9);
     }
     handshakes(text, shards, listeners);
@@ -266,9 +266,9 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
         "lockgate_tls_handshakes_total",
         "Finished handshakes with clients.",
     );
-    for (place, name) in listeners.iter().enumerate() {
+    for (index, name) in listeners.iter().enumerate() {
         let mut sums: BTreeMap<(usize, usize, &str), u64> = BTreeMap::new();
-        for cells in shards.iter().map(|cells| &cells.listeners[place]) {
+        for cells in shards.iter().map(|cells| &cells.listeners[index]) {
             for version in 0..VERSIONS.len() {
                 for resumed in 0..RESUMED.len() {
                     for (alpn, protocol) in cells.alpn.iter().enumerate() {
@@ -293,9 +293,9 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
         "lockgate_tls_handshake_failures_total",
         "Handshakes with clients that failed, by reason.",
     );
-    for (place, name) in listeners.iter().enumerate() {
+    for (index, name) in listeners.iter().enumerate() {
         for (reason, label) in HANDSHAKE_REASONS.iter().enumerate() {
-            let failed = shards.counter(|cells| &cells.listeners[place].failures[reason]);
+            let failed = shards.counter(|cells| &cells.listeners[index].failures[reason]);
             if failed > 0 {
                 family.sample(&[("listener", name), ("reason", label)], failed);
             }
@@ -305,9 +305,9 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
         "lockgate_http2_violations_total",
         "Clients that were disconnected for abuse of HTTP/2, by reason.",
     );
-    for (place, name) in listeners.iter().enumerate() {
+    for (index, name) in listeners.iter().enumerate() {
         for (reason, label) in VIOLATIONS.iter().enumerate() {
-            let violated = shards.counter(|cells| &cells.listeners[place].violations[reason]);
+            let violated = shards.counter(|cells| &cells.listeners[index].violations[reason]);
             if violated > 0 {
                 family.sample(&[("listener", name), ("reason", label)], violated);
             }
@@ -320,8 +320,8 @@ fn histograms(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
         "lockgate_tls_handshake_duration_seconds",
         "Time from the acceptance of a connection to the end of its handshake.",
     );
-    for (place, name) in listeners.iter().enumerate() {
-        if let Some(sum) = shards.histogram(|cells| &cells.listeners[place].handshake) {
+    for (index, name) in listeners.iter().enumerate() {
+        if let Some(sum) = shards.histogram(|cells| &cells.listeners[index].handshake) {
             family.sample(&[("listener", name)], &sum);
         }
     }
@@ -329,8 +329,8 @@ fn histograms(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
         "lockgate_upstream_connect_duration_seconds",
         "Time to connect to an endpoint, fail-over included.",
     );
-    for (place, name) in listeners.iter().enumerate() {
-        if let Some(sum) = shards.histogram(|cells| &cells.listeners[place].connect) {
+    for (index, name) in listeners.iter().enumerate() {
+        if let Some(sum) = shards.histogram(|cells| &cells.listeners[index].connect) {
             family.sample(&[("listener", name)], &sum);
         }
     }

@@ -22,7 +22,7 @@ use crate::rules::RouteRules;
 /// The sites of one listener.
 #[derive(Debug)]
 pub struct ListenerSites {
-    /// Hosts to places in `sites`, methods and paths to places in `routes`.
+    /// Hosts to indexes in `sites`, methods and paths to indexes in `routes`.
     pub router: Router,
     /// In the order of the router.
     pub sites: Vec<Site>,
@@ -60,9 +60,9 @@ pub struct Site {
     pub log: SiteLog,
     /// The error pages for requests without a route.
     pub pages: Arc<ErrorPages>,
-    /// Which of the listener's rules of TLS its connections are made by: a request over others is
+    /// The index of the listener's acceptor for its connections: a request over another one is
     /// misdirected (421).
-    pub tls_rules: usize,
+    pub acceptor_index: usize,
 }
 
 /// One route: the action for its requests, their admission and their rules.
@@ -126,14 +126,14 @@ pub struct RequestLimit {
 #[derive(Debug)]
 pub enum Auth {
     /// By a password.
-    Basic(BasicAuth),
+    Basic(BasicAuthCheck),
     /// By an auth service.
     Forward(Box<ForwardAuth>),
 }
 
 /// A password that every request must bring.
 #[derive(Debug)]
-pub struct BasicAuth {
+pub struct BasicAuthCheck {
     /// The file of users.
     pub checker: Arc<PasswordFile>,
     /// The realm that the browser shows.

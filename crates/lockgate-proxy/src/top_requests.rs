@@ -1,6 +1,6 @@
 //! What is asked for most: hosts, pages, and the sites that send visitors.
 //!
-//! Bounded accounts of one worker, for `/top`. The counters of [`metrics`](crate::metrics) are
+//! Bounded counts of one worker, for `/top`. The counters of [`metrics`](crate::metrics) are
 //! exact; this is what they cannot tell, because a client chooses the names.
 
 use foldhash::fast::RandomState;
@@ -20,7 +20,7 @@ const LOOKED_AT: u32 = 200;
 /// From then on one in so many, and it counts for them all.
 const ONE_IN: u32 = 16;
 
-/// The accounts of one worker. A request counts 1 as *received*, so the rates are requests per
+/// The counts of one worker. A request counts 1 as *received*, so the rates are requests per
 /// second.
 #[derive(Debug)]
 pub struct TopRequests {
@@ -125,7 +125,7 @@ impl TopRequests {
     }
 }
 
-/// The accounts of one worker, or of several merged, at one moment.
+/// The counts of one worker, or of several merged, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TopRequestsSnapshot {
     /// Requests per host of the configuration.
@@ -137,7 +137,7 @@ pub struct TopRequestsSnapshot {
 }
 
 impl TopRequestsSnapshot {
-    /// Adds up the accounts of several workers.
+    /// Adds up the counts of several workers.
     pub fn merge(snapshots: impl IntoIterator<Item = Self>) -> Self {
         let (mut hosts, mut pages, mut referers) = (Vec::new(), Vec::new(), Vec::new());
         for snapshot in snapshots {

@@ -28,7 +28,7 @@ use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_upstream::{Pool, SocketSlots, UpstreamPool};
+use lockgate_upstream::{Pool, UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
 use crate::access_log::{MaskIp, WorkerLog};
@@ -84,15 +84,15 @@ impl fmt::Debug for ProcessState {
 
 /// The most active clients and the most requested pages of one worker.
 #[derive(Debug, Clone)]
-pub struct Accounts {
+pub struct WorkerTop {
     /// Its clients with the most traffic.
     pub clients: TopSnapshot<IpAddr>,
     /// Its most requested hosts, pages and referers.
     pub top_requests: TopRequestsSnapshot,
 }
 
-/// The accounts of one worker as of about a second ago; written by the worker, read by any thread.
-pub type Published = Arc<ArcSwapOption<Accounts>>;
+/// The most active of one worker, about a second old; written by the worker, read by any thread.
+pub type PublishedTop = Arc<ArcSwapOption<WorkerTop>>;
 
 /// The parts of a new worker.
 #[derive(Debug)]
@@ -103,9 +103,9 @@ pub struct Setup {
     pub ticker: Arc<Ticker>,
     /// Its counters.
     pub cells: Shard<WorkerCells>,
-    /// Where it publishes its accounts.
-    pub top: Published,
-    /// The mask of client addresses in its accounts.
+    /// Where it publishes its most active clients and pages.
+    pub top: PublishedTop,
+    /// The mask of client addresses among these.
     pub mask: MaskIp,
     /// The access log, unless it is off.
     pub log: Option<WorkerLog>,
@@ -146,16 +146,16 @@ pub struct Worker {
     /// Unused heads of requests.
     pub requests: Recycler<RequestHead>,
     /// Unused heads of responses.
-    pub answers: Recycler<ResponseHead>,
+    pub response_heads: Recycler<ResponseHead>,
     mask: MaskIp,
     /// Sockets towards endpoints.
-    pub slots: Rc<SocketSlots>,
+    pub sockets: Rc<WorkerSockets>,
     upstreams: Box<[Rc<UpstreamPool>]>,
     date: Cell<(u64, [u8; date::LENGTH])>,
     /// The most requested hosts, pages and referers.
     pub top_requests: RefCell<TopRequests>,
     top: RefCell<Top<IpAddr>>,
-    published: Published,
+    published: PublishedTop,
     published_at: Cell<u64>,
     tidied_at: Cell<u64>,
     /// When the log last said that a client is not known.
@@ -203,12 +203,12 @@ impl Worker {
     /// A worker without connections; `line` has the connections that wait for their rates.
     pub fn new(setup: Setup, line: Rc<ShapingQueue>) -> Rc<Self> {
         let blocks = BufferPool::new();
-        let slots = SocketSlots::new(Arc::clone(&setup.shared.sockets), setup.number);
+        let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.number);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
             let here = first;
             first += pool.members().len();
-            UpstreamPool::new(pool, here, &blocks, &slots)
+            UpstreamPool::new(pool, here, &blocks, &sockets)
         };
         let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
@@ -216,8 +216,8 @@ impl Worker {
             files: files::FileCache::new(setup.files),
             encoders: RefCell::default(),
             requests: Recycler::default(),
-            answers: Recycler::default(),
-            slots,
+            response_heads: Recycler::default(),
+            sockets,
             upstreams,
             date: Cell::new((u64::MAX, [0; date::LENGTH])),
             shared: setup.shared,
@@ -242,7 +242,7 @@ impl Worker {
         })
     }
 
-    /// Handles a tick: deadlines, accounts, and the log's buffer.
+    /// Handles a tick: deadlines, the published top, and the log's buffer.
     pub fn tick(&self) {
         self.clock.tick(|watch| {
             self.account(watch);
@@ -252,11 +252,11 @@ impl Worker {
         if self.clock.now() >= self.published_at.get() + PUBLISHED_EVERY {
             self.published_at.set(self.clock.now());
             let now = unix_millis();
-            let accounts = Accounts {
+            let top = WorkerTop {
                 clients: self.top.borrow().snapshot(now),
                 top_requests: self.top_requests.borrow().snapshot(self.clock.now()),
             };
-            self.published.store(Some(Arc::new(accounts)));
+            self.published.store(Some(Arc::new(top)));
         }
         if let Some(log) = &mut *self.log.borrow_mut() {
             log.flush();
@@ -298,7 +298,7 @@ impl Worker {
         self.files.clear();
         self.blocks.shrink();
         self.requests.clear();
-        self.answers.clear();
+        self.response_heads.clear();
         self.encoders.take();
         if memory::level() == MemoryLevel::Full {
             let share = memory::process()
@@ -345,8 +345,8 @@ impl Worker {
         let mut kept = false;
         for upstream in &self.upstreams {
             upstream.close_stale(self.clock.now());
-            for (place, idle) in upstream.idle_connections() {
-                if let Some(cells) = self.cells.http.endpoint(place) {
+            for (index, idle) in upstream.idle_connections() {
+                if let Some(cells) = self.cells.http.endpoint(index) {
                     cells.idle.set(idle as i64);
                 }
             }
@@ -375,10 +375,10 @@ impl Worker {
         if self.shared.connections.wanted() > 0 {
             self.make_room(IdleAge::Long);
         }
-        self.slots.yield_sockets(&self.clock);
+        self.sockets.yield_sockets(&self.clock);
     }
 
-    /// Closes connections of clients if another client waits for one of their places; returns how
+    /// Closes connections of clients if another client waits for one of their permits; returns how
     /// many.
     fn make_room(&self, idle: IdleAge) -> usize {
         let connections = &self.shared.connections;
@@ -394,20 +394,20 @@ impl Worker {
         closed
     }
 
-    /// Takes a place among the connections of clients; where there is none, closes idle ones.
-    pub async fn take_place(&self) -> Permit {
+    /// Takes a permit for a connection of a client; where there is none, closes idle ones.
+    pub async fn take_permit(&self) -> Permit {
         let connections = &self.shared.connections;
-        if let Some(place) = connections.try_take() {
-            return place;
+        if let Some(permit) = connections.try_take() {
+            return permit;
         }
         let _waiting = connections.wait();
-        let mut place = pin!(connections.take());
+        let mut permit = pin!(connections.take());
         let mut tick = pin!(self.clock.next_tick());
         let (mut asked, mut which) = (false, IdleAge::Long);
         poll_fn(|cx| {
             loop {
-                if let Poll::Ready(place) = place.as_mut().poll(cx) {
-                    return Poll::Ready(place);
+                if let Poll::Ready(permit) = permit.as_mut().poll(cx) {
+                    return Poll::Ready(permit);
                 }
                 if !std::mem::replace(&mut asked, true) {
                     connections.want();
@@ -416,7 +416,7 @@ impl Worker {
                     }
                 } else if tick.as_mut().poll(cx).is_ready() {
                     tick.set(self.clock.next_tick());
-                    // Places may be free in a moment: many connections from the backlog are dead.
+                    // Permits may be free in a moment: many connections from the backlog are dead.
                     (asked, which) = (false, IdleAge::Any);
                 } else {
                     return Poll::Pending;
@@ -460,7 +460,7 @@ impl Worker {
         if let Some(cells) = watch
             .listener
             .get()
-            .and_then(|place| self.cells.listeners.get(place))
+            .and_then(|index| self.cells.listeners.get(index))
         {
             cells.held_nanos.add(held_for);
             cells.received.add(received);
@@ -469,7 +469,7 @@ impl Worker {
         if let Some(cells) = watch
             .relay
             .get()
-            .and_then(|place| self.cells.relays.get(place))
+            .and_then(|index| self.cells.relays.get(index))
         {
             cells.received.add(received);
             cells.sent.add(sent);

@@ -43,7 +43,7 @@ impl Compression {
         }
         vary(fields, b"Accept-Encoding");
         let offered = self.codings.iter().map(|(coding, _)| named(*coding));
-        let offered: Vec<_> = offered.chain([coding::Coding::Identity]).collect();
+        let offered: Vec<_> = offered.chain([coding::ContentCoding::Identity]).collect();
         let coding = made(Accepted::of(asked).best(&offered)?)?;
         drop_representation_fields(fields);
         weaken(fields);
@@ -88,21 +88,21 @@ impl Compression {
 }
 
 /// The content coding of Accept-Encoding for this setting.
-pub fn named(coding: Coding) -> coding::Coding {
+pub fn named(coding: Coding) -> coding::ContentCoding {
     match coding {
-        Coding::Zstd => coding::Coding::Zstd,
-        Coding::Brotli => coding::Coding::Br,
-        Coding::Gzip => coding::Coding::Gzip,
+        Coding::Zstd => coding::ContentCoding::Zstd,
+        Coding::Brotli => coding::ContentCoding::Br,
+        Coding::Gzip => coding::ContentCoding::Gzip,
     }
 }
 
 /// The setting for a content coding; `None` for identity.
-pub fn made(coding: coding::Coding) -> Option<Coding> {
+pub fn made(coding: coding::ContentCoding) -> Option<Coding> {
     match coding {
-        coding::Coding::Zstd => Some(Coding::Zstd),
-        coding::Coding::Br => Some(Coding::Brotli),
-        coding::Coding::Gzip => Some(Coding::Gzip),
-        coding::Coding::Identity => None,
+        coding::ContentCoding::Zstd => Some(Coding::Zstd),
+        coding::ContentCoding::Br => Some(Coding::Brotli),
+        coding::ContentCoding::Gzip => Some(Coding::Gzip),
+        coding::ContentCoding::Identity => None,
     }
 }
 
@@ -196,7 +196,7 @@ mod tests {
             assert_eq!(named(coding).name(), coding.token());
             assert_eq!(made(named(coding)), Some(coding));
         }
-        assert_eq!(made(coding::Coding::Identity), None);
+        assert_eq!(made(coding::ContentCoding::Identity), None);
     }
 
     fn fields(lines: &[(&str, &str)]) -> Fields {

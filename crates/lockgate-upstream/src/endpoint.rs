@@ -18,7 +18,7 @@ use super::endpoint_name::EndpointName;
 use super::latency::Latency;
 use super::notice::Notice;
 use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
-use super::socket_slots::SocketSlot;
+use super::worker_sockets::SocketPermit;
 
 /// The address of an endpoint.
 #[derive(Debug)]
@@ -246,7 +246,7 @@ impl Endpoint {
             .is_some_and(|max| max.used() >= max.size())
     }
 
-    /// A place among its connections, unless it is at its `max`.
+    /// A permit for a connection, unless it is at its `max`.
     pub fn try_take(self: &Arc<Self>) -> Option<ConnectionPermit> {
         match &self.max {
             None => Some(ConnectionPermit::new(self, None)),
@@ -256,12 +256,12 @@ impl Endpoint {
         }
     }
 
-    /// Counts a connection without taking a place: the requests on it take places.
+    /// Counts a connection without taking a permit: the requests on it take permits.
     pub fn count(self: &Arc<Self>) -> ConnectionPermit {
         ConnectionPermit::new(self, None)
     }
 
-    /// Waits for a place among its connections, in order of arrival.
+    /// Waits for a permit for a connection, in order of arrival.
     pub async fn take(self: &Arc<Self>) -> ConnectionPermit {
         let permit = match &self.max {
             None => None,
@@ -296,7 +296,7 @@ impl Drop for InFlight {
     }
 }
 
-/// A connection's place at its endpoint, with the socket that it uses.
+/// A connection's permit at its endpoint, with the socket that it uses.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     endpoint: Arc<Endpoint>,
@@ -304,8 +304,8 @@ pub struct ConnectionPermit {
     counts: bool,
     /// The relay as a request in flight, for as long as it is connected.
     work: Option<InFlight>,
-    /// The place of its socket, where it has one of its own.
-    slot: Option<SocketSlot>,
+    /// The permit of its socket, where it has one of its own.
+    socket_permit: Option<SocketPermit>,
     /// Its part of the client's share of sockets.
     share: Option<SocketShare>,
     _permit: Option<Permit>,
@@ -319,17 +319,17 @@ impl ConnectionPermit {
             endpoint,
             counts: true,
             work: None,
-            slot: None,
+            socket_permit: None,
             share: None,
             _permit: permit,
         }
     }
 
-    /// Adds the slot of the connection's socket.
+    /// Adds the permit of the connection's socket.
     #[inline]
-    pub fn set_slot(&mut self, slot: SocketSlot) {
-        slot.set_busy();
-        self.slot = Some(slot);
+    pub fn set_socket(&mut self, socket_permit: SocketPermit) {
+        socket_permit.set_busy();
+        self.socket_permit = Some(socket_permit);
     }
 
     /// Adds its part of the client's share.
@@ -338,13 +338,13 @@ impl ConnectionPermit {
         self.share = share;
     }
 
-    /// Takes the place of its socket, which outlives it.
+    /// Takes the permit of its socket, which outlives it.
     #[inline]
-    pub(super) fn take_slot(&mut self) -> Option<SocketSlot> {
-        self.slot.take()
+    pub(super) fn take_socket(&mut self) -> Option<SocketPermit> {
+        self.socket_permit.take()
     }
 
-    /// Keeps only the place, for a request that shares a connection with others.
+    /// Keeps only the permit, for a request that shares a connection with others.
     pub(crate) fn without_connection(mut self) -> Self {
         self.uncount();
         self

@@ -13,7 +13,7 @@ use lockgate_net::stream::{BufferPool, Stream};
 use lockgate_rules::{ConnectionUsage, IdleSettings};
 use tokio::sync::Notify;
 
-use super::{DialError, Endpoint, EndpointFailure, Pool, SocketSlots};
+use super::{DialError, Endpoint, EndpointFailure, Pool, WorkerSockets};
 
 /// Which connections a request may reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl H2Pool {
         self: &Rc<Self>,
         pool: &Arc<Pool>,
         endpoint: &Arc<Endpoint>,
-        (blocks, slots): (&Rc<BufferPool>, &Rc<SocketSlots>),
+        (blocks, sockets): (&Rc<BufferPool>, &Rc<WorkerSockets>),
         guard: &Guard,
         connect: Duration,
     ) -> Result<bool, DialError> {
@@ -145,7 +145,7 @@ impl H2Pool {
             let made = Rc::clone(self).connect(
                 Arc::clone(pool),
                 Arc::clone(endpoint),
-                (Rc::clone(blocks), Rc::clone(slots)),
+                (Rc::clone(blocks), Rc::clone(sockets)),
                 guard.watch_another(),
                 connect,
                 Rc::clone(&dial),
@@ -171,7 +171,7 @@ impl H2Pool {
         self: Rc<Self>,
         pool: Arc<Pool>,
         endpoint: Arc<Endpoint>,
-        (blocks, slots): (Rc<BufferPool>, Rc<SocketSlots>),
+        (blocks, sockets): (Rc<BufferPool>, Rc<WorkerSockets>),
         guard: Guard,
         connect: Duration,
         dial: Rc<Dialling>,
@@ -181,9 +181,9 @@ impl H2Pool {
         let made = async {
             let wait_budget = pool.wait_budget();
             let mut permit = endpoint.count();
-            permit.set_slot(slots.take(&guard, &wait_budget).await?);
+            permit.set_socket(sockets.take(&guard, &wait_budget).await?);
             let dialled = pool
-                .attempt(permit, &slots, (&guard, &wait_budget), connect, &[])
+                .attempt(permit, &sockets, (&guard, &wait_budget), connect, &[])
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.phase(connect);
@@ -230,7 +230,7 @@ impl H2Pool {
         drop((pool, dial));
         if let Some((driver, _permit)) = driven {
             driver.run().await;
-            // The socket is dropped before its place.
+            // The socket is dropped before its permit.
             self.connections.borrow_mut().retain(|one| !one.is_closed());
         }
     }

@@ -16,7 +16,7 @@ use super::h2_pool::LeasedStream;
 use super::lease_request::{LeaseRequest, QueuedRequest};
 use super::upstream_pool::{IdleConnection, UpstreamPool};
 use super::{
-    ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketSlot,
+    ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketPermit,
     UpstreamConnection,
 };
 
@@ -47,7 +47,7 @@ impl Lease {
         (member, upstream): (usize, Rc<UpstreamPool>),
         now: u64,
     ) -> Self {
-        permit.set_slot(idle.slot);
+        permit.set_socket(idle.socket_permit);
         let endpoint = permit.endpoint();
         Self {
             link: UpstreamConnection::H1(idle.link),
@@ -137,19 +137,19 @@ impl Lease {
             && !upstream.are_sockets_wanted();
         let idle = IdleConnection {
             link,
-            slot: permit.take_slot()?,
+            socket_permit: permit.take_socket()?,
             usage,
         };
         may_stay.then_some((idle, member, upstream))
     }
 
-    /// The connection for another protocol, with its place and the request in flight.
+    /// The connection for another protocol, with its permit and the request in flight.
     pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
         (self.link, self.permit, self.in_flight)
     }
 }
 
-/// A chosen member with the place of the request at it.
+/// A chosen member with the permit of the request at it.
 struct ChosenMember {
     member: usize,
     permit: ConnectionPermit,
@@ -170,7 +170,7 @@ impl UpstreamPool {
     ) -> Result<Lease, DialError> {
         // Requests on shared connections use hardly any sockets.
         let share_of = request.share_of.filter(|_| !self.pool.settings.http2);
-        let mut share = match self.slots.try_share(share_of) {
+        let mut share = match self.sockets.try_share(share_of) {
             Ok(share) => share,
             Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
         };
@@ -220,7 +220,7 @@ impl UpstreamPool {
         Err(last.unwrap_or(DialError::Down))
     }
 
-    /// Waits for a place at an untried member.
+    /// Waits for a permit at an untried member.
     async fn queue(
         &self,
         request: &LeaseRequest<'_>,
@@ -240,18 +240,18 @@ impl UpstreamPool {
         request: &LeaseRequest<'_>,
     ) -> Result<SocketShare, DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
-        self.slots
+        self.sockets
             .wait_for_share(account, request.guard, request.wait_budget)
             .await
     }
 
-    /// Takes a place for one more socket.
-    async fn slot(&self, request: &LeaseRequest<'_>) -> Result<SocketSlot, DialError> {
-        if let Some(slot) = self.slots.try_take() {
-            return Ok(slot);
+    /// Takes a permit for one more socket.
+    async fn socket_permit(&self, request: &LeaseRequest<'_>) -> Result<SocketPermit, DialError> {
+        if let Some(socket_permit) = self.sockets.try_take() {
+            return Ok(socket_permit);
         }
         let _waiting = QueuedRequest::begin(request.metrics);
-        self.slots.take(request.guard, request.wait_budget).await
+        self.sockets.take(request.guard, request.wait_budget).await
     }
 
     /// Makes a new HTTP/1 connection.
@@ -268,12 +268,12 @@ impl UpstreamPool {
             ..
         } = *request;
         let mut permit = chosen.permit;
-        permit.set_slot(self.slot(request).await?);
+        permit.set_socket(self.socket_permit(request).await?);
         let began = Instant::now();
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let dialled = self
             .pool
-            .attempt(permit, &self.slots, (guard, wait_budget), connect, header)
+            .attempt(permit, &self.sockets, (guard, wait_budget), connect, header)
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
@@ -337,7 +337,7 @@ impl UpstreamPool {
             let made = h2_pool.wait_for_connection(
                 &self.pool,
                 &endpoint,
-                (&self.blocks, &self.slots),
+                (&self.blocks, &self.sockets),
                 guard,
                 connect,
             );

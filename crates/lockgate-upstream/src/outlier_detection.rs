@@ -109,7 +109,7 @@ impl OutlierDetection {
     /// Notes a success. It ends all but an ejection, since its request may be older than that.
     /// Returns whether there was anything to end.
     pub(super) fn succeeded(&self, now: u64) -> bool {
-        // Read first: writing would take the line from every other worker with each answer.
+        // Read first: writing would take the line from every other worker with each response.
         let word = self.0.load(Ordering::Relaxed);
         let ends = word != 0 && (word & EJECTED == 0 || word >> UNTIL <= now);
         if ends {

@@ -30,8 +30,8 @@ use super::outlier_detection::{Condition, EndpointFailure};
 use super::preference::Preference;
 use super::random::mix;
 use super::settings::Settings;
-use super::socket_slots::SocketSlots;
 use super::wait_budget::WaitBudget;
+use super::worker_sockets::WorkerSockets;
 
 /// A pool of endpoints that serve alike.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub struct Dialled {
     pub socket: Socket,
     /// Its TLS session, if the pool uses TLS.
     pub session: Option<Box<TlsSession>>,
-    /// Its place at the endpoint.
+    /// Its permit at the endpoint.
     pub permit: ConnectionPermit,
 }
 
@@ -114,7 +114,7 @@ impl Pool {
         self.balancer.reweigh(&self.members);
     }
 
-    /// The index of a request's member, and a place at it: see `Balancer::choose`. None while the
+    /// The index of a request's member, and a permit at it: see `Balancer::choose`. None while the
     /// member of a sticky cookie is full.
     pub fn choose(
         &self,
@@ -205,11 +205,11 @@ impl Pool {
         }
     }
 
-    /// Waits for a place at a member that is up and was not `tried`: the member of a sticky cookie,
+    /// Waits for a permit at a member that is up and was not `tried`: the member of a sticky cookie,
     /// else a healthy one, and others only where there is none.
     ///
     /// # Errors
-    /// When there is none, the queue is full, or no place becomes free in time.
+    /// When there is none, the queue is full, or no permit becomes free in time.
     pub async fn queue(
         &self,
         guard: &Guard,
@@ -235,19 +235,19 @@ impl Pool {
         let named = self.named(preference, tried, now);
         let members = members()
             .filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
-        let (mut places, mut waiting): (Vec<_>, Vec<_>) = members
+        let (mut indexes, mut waiting): (Vec<_>, Vec<_>) = members
             .map(|(at, member)| (at, Box::pin(member.endpoint().take())))
             .unzip();
         if waiting.is_empty() {
             return Err(DialError::Down);
         }
-        let _place =
+        let _queued =
             QueueEntry::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
         while !waiting.is_empty() {
             let free = wait_budget.within(guard, first_free(&mut waiting));
             let (first, permit) = free.await.map_err(queue_error)?;
             drop(waiting.swap_remove(first));
-            let at = places.swap_remove(first);
+            let at = indexes.swap_remove(first);
             // It may be down meanwhile, and have room because its requests were retried elsewhere.
             if self.members.get(at).is_some_and(Member::is_up) {
                 return Ok((at, permit));
@@ -264,14 +264,14 @@ impl Pool {
     /// Connects a relay to the next endpoint, or to another one that can be reached and
     /// authenticated, and returns its index among the members; each has `limit` to connect and
     /// again for its TLS handshake, before which `header` goes in plain. Where the untried ones are
-    /// at their `max`, waits for a place as requests do.
+    /// at their `max`, waits for a permit as requests do.
     ///
     /// # Errors
     /// When none can be reached in time: the last one's error.
     pub async fn dial(
         &self,
         guard: &Guard,
-        slots: &Rc<SocketSlots>,
+        sockets: &Rc<WorkerSockets>,
         limit: Duration,
         header: &[u8],
         preference: Preference,
@@ -292,11 +292,11 @@ impl Pool {
                     },
                 };
             tried.insert(member);
-            let slot = slots.take(guard, &wait_budget).await?;
+            let socket_permit = sockets.take(guard, &wait_budget).await?;
             let mut permit = permit.with_request();
-            permit.set_slot(slot);
+            permit.set_socket(socket_permit);
             match self
-                .attempt(permit, slots, (guard, &wait_budget), limit, header)
+                .attempt(permit, sockets, (guard, &wait_budget), limit, header)
                 .await
             {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
@@ -320,7 +320,7 @@ impl Pool {
     pub async fn attempt(
         &self,
         permit: ConnectionPermit,
-        slots: &SocketSlots,
+        sockets: &WorkerSockets,
         (guard, wait_budget): (&Guard, &WaitBudget),
         limit: Duration,
         header: &[u8],
@@ -336,7 +336,7 @@ impl Pool {
                     });
                 }
                 Ok(Err(error)) if is_exhaustion(&error) => {
-                    if !boxed(|| slots.make_room(guard, wait_budget))
+                    if !boxed(|| sockets.make_room(guard, wait_budget))
                         .await
                         .map_err(DialError::Cut)?
                     {
@@ -394,13 +394,13 @@ impl Pool {
     }
 }
 
-/// A place in the queue, given back when this is dropped.
+/// One more in the queue, until this is dropped.
 struct QueueEntry<'a>(&'a AtomicUsize);
 
 impl<'a> QueueEntry<'a> {
     fn enter(queued: &'a AtomicUsize, max: usize) -> Option<Self> {
-        let place = Self(queued);
-        (queued.fetch_add(1, Ordering::Relaxed) < max).then_some(place)
+        let entry = Self(queued);
+        (queued.fetch_add(1, Ordering::Relaxed) < max).then_some(entry)
     }
 }
 
@@ -447,20 +447,20 @@ async fn dial_target(target: &DialTarget, clock: &Clock) -> io::Result<Socket> {
     }
 }
 
-/// The first free place of those that are waited for, with its index.
+/// The first free permit of those that are waited for, with its index.
 async fn first_free<F: Future<Output = ConnectionPermit>>(
     waiting: &mut [Pin<Box<F>>],
 ) -> (usize, ConnectionPermit) {
     poll_fn(|cx| {
-        let places = waiting.iter_mut().enumerate();
+        let permits = waiting.iter_mut().enumerate();
         let mut polled =
-            places.map(|(at, place)| place.as_mut().poll(cx).map(|permit| (at, permit)));
+            permits.map(|(at, permit)| permit.as_mut().poll(cx).map(|permit| (at, permit)));
         polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
     })
     .await
 }
 
-/// The error of a cut wait for a place.
+/// The error of a cut wait for a permit.
 fn queue_error(cut: Cut) -> DialError {
     match cut {
         Cut::Deadline => DialError::Full,
@@ -476,9 +476,9 @@ mod tests {
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
         let member = |weight: &u32| {
-            let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
+            let address = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
             Member::new(
-                Arc::new(Endpoint::new(String::new(), String::new(), place, None)),
+                Arc::new(Endpoint::new(String::new(), String::new(), address, None)),
                 *weight,
             )
         };
@@ -487,9 +487,9 @@ mod tests {
 
     #[test]
     fn session_affinity_moves_off_unavailable_endpoints() {
-        let place = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
+        let address = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         let endpoint =
-            |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), place(), max));
+            |label: &str, max| Arc::new(Endpoint::new(label.into(), String::new(), address(), max));
         let members = || {
             let full = endpoint("full", Some(1));
             vec![

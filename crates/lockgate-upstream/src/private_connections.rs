@@ -7,8 +7,8 @@ use std::rc::{Rc, Weak};
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 
-use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
+use super::worker_sockets::IdleSockets;
 use super::{Lease, Preference};
 
 /// The idle connections of one client's connection; the one used last is at the end.
@@ -35,11 +35,11 @@ impl PrivateConnections {
         if kept.len() >= most {
             return;
         }
-        let slot = &private.idle.slot;
-        slot.set_idle();
+        let socket_permit = &private.idle.socket_permit;
+        socket_permit.set_idle();
         if Rc::weak_count(self) == 0 {
             let keeper = Rc::downgrade(self) as Weak<dyn IdleSockets>;
-            slot.slots().register(keeper);
+            socket_permit.sockets().register(keeper);
         }
         kept.push(private);
     }

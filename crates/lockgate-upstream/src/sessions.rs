@@ -261,10 +261,10 @@ mod tests {
         };
         let (tls12, tls13) = (hello(&[]), hello(&[0, 6, 0, 43, 0, 2, 3, 4]));
         let answered = |bytes: &[u8], size: usize| {
-            let mut answer = SessionIdReader::default();
+            let mut reader = SessionIdReader::default();
             bytes
                 .chunks(size)
-                .find_map(|piece| answer.session(piece))
+                .find_map(|piece| reader.session(piece))
                 .map(Vec::from)
         };
         for size in 1..=tls13.len() {
@@ -275,14 +275,14 @@ mod tests {
             assert_eq!(answered(b"HTTP/1.1 400 Bad Request", size), Some(vec![]));
         }
         // A hello that never ends is abandoned, and no more of it is held than the limit.
-        let (mut answer, endless) = (
+        let (mut reader, endless) = (
             SessionIdReader::default(),
             [22, 3, 3, 0, 1, 2, 22, 3, 3, 0x40, 0, 0, 0x0F, 0xFF],
         );
-        assert_eq!(answer.session(&endless), None);
+        assert_eq!(reader.session(&endless), None);
         let pieces = (0..)
-            .take_while(|_| answer.session(&[0; 1_000]).is_none())
+            .take_while(|_| reader.session(&[0; 1_000]).is_none())
             .count();
-        assert!(pieces < 5 && answer.0.len() <= SERVER_HELLO_MAX, "{pieces}");
+        assert!(pieces < 5 && reader.0.len() <= SERVER_HELLO_MAX, "{pieces}");
     }
 }

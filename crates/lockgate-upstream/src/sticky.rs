@@ -37,8 +37,8 @@ impl Sticky {
 
     /// Gives the member with this index another label.
     pub(super) fn rename(&self, member: usize, label: &str) {
-        if let Some(place) = self.values.get(member) {
-            place.store(value(&self.key, label), Ordering::Relaxed);
+        if let Some(cookie) = self.values.get(member) {
+            cookie.store(value(&self.key, label), Ordering::Relaxed);
         }
     }
 
@@ -75,7 +75,7 @@ impl Sticky {
     /// Sets the cookie in a response of the member; `secure` where the client uses TLS. No shared
     /// cache may keep such a response, also if it has other Cache-Control (RFC 9111 §3): it would
     /// send the cookie to all clients.
-    pub fn say(&self, member: usize, secure: bool, answer: &mut Fields) {
+    pub fn say(&self, member: usize, secure: bool, response: &mut Fields) {
         let Some(value) = self.values.get(member) else {
             return;
         };
@@ -85,11 +85,11 @@ impl Sticky {
         } else {
             b"; Path=/; HttpOnly; SameSite=Lax"
         };
-        answer.append(
+        response.append(
             b"Set-Cookie",
             &[&*self.cookie, b"=", value.as_bytes(), rest].concat(),
         );
-        answer.append(b"Cache-Control", b"private");
+        response.append(b"Cache-Control", b"private");
     }
 }
 
@@ -243,14 +243,14 @@ mod tests {
     #[test]
     fn a_sticky_cookie_is_set_once_with_cache_control_private() {
         let said = |secure| {
-            let (sticky, mut answer) = (sticky(), Fields::default());
-            sticky.say(1, secure, &mut answer);
-            let cookie = answer
+            let (sticky, mut response) = (sticky(), Fields::default());
+            sticky.say(1, secure, &mut response);
+            let cookie = response
                 .named(b"set-cookie")
                 .map(<[u8]>::to_vec)
                 .collect::<Vec<_>>();
             assert_eq!(
-                answer.named(b"cache-control").collect::<Vec<_>>(),
+                response.named(b"cache-control").collect::<Vec<_>>(),
                 [b"private"]
             );
             (

@@ -55,9 +55,9 @@ impl UpstreamConnection {
     pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
-        answer: &mut ResponseHead,
+        response: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
-        either!(self, way => way.poll_response(cx, answer))
+        either!(self, way => way.poll_response(cx, response))
     }
 
     /// Whether a part of a response's head was received. Heads of HTTP/2 are complete or not there.
@@ -76,15 +76,15 @@ impl UpstreamConnection {
     pub fn begin_response(
         &mut self,
         method: Method,
-        answer: &ResponseHead,
+        response: &ResponseHead,
     ) -> Result<BodyLength, ReadError> {
         match self {
             Self::H1(link) => {
-                let length = framing::response(method, answer)?;
+                let length = framing::response(method, response)?;
                 link.begin_response(length)?;
                 Ok(length)
             }
-            Self::H2(call) => call.begin_response(method, answer),
+            Self::H2(call) => call.begin_response(method, response),
         }
     }
 

@@ -12,8 +12,8 @@ use lockgate_net::stream::BufferPool;
 use lockgate_rules::{ConnectionUsage, IdleSettings, Retry};
 
 use super::h2_pool::H2Pool;
-use super::socket_slots::IdleSockets;
-use super::{Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots};
+use super::worker_sockets::IdleSockets;
+use super::{Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketPermit, WorkerSockets};
 
 /// The most hundredths of a retry that are saved up, and the initial number: so that the first
 /// failures after a quiet time can be retried.
@@ -29,7 +29,7 @@ pub struct UpstreamPool {
     /// counted by endpoint.
     first: Option<usize>,
     pub(super) blocks: Rc<BufferPool>,
-    pub(super) slots: Rc<SocketSlots>,
+    pub(super) sockets: Rc<WorkerSockets>,
     pub(super) random: Random,
     /// Hundredths of a retry. Each worker has its own: the same share of each worker's requests is
     /// that share of all.
@@ -45,7 +45,7 @@ pub struct UpstreamPool {
 #[derive(Debug)]
 pub(super) struct IdleConnection {
     pub(super) link: Box<H1Connection>,
-    pub(super) slot: SocketSlot,
+    pub(super) socket_permit: SocketPermit,
     /// Its use; it has no request.
     pub(super) usage: ConnectionUsage,
 }
@@ -64,11 +64,11 @@ impl UpstreamPool {
         pool: Arc<Pool>,
         first: usize,
         blocks: &Rc<BufferPool>,
-        slots: &Rc<SocketSlots>,
+        sockets: &Rc<WorkerSockets>,
     ) -> Rc<Self> {
-        let upstream = Self::at(Some(first), pool, blocks, slots);
+        let upstream = Self::at(Some(first), pool, blocks, sockets);
         let keeper = Rc::downgrade(&upstream) as Weak<dyn IdleSockets>;
-        slots.register(keeper);
+        sockets.register(keeper);
         upstream
     }
 
@@ -76,7 +76,7 @@ impl UpstreamPool {
         first: Option<usize>,
         pool: Arc<Pool>,
         blocks: &Rc<BufferPool>,
-        slots: &Rc<SocketSlots>,
+        sockets: &Rc<WorkerSockets>,
     ) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
         let shared = pool
@@ -85,13 +85,13 @@ impl UpstreamPool {
             .filter(|_| pool.settings.http2)
             .map(|_| Rc::default())
             .collect();
-        let (blocks, slots) = (Rc::clone(blocks), Rc::clone(slots));
+        let (blocks, sockets) = (Rc::clone(blocks), Rc::clone(sockets));
         let (random, budget) = (Random::new(), Cell::new(SAVED));
         Rc::new(Self {
             pool,
             first,
             blocks,
-            slots,
+            sockets,
             random,
             budget,
             idle,
@@ -102,7 +102,7 @@ impl UpstreamPool {
     /// The pool of a single request: `link` leads to `endpoint`, and is not kept. Nothing is
     /// counted by endpoint.
     pub fn single_use(
-        (link, slot): (Box<H1Connection>, SocketSlot),
+        (link, socket_permit): (Box<H1Connection>, SocketPermit),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<BufferPool>,
         now: u64,
@@ -118,10 +118,10 @@ impl UpstreamPool {
             ..Settings::default()
         };
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
-        let upstream = Self::at(None, Arc::new(pool), blocks, slot.slots());
+        let upstream = Self::at(None, Arc::new(pool), blocks, socket_permit.sockets());
         let idle = IdleConnection {
             link,
-            slot,
+            socket_permit,
             usage: ConnectionUsage::new(now),
         };
         if let Some(first) = upstream.idle.first() {
@@ -159,12 +159,12 @@ impl UpstreamPool {
 
     /// Keeps a connection for the next request.
     pub(super) fn keep_idle(&self, member: usize, idle: IdleConnection) {
-        idle.slot.set_idle();
+        idle.socket_permit.set_idle();
         self.idle[member].borrow_mut().push_back(idle);
     }
 
     pub(super) fn are_sockets_wanted(&self) -> bool {
-        self.slots.are_wanted()
+        self.sockets.are_wanted()
     }
 
     /// Whether a member outside `tried` is up and has room.
@@ -221,11 +221,11 @@ impl UpstreamPool {
             let mut idle = idle.borrow_mut();
             // The oldest are at the front.
             let spare = idle.len().saturating_sub(idle_settings.max);
-            let mut place = 0;
+            let mut index = 0;
             idle.retain(|one| {
-                place += 1;
+                index += 1;
                 idle_settings.allow_request(one.usage, now)
-                    && (place > spare || one.usage.idle_for(now) < MOMENT)
+                    && (index > spare || one.usage.idle_for(now) < MOMENT)
                     && one.link.stream.is_quiet()
             });
         }

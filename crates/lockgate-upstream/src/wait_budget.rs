@@ -1,5 +1,5 @@
 //! The time that a request or a relay may wait before it is sent, all its waits together: for its
-//! client's share, a place at an endpoint and a socket, in all attempts.
+//! client's share, a permit at an endpoint and a socket, in all attempts.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl WaitBudget {
     pub async fn within<F: Future>(&self, guard: &Guard, future: F) -> Result<F::Output, Cut> {
         let began = guard.clock().now();
         guard.phase(self.left());
-        guard.watch().set_wait(WaitReason::ForPlace);
+        guard.watch().set_wait(WaitReason::ForPermit);
         let waited = guard.within(future).await;
         guard.watch().set_wait(WaitReason::Otherwise);
         self.0

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use crate::assemble::Assembly;
 use crate::cli::{AddressCheck, CheckOptions, Detail, PrintFormat, WarningPolicy};
 use crate::examine::{Examination, examine};
-use crate::opening::Mode;
 use crate::print::{self, out};
+use crate::start_steps::Mode;
 
 mod describe;
 mod names;

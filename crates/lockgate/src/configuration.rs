@@ -13,7 +13,7 @@ use aws_lc_rs::digest::{Context, SHA256};
 use lockgate_config::{ConfigDraft, Diagnostic, Severity};
 
 use crate::examine::{Examination, examine};
-use crate::opening::Mode;
+use crate::start_steps::Mode;
 
 /// Mistakes that one check logs; `lockgate check` shows all.
 const LOGGED: usize = 10;

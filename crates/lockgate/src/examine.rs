@@ -6,7 +6,7 @@ use std::path::Path;
 use lockgate_config::{ConfigDraft, Report, read};
 
 use crate::assemble::Assembly;
-use crate::opening::{self, Mode};
+use crate::start_steps::{self, Mode};
 
 /// The result of an examination.
 pub(crate) struct Examination {
@@ -17,7 +17,8 @@ pub(crate) struct Examination {
     pub(crate) assembly: Option<Assembly>,
 }
 
-/// Examines the file, and the files, users and addresses that it names; see [`opening::rehearse`].
+/// Examines the file, and the files, users and addresses that it names; see
+/// [`start_steps::rehearse`].
 pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     let draft = match read(path) {
         Ok(draft) => draft,
@@ -31,7 +32,7 @@ pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     };
     let mut report = draft.report().clone();
     let mut found = Report::new();
-    let assembly = opening::rehearse(draft.understood(), mode, &mut found);
+    let assembly = start_steps::rehearse(draft.understood(), mode, &mut found);
     if report.has_errors() {
         // Where a part is missing, mistakes in how the rest fits together are not certain; those in
         // files, users and addresses are.

@@ -17,7 +17,7 @@ use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
 use lockgate_proxy::top_requests::TopRequestsSnapshot;
-use lockgate_proxy::worker::{Accounts, ProcessState, Published};
+use lockgate_proxy::worker::{ProcessState, PublishedTop, WorkerTop};
 use lockgate_upstream::{Endpoint, Member, Pool};
 use serde_json::{Value, json};
 
@@ -52,7 +52,7 @@ pub(crate) struct Exposition {
 pub(crate) struct SharedState {
     pub(crate) shards: Arc<Shards<WorkerCells>>,
     pub(crate) shared: Arc<ProcessState>,
-    pub(crate) tops: Vec<Published>,
+    pub(crate) tops: Vec<PublishedTop>,
     /// The number of lost lines of each access log.
     pub(crate) lost: Vec<Arc<AtomicU64>>,
     /// The file that the configuration was read from, if it was one.
@@ -283,10 +283,8 @@ impl Exposition {
     pub(crate) fn top(&self) -> String {
         let listing = self.snapshot().top(LISTED, TopOrder::Bytes);
         let clients: Vec<Value> = listing.entries.iter().map(client).collect();
-        let popular = TopRequestsSnapshot::merge(
-            self.accounts()
-                .map(|accounts| accounts.top_requests.clone()),
-        );
+        let popular =
+            TopRequestsSnapshot::merge(self.worker_tops().map(|top| top.top_requests.clone()));
         let top = json!({
             "clients": clients,
             "other": traffic(&listing.other),
@@ -300,10 +298,10 @@ impl Exposition {
     }
 
     fn snapshot(&self) -> TopSnapshot<IpAddr> {
-        TopSnapshot::merge(self.accounts().map(|accounts| accounts.clients.clone()))
+        TopSnapshot::merge(self.worker_tops().map(|top| top.clients.clone()))
     }
 
-    fn accounts(&self) -> impl Iterator<Item = Arc<Accounts>> {
+    fn worker_tops(&self) -> impl Iterator<Item = Arc<WorkerTop>> {
         self.state.tops.iter().filter_map(|top| top.load_full())
     }
 }

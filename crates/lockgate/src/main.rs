@@ -16,7 +16,6 @@ mod load;
 mod log_writer;
 mod memory;
 mod metrics_server;
-mod opening;
 mod operator_log;
 mod print;
 mod privileges;
@@ -27,6 +26,7 @@ mod self_signed;
 mod signals;
 mod socket_file;
 mod start;
+mod start_steps;
 mod state;
 mod supervisor;
 mod systemd;
@@ -40,8 +40,8 @@ use configuration::Configuration;
 use examine::examine;
 use lockgate_net::listen::BindCheck;
 use lockgate_net::memory::CountingAllocator;
-use opening::Mode;
 use print::out;
+use start_steps::Mode;
 
 #[global_allocator]
 static ALLOCATOR: CountingAllocator<mimalloc::MiMalloc> = CountingAllocator(mimalloc::MiMalloc);

@@ -1,5 +1,5 @@
 //! The start of the workers, and everything that runs then, once all is bound, read and allowed:
-//! see `opening`.
+//! see `start_steps`.
 
 use std::io;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use lockgate_proxy::metrics::http::HttpCells;
 use lockgate_proxy::metrics::relay::RelayCells;
 use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
 use lockgate_proxy::request_id::RequestIds;
-use lockgate_proxy::worker::{ProcessState, Published, Setup};
+use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
@@ -33,8 +33,8 @@ use crate::exposition::{Exposition, SharedState};
 use crate::log_writer::LogWriter;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, Readiness};
-use crate::opening::{Logs, Prepared};
 use crate::socket_file::SocketFile;
+use crate::start_steps::{Logs, Prepared};
 use crate::worker::{self, CurrentOrder, WorkerSocket, WorkerTask};
 
 /// Everything that runs, as the main thread holds it.
@@ -96,7 +96,7 @@ pub(crate) fn start_workers(
     let mask = mask_of_metrics(&config);
     let (mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new());
     for (number, ticker) in tickers.iter().enumerate() {
-        let (top, Some(cells)) = (Published::default(), shards.shard(number)) else {
+        let (top, Some(cells)) = (PublishedTop::default(), shards.shard(number)) else {
             break;
         };
         let (log, site_logs) = worker_logs(&config, &logs);

@@ -19,10 +19,10 @@ use crate::configuration::Configuration;
 use crate::file_watcher::FileWatcher;
 use crate::log_writer::{self, LogWriter};
 use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase};
-use crate::opening::{self, Logs, Prepared};
 use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
 use crate::start::{self, RunningServer};
+use crate::start_steps::{self, Logs, Prepared};
 use crate::worker::WorkerOrder;
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 
@@ -54,7 +54,7 @@ pub(crate) fn run(
     }
     print::report(&loaded.warnings);
     let mut report = Report::new();
-    let prepared = opening::prepare(loaded, &mut report);
+    let prepared = start_steps::prepare(loaded, &mut report);
     print::report(&report);
     let Some(prepared) = prepared else {
         if let Some(good) = config.state.as_deref().and_then(state::last_good) {

@@ -80,7 +80,7 @@ pub enum ElementEdit {
 
 /// A text that is fetched while Lockgate runs, for `{value:NAME}`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FetchedValue {
+pub struct NamedValue {
     /// The name: letters, digits, `-`, `_` and dots.
     pub name: String,
     /// The key of the table, for mistakes that are found later.

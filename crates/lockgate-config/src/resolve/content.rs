@@ -6,7 +6,7 @@ use crate::codes::Code;
 use crate::keys::content::{self, rewrite_body, rule, value};
 use crate::keys::{ConfigKey, top};
 use crate::language::KeyRow;
-use crate::model::{BodyChange, BodyRewrite, BodyRule, ElementEdit, FetchedValue, ValueSource};
+use crate::model::{BodyChange, BodyRewrite, BodyRule, ElementEdit, NamedValue, ValueSource};
 use crate::source::SourceSpan;
 use crate::spelling::nearest;
 use crate::table::{CheckedEntry, CheckedTable, PlacedValue};
@@ -49,7 +49,7 @@ const RULE: &str =
 
 impl Resolver<'_> {
     /// The values of `[values.NAME]` tables.
-    pub(super) fn values(&mut self) -> Vec<FetchedValue> {
+    pub(super) fn values(&mut self) -> Vec<NamedValue> {
         let mut values = Vec::new();
         for one in self.root.value(&top::VALUES).into_iter().flatten() {
             self.value_names.insert(one.name.clone(), false);
@@ -57,7 +57,7 @@ impl Resolver<'_> {
                 continue;
             };
             let view = View::of(&one.table);
-            values.push(FetchedValue {
+            values.push(NamedValue {
                 name: one.name.clone(),
                 at: one.at.clone(),
                 source,
@@ -94,7 +94,7 @@ impl Resolver<'_> {
     }
 
     /// Values that no route puts in.
-    pub(super) fn unused_values(&mut self, values: &[FetchedValue]) {
+    pub(super) fn unused_values(&mut self, values: &[NamedValue]) {
         if self.report.has_errors() {
             return;
         }

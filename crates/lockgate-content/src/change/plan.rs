@@ -15,7 +15,7 @@ use crate::StepProgress;
 pub struct ChangePlan {
     /// The text that all requests share.
     text: Box<[u8]>,
-    marks: Box<[Placeholder]>,
+    marks: Box<[PlaceholderMark]>,
     /// The values with their escapes: a value that is escaped in two ways has two slots.
     slots: Box<[ValueSlot]>,
     changed: bool,
@@ -23,7 +23,7 @@ pub struct ChangePlan {
 
 /// A placeholder for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Placeholder {
+struct PlaceholderMark {
     /// The position in the text.
     at: u32,
     slot: u32,
@@ -168,7 +168,7 @@ impl FilledPlan<'_> {
 /// A plan in the making.
 struct PlanDraft {
     text: Vec<u8>,
-    marks: Vec<Placeholder>,
+    marks: Vec<PlaceholderMark>,
     slots: Vec<ValueSlot>,
     max: usize,
 }
@@ -192,7 +192,7 @@ impl ChangeOutput for PlanDraft {
     }
 
     fn value(&mut self, number: usize, escape: Escape) -> Result<(), ChangeError> {
-        self.room_for(size_of::<Placeholder>())?;
+        self.room_for(size_of::<PlaceholderMark>())?;
         let same = |slot: &ValueSlot| slot.number == number && slot.escape == escape;
         let slot = self.slots.iter().position(same).unwrap_or_else(|| {
             self.slots.push(ValueSlot {
@@ -203,7 +203,7 @@ impl ChangeOutput for PlanDraft {
             self.slots.len() - 1
         });
         self.slots[slot].uses += 1;
-        self.marks.push(Placeholder {
+        self.marks.push(PlaceholderMark {
             at: self.text.len() as u32,
             slot: slot as u32,
         });

@@ -50,11 +50,11 @@ impl H1Connection {
     pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
-        answer: &mut ResponseHead,
+        response: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
         self.reader
             .poll_head(cx, &mut self.stream, |input, progress, limits| {
-                parse::response(input, progress, limits, answer)
+                parse::response(input, progress, limits, response)
             })
     }
 
@@ -194,18 +194,18 @@ impl ClientExchange for H1Connection {
         self.reader.limit_body(most);
     }
 
-    fn interim(&mut self, request: &RequestHead, answer: &ResponseHead) {
-        heads::interim(request, answer, self.writer.head());
+    fn interim(&mut self, request: &RequestHead, response: &ResponseHead) {
+        heads::interim(request, response, self.writer.head());
     }
 
     fn respond(
         &mut self,
         request: &RequestHead,
-        answer: &ResponseHead,
+        response: &ResponseHead,
         length: BodyLength,
         persistence: Persistence,
     ) {
-        heads::response(request, answer, length, persistence, self.writer.head());
+        heads::response(request, response, length, persistence, self.writer.head());
         self.writer.begin_body(length);
     }
 
@@ -234,8 +234,8 @@ impl ClientExchange for H1Connection {
             .map_err(WriteError::from)
     }
 
-    fn switch(&mut self, _request: &RequestHead, answer: &ResponseHead) {
-        heads::switched(answer, self.writer.head());
+    fn switch(&mut self, _request: &RequestHead, response: &ResponseHead) {
+        heads::switched(response, self.writer.head());
     }
 
     fn discard(&mut self) {

@@ -71,13 +71,13 @@ pub(crate) fn websocket_accept(request: &OutgoingRequest<'_>) -> String {
 }
 
 /// Whether a response that switches protocols confirms the protocol that the request offered.
-pub fn confirms_upgrade(request: &OutgoingRequest<'_>, answer: &ResponseHead) -> bool {
+pub fn confirms_upgrade(request: &OutgoingRequest<'_>, response: &ResponseHead) -> bool {
     let accepts = || {
-        let mut said = answer.fields.named(b"sec-websocket-accept");
+        let mut said = response.fields.named(b"sec-websocket-accept");
         said.next()
             .is_some_and(|accept| websocket::is_accepted(request.id, accept))
     };
-    let mut to = answer.fields.values(Known::Upgrade);
+    let mut to = response.fields.values(Known::Upgrade);
     match (request.upgrade(), to.next(), to.next()) {
         (Some(offered), Some(to), None) => {
             offered.eq_ignore_ascii_case(to) && (!request.is_websocket_without_key() || accepts())
@@ -89,19 +89,19 @@ pub fn confirms_upgrade(request: &OutgoingRequest<'_>, answer: &ResponseHead) ->
 /// Writes the response as the client gets it.
 pub(super) fn response(
     request: &RequestHead,
-    answer: &ResponseHead,
+    response: &ResponseHead,
     length: BodyLength,
     persistence: Persistence,
     out: &mut Vec<u8>,
 ) {
     let old = request.version == HttpVersion::Http10;
-    let fields = &answer.fields;
-    encode::status_line(out, answer.status, reason(answer));
+    let fields = &response.fields;
+    encode::status_line(out, response.status, reason(response));
     end_to_end(fields, out);
     match length {
         BodyLength::Known(length) => encode::content_length(out, length),
         BodyLength::Chunked => out.extend_from_slice(b"Transfer-Encoding: chunked\r\n"),
-        BodyLength::Empty => without_body(request.method, answer, out),
+        BodyLength::Empty => without_body(request.method, response, out),
         BodyLength::UntilClose => {}
     }
     match (persistence, old) {
@@ -111,7 +111,7 @@ pub(super) fn response(
     }
     // RFC 9110 §15.5.22: a 426 must have Upgrade. In any other response that is an offer to us
     // alone (§7.8).
-    if answer.status == 426 {
+    if response.status == 426 {
         upgrade_to(fields, out);
     }
     encode::end(out);
@@ -129,41 +129,41 @@ fn upgrade_to(fields: &Fields, out: &mut Vec<u8>) {
 }
 
 /// RFC 9110 §8.6: to HEAD and in a 304 Content-Length is that of a response to GET; a 204 has none.
-fn without_body(method: Method, answer: &ResponseHead, out: &mut Vec<u8>) {
-    let told = answer.fields.first(Known::ContentLength);
+fn without_body(method: Method, response: &ResponseHead, out: &mut Vec<u8>) {
+    let told = response.fields.first(Known::ContentLength);
     match told {
-        Some(length) if method == Method::Head || answer.status == 304 => {
+        Some(length) if method == Method::Head || response.status == 304 => {
             encode::field(out, b"Content-Length", length);
         }
-        _ if method == Method::Head || matches!(answer.status, 204 | 304) => {}
+        _ if method == Method::Head || matches!(response.status, 204 | 304) => {}
         _ => encode::content_length(out, 0),
     }
 }
 
-pub(super) fn interim(request: &RequestHead, answer: &ResponseHead, out: &mut Vec<u8>) {
+pub(super) fn interim(request: &RequestHead, response: &ResponseHead, out: &mut Vec<u8>) {
     // HTTP/1.0 has no interim responses.
     if request.version == HttpVersion::Http10 {
         return;
     }
-    encode::status_line(out, answer.status, reason(answer));
-    end_to_end(&answer.fields, out);
+    encode::status_line(out, response.status, reason(response));
+    end_to_end(&response.fields, out);
     encode::end(out);
 }
 
 /// Writes the response that ends HTTP on this connection.
-pub(super) fn switched(answer: &ResponseHead, out: &mut Vec<u8>) {
-    encode::status_line(out, answer.status, reason(answer));
-    end_to_end(&answer.fields, out);
-    upgrade_to(&answer.fields, out);
+pub(super) fn switched(response: &ResponseHead, out: &mut Vec<u8>) {
+    encode::status_line(out, response.status, reason(response));
+    end_to_end(&response.fields, out);
+    upgrade_to(&response.fields, out);
     encode::end(out);
 }
 
 /// The reason phrase; a response of HTTP/2 has none, and gets the usual one.
-fn reason(answer: &ResponseHead) -> &[u8] {
-    if answer.version == HttpVersion::Http2 {
-        status::reason(answer.status).as_bytes()
+fn reason(response: &ResponseHead) -> &[u8] {
+    if response.version == HttpVersion::Http2 {
+        status::reason(response.status).as_bytes()
     } else {
-        answer.reason()
+        response.reason()
     }
 }
 

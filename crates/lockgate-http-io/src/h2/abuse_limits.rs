@@ -26,8 +26,8 @@ const BYTES_A_FRAME: u64 = 8;
 /// The most of these that are saved up.
 const SAVED: u64 = 65_536;
 /// Bytes of our acknowledgements of PING and SETTINGS.
-const PING_ANSWER: u64 = 17;
-const SETTINGS_ANSWER: u64 = 9;
+const PING_ACK: u64 = 17;
+const SETTINGS_ACK: u64 = 9;
 /// Ended streams that are remembered: as many as may be open at once, by default.
 const OVER: usize = 128;
 /// Streams that may be refused before the client has seen SETTINGS_MAX_CONCURRENT_STREAMS (RFC 9113
@@ -111,7 +111,7 @@ pub struct AbuseLimits {
     /// Bytes of that data.
     told: u64,
     /// Bytes of our acknowledgements.
-    answers: u64,
+    ack_bytes: u64,
     priorities: Vec<(u32, Priority)>,
     /// The last streams that ended before their request bodies did.
     over: VecDeque<u32>,
@@ -146,7 +146,7 @@ impl AbuseLimits {
             updates: UPDATES,
             explained: 0,
             told: 0,
-            answers: 0,
+            ack_bytes: 0,
             priorities: Vec::new(),
             over: VecDeque::new(),
             partial_message: PartialMessage::default(),
@@ -232,7 +232,10 @@ impl AbuseLimits {
     /// Counts the frames in received bytes; `sent` is the number of bytes sent so far.
     pub(super) fn observe(&mut self, bytes: &[u8], sent: u64) {
         let now = Nanos::from_millis(self.now);
-        let fresh = sent.saturating_sub(self.answers).saturating_sub(self.told) / BYTES_A_FRAME;
+        let fresh = sent
+            .saturating_sub(self.ack_bytes)
+            .saturating_sub(self.told)
+            / BYTES_A_FRAME;
         self.told += fresh * BYTES_A_FRAME;
         self.explained = (self.explained + fresh).min(SAVED);
         // Taken out, since the closure borrows `self`.
@@ -256,7 +259,7 @@ impl AbuseLimits {
             control,
             updates,
             explained,
-            answers,
+            ack_bytes,
             priorities,
             over,
             ..
@@ -280,11 +283,11 @@ impl AbuseLimits {
                 (!take(explained) && !take(updates)).then_some(Violation::Updates)
             }
             frames::PING if frame.flags & frames::ACK == 0 => {
-                *answers += PING_ANSWER;
+                *ack_bytes += PING_ACK;
                 if take(explained) { None } else { useless() }
             }
             frames::SETTINGS => {
-                *answers += SETTINGS_ANSWER;
+                *ack_bytes += SETTINGS_ACK;
                 useless()
             }
             frames::PRIORITY_UPDATE => {
@@ -487,8 +490,8 @@ mod tests {
         let (mut measuring, mut flooding) = (abuse_limits(), abuse_limits());
         for at in 0..1_000 {
             // A response of 40 bytes, and the acknowledgement of the PING.
-            measuring.observe(&ping, at * (40 + PING_ANSWER));
-            flooding.observe(&ping, at * PING_ANSWER);
+            measuring.observe(&ping, at * (40 + PING_ACK));
+            flooding.observe(&ping, at * PING_ACK);
         }
         assert_eq!(
             (measuring.violation(), flooding.violation()),

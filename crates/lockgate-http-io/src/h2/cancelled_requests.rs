@@ -33,12 +33,12 @@ pub(super) struct CancelledRequests {
 impl CancelledRequests {
     /// Resets a request without a response; where too many resets may be unread, leaves it to
     /// [`poll`](Self::poll) and returns `false`.
-    pub(super) fn reset(&mut self, answer: ResponseFuture) -> bool {
+    pub(super) fn reset(&mut self, response: ResponseFuture) -> bool {
         let at_once = self.waiting.is_empty() && self.unread < UNREAD;
         if at_once {
             self.unread += 1;
         } else {
-            self.waiting.push_back(answer);
+            self.waiting.push_back(response);
         }
         at_once
     }
@@ -53,10 +53,10 @@ impl CancelledRequests {
     ) -> Vec<u32> {
         let mut reset = Vec::new();
         // A request with a response was handled: its reset does not count.
-        self.waiting.retain_mut(|answer| {
-            let waits = Pin::new(&mut *answer).poll(cx).is_pending();
+        self.waiting.retain_mut(|response| {
+            let waits = Pin::new(&mut *response).poll(cx).is_pending();
             if !waits {
-                reset.push(answer.stream_id().as_u32());
+                reset.push(response.stream_id().as_u32());
             }
             waits
         });
@@ -69,7 +69,7 @@ impl CancelledRequests {
                 reset.extend(
                     self.waiting
                         .drain(..now)
-                        .map(|answer| answer.stream_id().as_u32()),
+                        .map(|response| response.stream_id().as_u32()),
                 );
                 self.unread = now;
             }

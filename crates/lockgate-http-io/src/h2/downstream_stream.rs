@@ -29,7 +29,7 @@ pub struct DownstreamStream {
     outgoing: Outgoing,
     respond: SendResponse<Bytes>,
     /// Whether the response has begun.
-    answered: bool,
+    responded: bool,
     frame_io: Rc<RefCell<FrameIo>>,
     scheduler: Rc<SendScheduler>,
     id: u32,
@@ -50,7 +50,7 @@ impl DownstreamStream {
             incoming: Incoming::new(body, limits),
             outgoing: Outgoing::default(),
             respond,
-            answered: false,
+            responded: false,
             frame_io: Rc::clone(frame_io),
         }
     }
@@ -69,7 +69,7 @@ impl DownstreamStream {
 
     /// Resets the stream: the client must not take the sent part for the whole.
     pub fn reset(&mut self, reason: Reason) {
-        if self.answered {
+        if self.responded {
             self.outgoing.reset(reason);
         } else {
             self.respond.send_reset(reason);
@@ -93,17 +93,17 @@ impl Drop for DownstreamStream {
 
 /// The priority of a response: the client's, as the origin corrects it (RFC 9218 §8). Where neither
 /// says anything, by its media type: documents and styles before images.
-fn priority(request: &RequestHead, answer: &ResponseHead) -> Priority {
+fn priority(request: &RequestHead, head: &ResponseHead) -> Priority {
     let asked = Priority::of(&request.fields);
-    if asked.is_none() && Priority::of(&answer.fields).is_none() {
-        let kind = answer
+    if asked.is_none() && Priority::of(&head.fields).is_none() {
+        let kind = head
             .fields
             .named(b"content-type")
             .next()
             .unwrap_or_default();
         return by_type(kind);
     }
-    asked.unwrap_or_default().revised(&answer.fields)
+    asked.unwrap_or_default().revised(&head.fields)
 }
 
 fn by_type(kind: &[u8]) -> Priority {
@@ -213,7 +213,7 @@ impl BodyWriter for DownstreamStream {
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.answered {
+        if self.responded {
             self.outgoing.poll_reset(cx)
         } else {
             self.respond.poll_reset(cx).map(|_| ())
@@ -253,31 +253,31 @@ impl ClientExchange for DownstreamStream {
         self.incoming.limit_body(most);
     }
 
-    fn interim(&mut self, _request: &RequestHead, answer: &ResponseHead) {
+    fn interim(&mut self, _request: &RequestHead, head: &ResponseHead) {
         // It fails for a stream that is gone, which the response will report.
-        let _ = self.respond.send_informational(heads::interim(answer));
+        let _ = self.respond.send_informational(heads::interim(head));
     }
 
     fn respond(
         &mut self,
         request: &RequestHead,
-        answer: &ResponseHead,
+        head: &ResponseHead,
         length: BodyLength,
         _persistence: Persistence,
     ) {
         let ended = length == BodyLength::Empty;
         let stream = self
             .respond
-            .send_response(heads::response(request, answer, length), ended);
+            .send_response(heads::response(request, head, length), ended);
         self.outgoing.begin(stream, ended);
         if !ended {
             self.outgoing.schedule(ScheduledStream::new(
                 &self.scheduler,
                 self.id,
-                priority(request, answer),
+                priority(request, head),
             ));
         }
-        self.answered = true;
+        self.responded = true;
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
@@ -298,8 +298,8 @@ impl ClientExchange for DownstreamStream {
     }
 
     /// RFC 8441 §5: the switch of an origin is a 200 on a stream that stays open.
-    fn switch(&mut self, request: &RequestHead, answer: &ResponseHead) {
-        let mut response = heads::interim(answer);
+    fn switch(&mut self, request: &RequestHead, head: &ResponseHead) {
+        let mut response = heads::interim(head);
         *response.status_mut() = http::StatusCode::OK;
         // It belongs to a key between us and the endpoint (RFC 8441 §5).
         response
@@ -315,7 +315,7 @@ impl ClientExchange for DownstreamStream {
         });
         self.outgoing
             .schedule(ScheduledStream::new(&self.scheduler, self.id, priority));
-        self.answered = true;
+        self.responded = true;
     }
 
     fn discard(&mut self) {}

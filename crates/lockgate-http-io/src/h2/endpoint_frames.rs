@@ -38,7 +38,7 @@ struct OpenRequest {
     /// Frames of field sections that were received for it.
     sections: u32,
     /// Whether the head of its response was received: then trailers follow.
-    answered: bool,
+    responded: bool,
     /// Whether the endpoint has ended the stream: the crate refuses further frames.
     ended: bool,
     wrong: Option<SectionError>,
@@ -66,7 +66,7 @@ impl EndpointFrames {
         self.streams.push(OpenRequest {
             stream,
             sections: 0,
-            answered: false,
+            responded: false,
             ended: false,
             wrong: None,
         });
@@ -74,8 +74,8 @@ impl EndpointFrames {
 
     /// Notes the end of a request, also before the end of its response.
     pub(super) fn end_request(&mut self, stream: u32) {
-        if let Some(place) = self.streams.iter().position(|one| one.stream == stream) {
-            self.malformed -= usize::from(self.streams.swap_remove(place).wrong.is_some());
+        if let Some(index) = self.streams.iter().position(|one| one.stream == stream) {
+            self.malformed -= usize::from(self.streams.swap_remove(index).wrong.is_some());
         }
     }
 
@@ -186,12 +186,12 @@ impl EndpointFrames {
 impl OpenRequest {
     /// Checks its next section; returns whether that is its first malformed one.
     fn check(&mut self, section: SectionSummary) -> bool {
-        let right = if self.answered {
+        let right = if self.responded {
             !section.has_pseudo_fields()
         } else {
-            section.is_answer()
+            section.is_response()
         };
-        self.answered |= !section.is_interim();
+        self.responded |= !section.is_interim();
         let wrong = match () {
             () if !right || section.has_misplaced_pseudo_fields() => SectionError::PseudoFields,
             () if section.has_connection_fields() => SectionError::ConnectionField,
@@ -233,33 +233,34 @@ mod tests {
     /// hold all that are sent.
     #[test]
     fn response_field_sections_of_one_request_are_bounded() {
-        let mut answers = EndpointFrames::new(1_024);
+        let mut endpoint_frames = EndpointFrames::new(1_024);
         for stream in [1, 3] {
-            answers.begin_request(stream);
-            answers.observe(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
-            assert!(!answers.is_flooded());
+            endpoint_frames.begin_request(stream);
+            endpoint_frames
+                .observe(&frame(frames::HEADERS, stream.try_into().unwrap(), HINTS).repeat(64));
+            assert!(!endpoint_frames.is_flooded());
         }
         // Nothing of a closed stream is held.
-        answers.end_request(1);
-        answers.observe(&frame(frames::HEADERS, 1, HINTS).repeat(100));
-        assert!(!answers.is_flooded());
-        answers.observe(&frame(frames::CONTINUATION, 3, b"x"));
-        assert!(answers.is_flooded());
+        endpoint_frames.end_request(1);
+        endpoint_frames.observe(&frame(frames::HEADERS, 1, HINTS).repeat(100));
+        assert!(!endpoint_frames.is_flooded());
+        endpoint_frames.observe(&frame(frames::CONTINUATION, 3, b"x"));
+        assert!(endpoint_frames.is_flooded());
     }
 
     #[test]
     fn empty_data_frames_exhaust_a_connection() {
-        let mut answers = EndpointFrames::new(1_024);
-        answers.begin_request(1);
-        answers.observe(
+        let mut endpoint_frames = EndpointFrames::new(1_024);
+        endpoint_frames.begin_request(1);
+        endpoint_frames.observe(
             &[frame(frames::DATA, 1, b""), frame(frames::DATA, 1, b"x")]
                 .concat()
                 .repeat(63),
         );
-        assert!(!answers.is_worn());
-        answers.observe(&frame(frames::DATA, 1, b""));
-        assert!(answers.is_worn());
-        assert_eq!(answers.frames(), 127);
+        assert!(!endpoint_frames.is_worn());
+        endpoint_frames.observe(&frame(frames::DATA, 1, b""));
+        assert!(endpoint_frames.is_worn());
+        assert_eq!(endpoint_frames.frames(), 127);
     }
 
     /// RFC 9113 §8.1, §8.2.2, §8.3, §8.3.2.
@@ -283,41 +284,41 @@ mod tests {
             (&[&[0x88, 0x80 | 57]], true),
             (&[OK, &[0x80 | 57]], true),
         ] {
-            let mut answers = EndpointFrames::new(1_024);
-            answers.begin_request(1);
-            answers.begin_request(3);
+            let mut endpoint_frames = EndpointFrames::new(1_024);
+            endpoint_frames.begin_request(1);
+            endpoint_frames.begin_request(3);
             for section in sections {
-                answers.observe(&frame(frames::HEADERS, 1, section));
+                endpoint_frames.observe(&frame(frames::HEADERS, 1, section));
             }
             assert_eq!(
-                (answers.wrong(1).is_some(), answers.wrong(3)),
+                (endpoint_frames.wrong(1).is_some(), endpoint_frames.wrong(3)),
                 (malformed, None),
                 "{sections:x?}"
             );
-            assert!(!answers.is_lost());
-            answers.end_request(1);
-            assert_eq!(answers.wrong(1), None);
+            assert!(!endpoint_frames.is_lost());
+            endpoint_frames.end_request(1);
+            assert_eq!(endpoint_frames.wrong(1), None);
         }
         // A field section behind the end of a response is no part of it.
-        let mut answers = EndpointFrames::new(1_024);
-        answers.begin_request(1);
-        answers.observe(&frame(frames::HEADERS, 1, OK));
-        answers.observe(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
-        answers.observe(&frame(frames::HEADERS, 1, OK));
-        assert_eq!(answers.wrong(1), None);
+        let mut endpoint_frames = EndpointFrames::new(1_024);
+        endpoint_frames.begin_request(1);
+        endpoint_frames.observe(&frame(frames::HEADERS, 1, OK));
+        endpoint_frames.observe(&[0, 0, 0, frames::DATA, frames::END_STREAM, 0, 0, 0, 1]);
+        endpoint_frames.observe(&frame(frames::HEADERS, 1, OK));
+        assert_eq!(endpoint_frames.wrong(1), None);
     }
 
     /// All sections of a connection share a table, also those of closed streams (RFC 9113 §4.3).
     #[test]
     fn field_sections_of_closed_streams_are_still_decoded() {
-        let mut answers = EndpointFrames::new(1_024);
+        let mut endpoint_frames = EndpointFrames::new(1_024);
         // `:status: 103` goes into the table, and is 62 from there on.
-        answers.observe(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
-        answers.begin_request(9);
-        answers.observe(&frame(frames::HEADERS, 9, &[0x80 | 62]));
-        answers.observe(&frame(frames::HEADERS, 9, OK));
-        assert!(answers.wrong(9).is_none() && !answers.is_lost());
-        answers.observe(&frame(frames::HEADERS, 9, &[0x80 | 63]));
-        assert!(answers.is_lost());
+        endpoint_frames.observe(&frame(frames::HEADERS, 7, &[0x48, 3, b'1', b'0', b'3']));
+        endpoint_frames.begin_request(9);
+        endpoint_frames.observe(&frame(frames::HEADERS, 9, &[0x80 | 62]));
+        endpoint_frames.observe(&frame(frames::HEADERS, 9, OK));
+        assert!(endpoint_frames.wrong(9).is_none() && !endpoint_frames.is_lost());
+        endpoint_frames.observe(&frame(frames::HEADERS, 9, &[0x80 | 63]));
+        assert!(endpoint_frames.is_lost());
     }
 }

@@ -200,8 +200,8 @@ impl FieldSections {
     /// Notes that the crate has accepted a stream, and decides about its request. The crate never
     /// accepts lower numbers afterwards.
     pub(super) fn accept(&mut self, stream: u32) -> HeadVerdict {
-        let place = self.streams.partition_point(|known| known.stream < stream);
-        for before in (0..place).rev() {
+        let index = self.streams.partition_point(|known| known.stream < stream);
+        for before in (0..index).rev() {
             if self.streams[before].state != State::Open {
                 self.forget(self.streams[before].stream);
             }
@@ -249,12 +249,12 @@ impl FieldSections {
 
     /// Notes the end of a stream.
     pub(super) fn forget(&mut self, stream: u32) {
-        let place = self.streams.partition_point(|known| known.stream < stream);
+        let index = self.streams.partition_point(|known| known.stream < stream);
         if self
             .streams
-            .get(place)
+            .get(index)
             .is_some_and(|known| known.stream == stream)
-            && let Some(known) = self.streams.remove(place)
+            && let Some(known) = self.streams.remove(index)
         {
             match known.state {
                 State::Waiting => self.waiting -= known.size,
@@ -285,9 +285,9 @@ impl FieldSections {
     }
 
     fn known(&mut self, stream: u32) -> Option<&mut StreamSections> {
-        let place = self.streams.partition_point(|known| known.stream < stream);
+        let index = self.streams.partition_point(|known| known.stream < stream);
         self.streams
-            .get_mut(place)
+            .get_mut(index)
             .filter(|known| known.stream == stream)
     }
 }

@@ -228,15 +228,15 @@ fn escaped(target: &[u8]) -> Vec<u8> {
 /// # Errors
 /// When it is malformed, or longer than `limits` allow.
 pub(super) fn decode_response<T>(
-    answer: &Response<T>,
+    response: &Response<T>,
     limits: &HeadLimits,
     head: &mut ResponseHead,
 ) -> Result<(), SectionError> {
-    let fields = answer
+    let fields = response
         .headers()
         .iter()
         .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    words::response::response(answer.status().as_u16(), fields, limits, head)
+    words::response::response(response.status().as_u16(), fields, limits, head)
 }
 
 fn put(map: &mut HeaderMap, field: &Field<'_>) {
@@ -255,19 +255,19 @@ fn put(map: &mut HeaderMap, field: &Field<'_>) {
 /// Encodes a response's head, with the length of its body.
 pub(super) fn response(
     request: &RequestHead,
-    answer: &ResponseHead,
+    head: &ResponseHead,
     length: BodyLength,
 ) -> Response<()> {
-    let mut response = interim(answer);
-    let told = answer.fields.first(Known::ContentLength);
+    let mut response = interim(head);
+    let told = head.fields.first(Known::ContentLength);
     let length = match length {
         BodyLength::Known(length) => Some(HeaderValue::from(length)),
         // RFC 9110 §8.6: to HEAD and in a 304 the length is that of a response to GET; a 204 has
         // none.
-        BodyLength::Empty if request.method == Method::Head || answer.status == 304 => {
+        BodyLength::Empty if request.method == Method::Head || head.status == 304 => {
             told.and_then(|told| HeaderValue::from_bytes(told).ok())
         }
-        BodyLength::Empty if answer.status != 204 => Some(HeaderValue::from(0)),
+        BodyLength::Empty if head.status != 204 => Some(HeaderValue::from(0)),
         _ => None,
     };
     if let Some(length) = length {
@@ -279,13 +279,13 @@ pub(super) fn response(
 }
 
 /// Encodes the head of an interim response, or of one without a length.
-pub(super) fn interim(answer: &ResponseHead) -> Response<()> {
+pub(super) fn interim(head: &ResponseHead) -> Response<()> {
     let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let onward = EndToEndFields::of(&answer.fields);
+    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
+    let onward = EndToEndFields::of(&head.fields);
     let map = response.headers_mut();
-    map.reserve(answer.fields.len() + 1);
-    for field in answer.fields.iter() {
+    map.reserve(head.fields.len() + 1);
+    for field in head.fields.iter() {
         if onward.passes(&field) && words::response::passes(&field) {
             put(map, &field);
         }

@@ -25,7 +25,7 @@ pub(super) struct ConnectionActivity {
     pub(super) sent: u64,
     pub(super) received: u64,
     /// Frames of responses among them.
-    pub(super) answered: u64,
+    pub(super) responses: u64,
     /// Whether the endpoint takes no bytes now.
     pub(super) blocked: bool,
     /// Whether no request is open.
@@ -68,8 +68,8 @@ impl Keepalive {
         let since = *self.waits_since.get_or_insert(now);
         match self.pinged_at {
             None if now.saturating_sub(since) >= QUIET => {
-                if self.pings.0 != seen.answered {
-                    self.pings = (seen.answered, 0);
+                if self.pings.0 != seen.responses {
+                    self.pings = (seen.responses, 0);
                 }
                 if self.pings.1 == PINGS {
                     return None;
@@ -124,7 +124,7 @@ mod tests {
         let seen = ConnectionActivity {
             sent: 100,
             received: 80,
-            answered: 2,
+            responses: 2,
             ..ConnectionActivity::default()
         };
         assert_eq!(orders(&mut keepalive, 0, 10_000, seen), []);
@@ -140,7 +140,7 @@ mod tests {
     fn at_most_two_pings_go_out_between_response_frames() {
         let mut keepalive = Keepalive::default();
         let mut seen = ConnectionActivity {
-            answered: 1,
+            responses: 1,
             ..ConnectionActivity::default()
         };
         let mut pings = Vec::new();
@@ -154,7 +154,7 @@ mod tests {
             pings,
             [(10, KeepaliveAction::Ping), (30, KeepaliveAction::Ping)]
         );
-        seen.answered = 2;
+        seen.responses = 2;
         keepalive.note_request(seen.received);
         assert_eq!(
             orders(&mut keepalive, 500, 11, seen),

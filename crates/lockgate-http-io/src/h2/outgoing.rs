@@ -21,7 +21,7 @@ pub(super) struct Outgoing {
     finished: bool,
     moved: u64,
     blocked: bool,
-    /// Its place in the order of streams, towards clients.
+    /// Its position in the order of streams, towards clients.
     scheduled: Option<ScheduledStream>,
     broken: Option<Reset>,
 }

@@ -248,7 +248,7 @@ mod tests {
     fn order(streams: &[(u32, u8, bool)], updates: Vec<(u32, Priority)>) -> Vec<u32> {
         let (scheduler, woken) = (SendScheduler::new(), Arc::default());
         scheduler.update(updates);
-        let mut places = Vec::new();
+        let mut turns = Vec::new();
         for &(stream, urgency, incremental) in streams {
             let mut turn = ScheduledStream::new(
                 &scheduler,
@@ -259,9 +259,9 @@ mod tests {
                 },
             );
             turn.sent(ROOM);
-            places.push(turn);
+            turns.push(turn);
         }
-        for turn in &places {
+        for turn in &turns {
             let waker = Arc::new(Named(turn.stream, Arc::clone(&woken))).into();
             assert!(turn.poll(&mut Context::from_waker(&waker)).is_pending());
         }

@@ -167,7 +167,7 @@ impl SharedConnection {
         Ok((shared, driver))
     }
 
-    /// Reserves a place for one more request; returns whether there was one.
+    /// Reserves a stream for one more request; returns whether there was one.
     pub(super) fn reserve(&self) -> bool {
         let rests = self.cancelled_lately.get() >= TAKEN_BACK;
         if self.leaving.get() || rests || self.streams.get() >= self.max_streams.get() {
@@ -250,13 +250,13 @@ impl SharedConnection {
     fn seen(&self) -> ConnectionActivity {
         let mut frame_io = self.frame_io.borrow_mut();
         let ((sent, received), blocked) = (frame_io.bytes_moved(), frame_io.is_blocked());
-        let answered = frame_io
+        let responses = frame_io
             .endpoint_frames()
             .map_or(0, |frames| frames.frames());
         ConnectionActivity {
             sent,
             received,
-            answered,
+            responses,
             blocked,
             idle: self.is_idle(),
         }
@@ -311,17 +311,17 @@ impl SharedConnection {
     /// Cancels a request without a response. An endpoint that sees too many of these ends the
     /// connection with all requests (CVE-2023-44487). So it gets no new ones for a while: these use
     /// another connection.
-    pub(super) fn cancel(&self, answer: ResponseFuture) {
+    pub(super) fn cancel(&self, response: ResponseFuture) {
         self.cancelled_lately.set(self.cancelled_lately.get() + 1);
-        let stream = answer.stream_id().as_u32();
-        if self.closed.get() || self.cancelled.borrow_mut().reset(answer) {
+        let stream = response.stream_id().as_u32();
+        if self.closed.get() || self.cancelled.borrow_mut().reset(response) {
             self.release(Some(stream));
         } else {
             self.wake();
         }
     }
 
-    /// Gives a place back, and forgets its request.
+    /// Gives a reserved stream back, and forgets its request.
     pub(super) fn release(&self, stream: Option<u32>) {
         if let (Some(stream), Some(frames)) = (stream, self.frame_io.borrow_mut().endpoint_frames())
         {

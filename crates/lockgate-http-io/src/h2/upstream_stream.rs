@@ -50,7 +50,8 @@ enum State {
 }
 
 impl UpstreamStream {
-    /// A stream on `connection`, if it has a place.
+    /// A stream on `connection`, if it has room
+    /// for one.
     pub fn open(connection: &Rc<SharedConnection>) -> Option<Self> {
         if !connection.reserve() {
             return None;
@@ -83,10 +84,10 @@ impl UpstreamStream {
         self.sent_before = self.connection.sent();
         let head = heads::upstream_request(request, target, self.connection.is_secure(), websocket);
         match self.connection.send_request(head, ended) {
-            Ok((answer, body)) => {
-                self.stream = Some(answer.stream_id().as_u32());
+            Ok((response, body)) => {
+                self.stream = Some(response.stream_id().as_u32());
                 self.outgoing.begin(Ok(body), whole);
-                self.state = State::Sent(answer);
+                self.state = State::Sent(response);
             }
             Err(reset) => {
                 (self.unprocessed, self.lost) = (true, true);
@@ -102,7 +103,7 @@ impl UpstreamStream {
     pub fn poll_response(
         &mut self,
         cx: &mut Context<'_>,
-        answer: &mut ResponseHead,
+        head: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
         let limits = HeadLimits::default();
         let coming = match &mut self.state {
@@ -115,7 +116,7 @@ impl UpstreamStream {
         }
         match coming.poll_informational(cx) {
             Poll::Ready(Some(Ok(interim))) => {
-                heads::decode_response(&interim, &limits, answer)?;
+                heads::decode_response(&interim, &limits, head)?;
                 return Poll::Ready(Ok(true));
             }
             Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(self.broken(&error))),
@@ -123,18 +124,17 @@ impl UpstreamStream {
         }
         match ready!(Pin::new(coming).poll(cx)) {
             Ok(response) => {
-                heads::decode_response(&response, &limits, answer)?;
+                heads::decode_response(&response, &limits, head)?;
                 if let Some(accept) = self
                     .accept
                     .take()
-                    .filter(|_| (200..300).contains(&answer.status))
+                    .filter(|_| (200..300).contains(&head.status))
                 {
                     // RFC 8441 §5: the equivalent of 101 in HTTP/1.
-                    answer.status = 101;
-                    answer.fields.append(b"Upgrade", b"websocket");
-                    answer.fields.append(b"Connection", b"Upgrade");
-                    answer
-                        .fields
+                    head.status = 101;
+                    head.fields.append(b"Upgrade", b"websocket");
+                    head.fields.append(b"Connection", b"Upgrade");
+                    head.fields
                         .append(b"Sec-WebSocket-Accept", accept.as_bytes());
                 }
                 self.state = State::Responding(Incoming::new(response.into_body(), limits));
@@ -169,12 +169,12 @@ impl UpstreamStream {
     pub fn begin_response(
         &mut self,
         method: Method,
-        answer: &ResponseHead,
+        head: &ResponseHead,
     ) -> Result<BodyLength, ReadError> {
         let State::Responding(incoming) = &mut self.state else {
             return Err(ReadError::Cut);
         };
-        let length = words::response::length(method, answer, incoming.is_ended())?;
+        let length = words::response::length(method, head, incoming.is_ended())?;
         if length == BodyLength::Empty {
             incoming.hold();
         }
@@ -205,10 +205,10 @@ impl UpstreamStream {
 impl Drop for UpstreamStream {
     fn drop(&mut self) {
         let state = std::mem::replace(&mut self.state, State::Closed);
-        // The stream is dropped first: then its place is free.
+        // The stream is dropped first: then its reservation is free.
         self.outgoing = Outgoing::default();
-        if let State::Sent(answer) = state {
-            self.connection.cancel(answer);
+        if let State::Sent(response) = state {
+            self.connection.cancel(response);
         } else {
             drop(state);
             self.connection.release(self.stream);

@@ -59,13 +59,13 @@ pub trait ClientExchange: BodyReader + BodyWriter {
     fn limit_body(&mut self, most: u64);
 
     /// Writes an interim response (RFC 9110 §15.2), which leaves by a flush.
-    fn interim(&mut self, request: &RequestHead, answer: &ResponseHead);
+    fn interim(&mut self, request: &RequestHead, response: &ResponseHead);
 
     /// Begins the response, which leaves with the first data or by a flush.
     fn respond(
         &mut self,
         request: &RequestHead,
-        answer: &ResponseHead,
+        response: &ResponseHead,
         length: BodyLength,
         persistence: Persistence,
     );
@@ -93,7 +93,7 @@ pub trait ClientExchange: BodyReader + BodyWriter {
     ) -> Poll<Result<Option<usize>, WriteError>>;
 
     /// Writes the response that ends HTTP on this connection, and which leaves by a flush.
-    fn switch(&mut self, request: &RequestHead, answer: &ResponseHead);
+    fn switch(&mut self, request: &RequestHead, response: &ResponseHead);
 
     /// Drops the unsent part of a response that is given up.
     fn discard(&mut self);

@@ -86,7 +86,7 @@ impl SectionSummary {
     }
 
     /// Whether the pseudo-fields are those of a response: `:status` and no other (RFC 9113 §8.3.2).
-    pub fn is_answer(self) -> bool {
+    pub fn is_response(self) -> bool {
         self.marks & PSEUDO == STATUS
     }
 

@@ -279,8 +279,8 @@ fn guards_may_be_dropped_in_any_order() {
     for (n, guard) in guards.iter().enumerate() {
         guard.watch().listener.set(Some(n));
     }
-    for place in [9, 0, 3, 3, 0, 1] {
-        guards.remove(place);
+    for index in [9, 0, 3, 3, 0, 1] {
+        guards.remove(index);
         let (mut left, mut watched) = (Vec::new(), Vec::new());
         guards
             .iter()
@@ -322,7 +322,7 @@ fn many_connections_are_checked_within_ten_ticks() {
             });
             assert!(looked <= 501, "{looked}");
             if churn {
-                // The newest leaves: no other connection changes place.
+                // The newest leaves: no other connection changes its index.
                 guards.pop();
             }
         }

@@ -20,7 +20,7 @@ use crate::client::h2::{
 };
 use crate::client::{ClientBuffers, ExchangeError, ExchangeStats, Transport};
 use crate::load_scheduler::Ticket;
-use crate::nanos::{Nanos, nanoseconds};
+use crate::nanos::{Nanoseconds, nanoseconds};
 use crate::result::FailureKind;
 use crate::target::TargetRequest;
 
@@ -28,7 +28,7 @@ use crate::target::TargetRequest;
 #[derive(Clone, Copy)]
 struct PendingRequest {
     ticket: Ticket,
-    begun: Nanos,
+    begun: Nanoseconds,
     target: usize,
     peer: usize,
     /// Whether a server has ended a connection before it processed the request.
@@ -67,7 +67,7 @@ pub(super) struct Http2Client {
     peers: Vec<PeerConnections>,
     rng: Rng,
     /// End of the pause after a failed connect.
-    paused: Option<Nanos>,
+    paused: Option<Nanoseconds>,
     /// The scheduler's count of passed deadlines at the last check.
     expired: u64,
 }
@@ -194,8 +194,9 @@ impl Http2Client {
                     // never let go of the thread.
                     cx.waker().wake_by_ref();
                 } else {
-                    self.paused =
-                        Some(self.worker.scheduler.now() + PAUSE as Nanos * nanoseconds(TICK));
+                    self.paused = Some(
+                        self.worker.scheduler.now() + PAUSE as Nanoseconds * nanoseconds(TICK),
+                    );
                     self.worker.ticks.borrow_mut().push(cx.waker().clone());
                 }
                 !is_scheduled

@@ -71,7 +71,7 @@ pub async fn accept(
     accept_in_turn(socket, acceptor, received, async || ()).await
 }
 
-/// The same. `place` is awaited before a flight is computed; its output is dropped while the
+/// The same. `permit` is awaited before a flight is computed; its output is dropped while the
 /// handshake waits for the client.
 ///
 /// # Errors
@@ -80,11 +80,11 @@ pub async fn accept_in_turn<P>(
     socket: &Socket,
     acceptor: &Acceptor,
     received: Vec<u8>,
-    place: impl AsyncFn() -> P,
+    permit: impl AsyncFn() -> P,
 ) -> Result<Established, HandshakeError> {
     let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
     let mut wire = HandshakeIo::new(socket, received);
-    let mut held = Some(place().await);
+    let mut held = Some(permit().await);
     loop {
         // After a failure rustls returns its pending output, the alert at its end, and must not
         // read on.
@@ -101,7 +101,7 @@ pub async fn accept_in_turn<P>(
             break;
         }
         if waits {
-            held = Some(place().await);
+            held = Some(permit().await);
         }
     }
     drop(held);

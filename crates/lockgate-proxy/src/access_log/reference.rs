@@ -338,14 +338,14 @@ mod tests {
                     "{name} is in no table"
                 );
             }
-            let places: Vec<_> = table
+            let positions: Vec<_> = table
                 .iter()
                 .map(|field| {
                     line.find(&format!("\"{}\":", field.name))
                         .unwrap_or_else(|| panic!("no {}: {line}", field.name))
                 })
                 .collect();
-            assert!(places.is_sorted(), "{line}");
+            assert!(positions.is_sorted(), "{line}");
         }
     }
 }

@@ -20,7 +20,7 @@ use lockgate_net::files::{DiskWait, Errno, would_wait};
 use lockgate_rules::TargetRewrite;
 
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest};
 use crate::files::cache::CachedFile;
 use crate::files::file::ServedFile;
 use crate::files::resolve::{FileQuery, absolute};
@@ -38,10 +38,10 @@ impl Files {
     /// Answers a request for a file: GET or HEAD.
     ///
     /// # Errors
-    /// When nothing was answered, or the answer has broken off.
+    /// When nothing was sent, or the response has broken off.
     pub async fn run<D: ClientExchange>(
         self: &Arc<Self>,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> Result<(), ExchangeFailure> {
         let path = self.path(exchange)?;
         match self.find(exchange, &path).await? {
@@ -53,7 +53,7 @@ impl Files {
     }
 
     /// The path that is looked for, decoded.
-    fn path<D>(&self, exchange: &Dispatch<'_, D>) -> Result<Vec<u8>, ExchangeFailure> {
+    fn path<D>(&self, exchange: &Exchange<'_, D>) -> Result<Vec<u8>, ExchangeFailure> {
         let RoutedRequest {
             values,
             pattern,
@@ -72,7 +72,7 @@ impl Files {
 
     async fn find<D: ClientExchange>(
         self: &Arc<Self>,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         path: &[u8],
     ) -> Result<FileLookup, ExchangeFailure> {
         let (worker, now) = (exchange.request.worker, exchange.guard.clock().now());
@@ -150,7 +150,7 @@ impl Files {
     /// Asks the file system, on a thread if that has to wait.
     async fn fetch<D: ClientExchange>(
         self: &Arc<Self>,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         wanted: &FileQuery,
         before: Option<&CachedState>,
     ) -> Result<Result<LoadResult, Errno>, ExchangeFailure> {
@@ -183,7 +183,7 @@ fn decoded(target: &[u8]) -> Result<Vec<u8>, ExchangeFailure> {
 /// Whether a request may be for a page that an application makes: scripts and images that are not
 /// there are missed by their names, and a page in place of them would be an error that is harder to
 /// find.
-fn takes_pages<D>(exchange: &Dispatch<'_, D>, path: &[u8]) -> bool {
+fn takes_pages<D>(exchange: &Exchange<'_, D>, path: &[u8]) -> bool {
     let name = name_of(path);
     let mut accepts = exchange.request.received().fields.named(b"accept");
     !name.contains(&b'.')

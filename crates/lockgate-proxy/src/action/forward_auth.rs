@@ -108,14 +108,14 @@ impl ForwardAuth {
     }
 
     /// Replaces fields of the request by those of the service's response.
-    pub fn admit(&self, answer: &Fields, outgoing: &mut OutgoingHead<'_>) {
+    pub fn admit(&self, response: &Fields, outgoing: &mut OutgoingHead<'_>) {
         if self.copy.is_empty() {
             return;
         }
         let fields = outgoing.change();
         fields.retain(|field| !self.copies(field.name));
         for name in &self.copy {
-            for value in answer.named(name) {
+            for value in response.named(name) {
                 fields.append(name, value);
             }
         }

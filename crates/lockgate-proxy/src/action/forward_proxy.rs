@@ -25,14 +25,16 @@ use lockgate_net::socket::Socket;
 use lockgate_net::stream::Stream;
 use lockgate_rules::{ClientAddress, ProxyVersion, Queue};
 use lockgate_upstream::{
-    Endpoint, EndpointAddress, SocketSlot, UpstreamConnection, UpstreamPool, WaitBudget,
+    Endpoint, EndpointAddress, SocketPermit, UpstreamConnection, UpstreamPool, WaitBudget,
 };
 
 use super::proxy::Proxy;
 use crate::access_log::{Cause, CauseSide};
 use crate::admit::targets::{TargetRefusal, TunnelTargets};
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure, Shares, SwitchedConnection, TunnelLimits, lap};
+use crate::exchange::{
+    Exchange, ExchangeFailure, SwitchedConnection, TunnelLimits, TunnelPermits, lap,
+};
 
 /// Addresses of one name that are tried, at the most.
 const ATTEMPTS: usize = 8;
@@ -83,25 +85,25 @@ impl Connect {
     /// When it is malformed, may not lead there, or cannot; nothing was answered then.
     pub async fn run<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         user: Option<&Arc<str>>,
     ) -> Result<(), ExchangeFailure> {
         let (host, port) = target(exchange)?;
-        let shares = self.shares(exchange.request.values.client, user)?;
+        let tunnel_permits = self.tunnel_permits(exchange.request.values.client, user)?;
         let wait_budget = WaitBudget::new(Queue::default().wait);
-        let (slot, share) = self.slot(exchange, &wait_budget).await?;
+        let (socket_permit, share) = self.socket_permit(exchange, &wait_budget).await?;
         let (up, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let (mut permit, in_flight) = (endpoint.count(), endpoint.begin_request());
-        permit.set_slot(slot);
+        permit.set_socket(socket_permit);
         permit.set_share(share);
         let switched = SwitchedConnection {
             up: UpstreamConnection::H1(up),
             permit,
             in_flight,
             tunnel_limits: self.tunnel_limits,
-            shares,
+            tunnel_permits,
             shapers: None,
-            opening: None,
+            tunnel_request: None,
         };
         exchange.switch(&ResponseHead::of(200), switched).await
     }
@@ -114,7 +116,7 @@ impl Connect {
     pub async fn forward<D: ClientExchange>(
         &self,
         proxy: &Proxy,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         user: Option<&Arc<str>>,
     ) -> Result<(), ExchangeFailure> {
         let asked = &exchange.request.outgoing.target;
@@ -140,59 +142,67 @@ impl Connect {
             }
         };
         // What it may switch to is a tunnel as those of CONNECT are, and held to the same.
-        let shares = match exchange.request.outgoing.upgrade() {
-            Some(_) => self.shares(exchange.request.values.client, user)?,
-            None => Shares::default(),
+        let tunnel_permits = match exchange.request.outgoing.upgrade() {
+            Some(_) => self.tunnel_permits(exchange.request.values.client, user)?,
+            None => TunnelPermits::default(),
         };
         let wait_budget = WaitBudget::new(Queue::default().wait);
-        let (slot, share) = self.slot(exchange, &wait_budget).await?;
+        let (socket_permit, share) = self.socket_permit(exchange, &wait_budget).await?;
         let (link, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let worker = exchange.request.worker;
         let now = exchange.guard.clock().now();
-        let upstream = UpstreamPool::single_use((link, slot), endpoint, &worker.blocks, now);
+        let upstream =
+            UpstreamPool::single_use((link, socket_permit), endpoint, &worker.blocks, now);
         // The request takes it from here.
         drop(share);
         // What has passed is counted.
         exchange.began = Instant::now();
         proxy.run_by(upstream, exchange).await?;
         if let Some(switched) = &mut exchange.outcome.switched {
-            (switched.tunnel_limits, switched.shares) = (self.tunnel_limits, shares);
+            (switched.tunnel_limits, switched.tunnel_permits) =
+                (self.tunnel_limits, tunnel_permits);
         }
         Ok(())
     }
 
-    /// A place for one more socket, and what it takes of the client's share; both are waited for as
+    /// A permit for one more socket, and what it takes of the client's share; both are waited for as
     /// requests wait for endpoints.
-    async fn slot<D: ClientExchange>(
+    async fn socket_permit<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         wait_budget: &WaitBudget,
-    ) -> Result<(SocketSlot, Option<SocketShare>), ExchangeFailure> {
-        let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
-        let share = match slots.try_share(exchange.share_of) {
+    ) -> Result<(SocketPermit, Option<SocketShare>), ExchangeFailure> {
+        let (sockets, guard) = (&exchange.request.worker.sockets, exchange.guard);
+        let share = match sockets.try_share(exchange.share_of) {
             Ok(share) => share,
             Err(account) => {
-                let share = slots.wait_for_share(account, guard, wait_budget);
+                let share = sockets.wait_for_share(account, guard, wait_budget);
                 Some(
                     while_wanted(exchange, wait_budget.left(), HttpFault::Exhausted, share)
                         .await??,
                 )
             }
         };
-        let slot = match slots.try_take() {
-            Some(slot) => slot,
+        let socket_permit = match sockets.try_take() {
+            Some(socket_permit) => socket_permit,
             None => {
-                let slot = slots.take(guard, wait_budget);
-                while_wanted(exchange, wait_budget.left(), HttpFault::Exhausted, slot).await??
+                let socket_permit = sockets.take(guard, wait_budget);
+                while_wanted(
+                    exchange,
+                    wait_budget.left(),
+                    HttpFault::Exhausted,
+                    socket_permit,
+                )
+                .await??
             }
         };
-        Ok((slot, share))
+        Ok((socket_permit, share))
     }
 
     /// A connection to `host`, on which the PROXY header was sent if there is to be one.
     async fn reach<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         wait_budget: &WaitBudget,
         host: &str,
         port: u16,
@@ -238,28 +248,30 @@ impl Connect {
         Ok((up, endpoint))
     }
 
-    fn shares(
+    fn tunnel_permits(
         &self,
         client: ClientAddress,
         user: Option<&Arc<str>>,
-    ) -> Result<Shares, ExchangeFailure> {
+    ) -> Result<TunnelPermits, ExchangeFailure> {
         let full = |whose| ExchangeFailure::because(HttpFault::TooManyRequests, whose);
-        let mut shares = Shares::default();
+        let mut tunnel_permits = TunnelPermits::default();
         if let Some(table) = &self.per_client {
-            let share = table.take(&lockgate_limits::client(client.key_or_unspecified()));
-            shares.client = Some(share.ok_or_else(|| full("too many tunnels of this client"))?);
+            let permit = table.take(&lockgate_limits::client(client.key_or_unspecified()));
+            tunnel_permits.client =
+                Some(permit.ok_or_else(|| full("too many tunnels of this client"))?);
         }
         if let Some((table, user)) = self.per_user.as_ref().zip(user) {
-            let share = table.take(user);
-            shares.user = Some(share.ok_or_else(|| full("too many tunnels of this user"))?);
+            let permit = table.take(user);
+            tunnel_permits.user =
+                Some(permit.ok_or_else(|| full("too many tunnels of this user"))?);
         }
-        Ok(shares)
+        Ok(tunnel_permits)
     }
 
     /// The addresses of the target that a tunnel may lead to.
     async fn addresses<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, ExchangeFailure> {
@@ -296,7 +308,7 @@ impl Connect {
 
     async fn look_up<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         host: &str,
     ) -> Result<Addresses, ExchangeFailure> {
         let found = match self.names.known(host, self.fresh) {
@@ -308,13 +320,13 @@ impl Connect {
                         "too many names are being looked up for this client",
                     )
                 };
-                let mut place = self
+                let mut permit = self
                     .look_ups
                     .enter(exchange.request.values.client.key_or_unspecified())
                     .ok_or_else(busy)?;
                 let asked = async {
-                    place.wait().await;
-                    self.names.look_up(host, self.fresh, place).await
+                    permit.wait().await;
+                    self.names.look_up(host, self.fresh, permit).await
                 };
                 while_wanted(exchange, self.connect, HttpFault::TargetDnsTimeout, asked).await?
             }
@@ -324,12 +336,12 @@ impl Connect {
 
     async fn dial<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         wait_budget: &WaitBudget,
         host: &str,
         addresses: &[SocketAddr],
     ) -> Result<(Socket, SocketAddr), ExchangeFailure> {
-        let (slots, guard) = (&exchange.request.worker.slots, exchange.guard);
+        let (sockets, guard) = (&exchange.request.worker.sockets, exchange.guard);
         let clock = guard.clock();
         let dialled = loop {
             let dialled = dial::race(addresses, || ticks(clock));
@@ -338,7 +350,7 @@ impl Connect {
             if !matches!(&dialled, Ok(Err(error)) if is_exhaustion(error)) {
                 break dialled;
             }
-            let room = slots.make_room(guard, wait_budget);
+            let room = sockets.make_room(guard, wait_budget);
             let room =
                 while_wanted(exchange, wait_budget.left(), HttpFault::Exhausted, room).await?;
             if !room.map_err(|cut| ExchangeFailure::cut(cut, HttpFault::Exhausted))? {
@@ -371,7 +383,7 @@ impl Connect {
 }
 
 /// The target of a tunnel: a name in lower case or an address, and a port.
-fn target<D>(exchange: &Dispatch<'_, D>) -> Result<(String, u16), ExchangeFailure> {
+fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), ExchangeFailure> {
     let malformed = |why| Err(ExchangeFailure::because(HttpFault::Malformed, why));
     if exchange.request.outgoing.length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
@@ -422,12 +434,12 @@ fn literal(host: &str) -> Option<IpAddr> {
 /// Waits for `future` as long as it may take and the client is there; `late` is what it means when
 /// it takes longer.
 async fn while_wanted<D: ClientExchange, F: Future>(
-    exchange: &mut Dispatch<'_, D>,
+    exchange: &mut Exchange<'_, D>,
     limit: Duration,
     late: HttpFault,
     future: F,
 ) -> Result<F::Output, ExchangeFailure> {
-    let Dispatch { guard, down, .. } = exchange;
+    let Exchange { guard, down, .. } = exchange;
     guard.phase(limit);
     let mut future = pin!(future);
     let waited = guard.within(poll_fn(|cx| match future.as_mut().poll(cx) {

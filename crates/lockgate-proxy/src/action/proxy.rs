@@ -13,12 +13,12 @@ mod upload;
 use std::rc::Rc;
 use std::time::Duration;
 
-use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::exchange::{Exchange, ExchangeFailure};
 
 use attempts::Attempts;
 use lockgate_http_io::message::ClientExchange;
 use lockgate_upstream::UpstreamPool;
-use request::PendingRequest;
+use request::RequestAttempt;
 
 /// The deadlines of requests to a pool.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Proxy {
     /// status.
     pub fn run<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> impl Future<Output = Result<(), ExchangeFailure>> {
         let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
         self.run_by(upstream, exchange)
@@ -57,7 +57,7 @@ impl Proxy {
     pub async fn run_by<D: ClientExchange>(
         &self,
         upstream: Rc<UpstreamPool>,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> Result<(), ExchangeFailure> {
         upstream.count_request();
         let mut attempts = Attempts::new(self, upstream, exchange)?;
@@ -65,12 +65,20 @@ impl Proxy {
             let mut lease = attempts.lease(exchange).await?;
             let worker = exchange.request.worker;
             let cells = worker.cells.http.endpoint(lease.endpoint_index());
-            let mut response = worker.answers.take();
-            let (asked, target) = (attempts.asked(exchange, &lease), attempts.target(&lease));
+            let mut response = worker.response_heads.take();
+            let (pending_response, pseudo_fields) = (
+                attempts.pending_response(exchange, &lease),
+                attempts.pseudo_fields(&lease),
+            );
             let upload = &mut attempts.upload;
-            let mut pending =
-                PendingRequest::new(&mut lease.link, upload, &mut response, self.response, asked);
-            let sent = pending.send(exchange, target).await;
+            let mut attempt = RequestAttempt::new(
+                &mut lease.link,
+                upload,
+                &mut response,
+                self.response,
+                pending_response,
+            );
+            let sent = attempt.send(exchange, pseudo_fields).await;
             let waited = exchange.guard.watch().pending.take();
             let Err(failure) = sent else {
                 attempts.note_response(exchange, &lease, response.status, waited);
@@ -78,13 +86,13 @@ impl Proxy {
                 let result = self
                     .send_response(exchange, lease, upload, &mut response)
                     .await;
-                worker.answers.give(response);
+                worker.response_heads.give(response);
                 if let Some(cells) = cells {
                     cells.in_flight.dec();
                 }
                 return result;
             };
-            worker.answers.give(response);
+            worker.response_heads.give(response);
             if let Some(cells) = cells {
                 cells.in_flight.dec();
                 if let Some(fault) = failure.failure.fault {

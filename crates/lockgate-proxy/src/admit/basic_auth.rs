@@ -197,7 +197,7 @@ impl PasswordFile {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
         let (account, decoy) = self.find_entry(&users, &credentials)?;
-        let (answer, outcome) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         self.verifier.submit(PasswordQuery {
             account: Arc::clone(account),
             decoy,
@@ -205,7 +205,7 @@ impl PasswordFile {
             seal: self.seal(&credentials, account),
             client,
             now,
-            answer,
+            reply,
         });
         Some(outcome)
     }

@@ -57,7 +57,7 @@ pub(super) struct PasswordQuery {
     pub(super) client: IpAddr,
     /// Milliseconds, on the clock of the workers.
     pub(super) now: u64,
-    pub(super) answer: oneshot::Sender<PasswordOutcome>,
+    pub(super) reply: oneshot::Sender<PasswordOutcome>,
 }
 
 impl PasswordPool {
@@ -85,7 +85,7 @@ impl PasswordPool {
             | TrySendError::Disconnected(PoolEvent::Asked(job)),
         ) = sent
         {
-            let _ = job.answer.send(PasswordOutcome::Busy);
+            let _ = job.reply.send(PasswordOutcome::Busy);
         }
     }
 
@@ -95,12 +95,12 @@ impl PasswordPool {
         for number in 0..self.threads.get() {
             // One check at a time is handed to a thread, and only when it has none.
             let (checks, handed) = mpsc::sync_channel::<PasswordCheck>(1);
-            let (place, desk, remembered) =
+            let (index, desk, remembered) =
                 (checkers.len(), desk.clone(), Arc::clone(&self.remembered));
             let check = move || {
                 for check in handed {
                     check.run(&remembered);
-                    if desk.send(PoolEvent::Idle(place)).is_err() {
+                    if desk.send(PoolEvent::Idle(index)).is_err() {
                         return;
                     }
                 }
@@ -157,7 +157,7 @@ fn dispatch(events: &Receiver<PoolEvent>, checkers: &[SyncSender<PasswordCheck>]
     while let Ok(event) = events.recv() {
         match event {
             PoolEvent::Asked(job) => waiting.add(job),
-            PoolEvent::Idle(place) => idle.extend(checkers.get(place)),
+            PoolEvent::Idle(index) => idle.extend(checkers.get(index)),
             PoolEvent::End => return,
         }
         while !idle.is_empty()
@@ -197,7 +197,7 @@ impl CheckQueue {
             .flat_map(|client| &mut client.checks);
         if let Some(check) = checks.find(|check| check.first.seal == job.seal) {
             // As many as there are connections at most, and they are limited.
-            check.others.push(job.answer);
+            check.others.push(job.reply);
             return;
         }
         let ip = lockgate_limits::client(job.client);
@@ -207,7 +207,7 @@ impl CheckQueue {
             .find(|client| client.ip == ip)
             .map_or(0, |client| client.checks.len());
         if has >= OF_ONE_CLIENT || (self.len() >= WAITING && !self.make_room(has)) {
-            let _ = job.answer.send(PasswordOutcome::Busy);
+            let _ = job.reply.send(PasswordOutcome::Busy);
             return;
         }
         let check = PasswordCheck {
@@ -238,7 +238,7 @@ impl CheckQueue {
             .filter(|client| client.checks.len() > has + 1)
             .and_then(|client| client.checks.pop_back());
         let Some(check) = last else { return false };
-        check.answer(&PasswordOutcome::Busy);
+        check.reply(&PasswordOutcome::Busy);
         true
     }
 
@@ -260,7 +260,7 @@ impl CheckQueue {
 
 impl PasswordCheck {
     fn is_wanted(&self) -> bool {
-        !self.first.answer.is_closed() || self.others.iter().any(|other| !other.is_closed())
+        !self.first.reply.is_closed() || self.others.iter().any(|other| !other.is_closed())
     }
 
     fn run(self, remembered: &CredentialCache) {
@@ -281,13 +281,13 @@ impl PasswordCheck {
         } else {
             PasswordOutcome::Refused
         };
-        self.answer(&outcome);
+        self.reply(&outcome);
     }
 
-    fn answer(self, outcome: &PasswordOutcome) {
-        for answer in self.others.into_iter().chain([self.first.answer]) {
-            // A request that has ended meanwhile needs no answer.
-            let _ = answer.send(outcome.clone());
+    fn reply(self, outcome: &PasswordOutcome) {
+        for reply in self.others.into_iter().chain([self.first.reply]) {
+            // A request that has ended meanwhile needs no reply.
+            let _ = reply.send(outcome.clone());
         }
     }
 }
@@ -310,7 +310,7 @@ mod tests {
                 .find("alice")
                 .unwrap(),
         );
-        let (answer, outcome) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         let client = client.into();
         (
             PasswordQuery {
@@ -320,7 +320,7 @@ mod tests {
                 seal: [seal; 32],
                 client,
                 now: 0,
-                answer,
+                reply,
             },
             outcome,
         )
@@ -423,9 +423,9 @@ mod tests {
             .collect::<Vec<_>>();
         assert_eq!(busy, [PasswordOutcome::Busy], "one of the flood gave way");
         assert_eq!(waiting.len(), WAITING);
-        let place =
+        let index =
             std::iter::from_fn(|| waiting.next()).position(|check| check.first.seal[0] == 200);
-        assert_eq!(place, Some(8));
+        assert_eq!(index, Some(8));
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub enum LimitKey<'a> {
     Route,
 }
 
-/// What is answered to one request.
+/// The verdict on one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Decision {
     /// It was counted, and may go on.

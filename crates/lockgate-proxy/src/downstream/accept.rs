@@ -1,8 +1,7 @@
 //! The accept loop of one listener in one worker.
 //!
-//! A connection takes a place among those of the process: past the limit, one waits here, the
-//! others in the backlog, and those that wait for nothing give way to them. Running out of
-//! descriptors pauses the loop until the next tick.
+//! A connection takes a permit of the process: past the limit, one waits here, the others in
+//! the backlog, and those that wait for nothing give way to them. Running out of descriptors pauses the loop until the next tick.
 
 use std::cell::Cell;
 use std::future::poll_fn;
@@ -67,14 +66,14 @@ impl AcceptLoop {
     async fn run(&self) {
         let worker = &self.worker;
         let mut budget = AcceptBudget::first();
-        // Whether connections have waited in the backlog for a place, and still do.
+        // Whether connections have waited in the backlog for a permit, and still do.
         let mut crowded = false;
         while let Some(waiting) = self
             .unless_stopped(self.socket.ready())
             .await
             .and_then(Result::ok)
         {
-            // What has no place in memory waits in the backlog, where it costs nothing.
+            // What finds no memory waits in the backlog, where it costs nothing.
             if memory::level() == MemoryLevel::Full {
                 match self.unless_stopped(worker.clock.next_tick()).await {
                     Some(()) => continue,
@@ -85,14 +84,14 @@ impl AcceptLoop {
             crowded |= permit.is_none();
             match self.next() {
                 // Of those that have waited in the backlog many are given up: each would take a
-                // place and a handshake from others.
+                // permit and a handshake from others.
                 Ok(Some((accepted, _))) if crowded && self.is_abandoned(&accepted) => {
                     worker.cells.abandoned.inc();
                 }
                 Ok(Some((accepted, peer))) => {
                     let permit = match permit {
                         Some(permit) => permit,
-                        None => worker.take_place().await,
+                        None => worker.take_permit().await,
                     };
                     self.start(accepted, peer, permit);
                 }
@@ -107,7 +106,7 @@ impl AcceptLoop {
                     // It is not known what used up the descriptors. Those that can be spared are
                     // freed.
                     worker.files.clear();
-                    worker.slots.free_descriptor(&worker.clock).await;
+                    worker.sockets.free_descriptor(&worker.clock).await;
                 }
             }
             if budget.is_over() {
@@ -124,12 +123,12 @@ impl AcceptLoop {
     /// Accepts what clients take for open already, before the listener closes: the last packet, or
     /// with TCP_DEFER_ACCEPT the first data, may still be on its way.
     async fn empty_backlog(&self) {
-        if let Err(error) = self.socket.refuse_openings() {
+        if let Err(error) = self.socket.refuse_syn() {
             tracing::warn!(listener = %self.listener.name, %error, "connections that are being opened now may be reset");
         }
         for _ in 0..LAST_TICKS {
             while let Ok(Some((accepted, peer))) = self.next() {
-                let permit = self.worker.take_place().await;
+                let permit = self.worker.take_permit().await;
                 self.start(accepted, peer, permit);
             }
             self.worker.clock.next_tick().await;

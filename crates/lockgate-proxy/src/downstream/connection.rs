@@ -20,12 +20,12 @@ use lockgate_net::tls::handshake::Negotiated;
 use lockgate_rules::ProxyVersion;
 use lockgate_upstream::ConnectionPermit;
 
-use super::opening::ServerName;
+use super::first_bytes::ServerName;
 use super::termination::Termination;
 use super::{ListenerSettings, RelaySettings};
 use crate::access_log::{CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress};
 use crate::action::relay::ClientIntroduction;
-use crate::exchange::OpeningRequest;
+use crate::exchange::TunnelRequest;
 use crate::metrics::ListenerCells;
 use crate::site::ListenerSites;
 use crate::worker::{Worker, unix_millis};
@@ -49,8 +49,8 @@ pub(super) struct ClientConnection {
     pub(super) server_name: ServerName,
     /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
     session: Option<Box<[u8]>>,
-    /// Which of the listener's rules of TLS it was made by.
-    pub(super) rules: usize,
+    /// The index of the acceptor that it was made by, among those of its address.
+    pub(super) acceptor_index: usize,
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
@@ -59,7 +59,7 @@ pub(super) struct ClientConnection {
     /// Requests that have their own lines in the log.
     pub(super) exchanges: Cell<u64>,
     /// The last of them, where it was the end of HTTP.
-    pub(super) opening: Option<Box<OpeningRequest>>,
+    pub(super) tunnel_request: Option<Box<TunnelRequest>>,
     _permit: Permit,
 }
 
@@ -93,14 +93,14 @@ impl ClientConnection {
             destination: None,
             server_name: None,
             session: None,
-            rules: 0,
+            acceptor_index: 0,
             negotiated: None,
             handshake: None,
             connect: None,
             endpoint: None,
             spoke: false,
             exchanges: Cell::new(0),
-            opening: None,
+            tunnel_request: None,
             _permit: permit,
         };
         if let Some(cells) = connection.cells() {
@@ -179,7 +179,7 @@ impl ClientConnection {
         if let Some(cells) = watch
             .relay
             .get()
-            .and_then(|place| self.worker.cells.relays.get(place))
+            .and_then(|index| self.worker.cells.relays.get(index))
         {
             cells.open.dec();
             cells.ended[termination.cause.index()].inc();
@@ -201,7 +201,7 @@ impl ClientConnection {
     pub(super) fn log_tunnel(
         &self,
         began: Instant,
-        opening: Option<&OpeningRequest>,
+        tunnel_request: Option<&TunnelRequest>,
         permit: &ConnectionPermit,
         meter: &Meter,
         termination: &Termination,
@@ -216,7 +216,7 @@ impl ClientConnection {
             duration: took,
             spans: spans(meter, began),
             endpoint: Some(&permit.endpoint().label),
-            opened: opening.map(OpeningRequest::log_fields),
+            tunnel: tunnel_request.map(TunnelRequest::log_fields),
             ..self.log_entry(termination, meter.received.get(), meter.sent.get())
         });
     }
@@ -234,7 +234,10 @@ impl ClientConnection {
             listener: &self.listener.name,
             client: address(self.client),
             peer: address(self.peer),
-            opened: self.opening.as_deref().map(OpeningRequest::log_fields),
+            tunnel: self
+                .tunnel_request
+                .as_deref()
+                .map(TunnelRequest::log_fields),
             sni: self.server_name.as_deref(),
             alpn: negotiated
                 .and_then(|agreed| agreed.alpn.as_deref())

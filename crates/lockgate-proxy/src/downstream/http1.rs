@@ -26,7 +26,7 @@ use super::tunnel::{TunnelEnd, TunnelRun};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::error_response::{ErrorResponse, HttpFault};
-use crate::exchange::{ExchangeFailure, Shares, SwitchedConnection, TunnelLimits};
+use crate::exchange::{ExchangeFailure, SwitchedConnection, TunnelLimits, TunnelPermits};
 use crate::shaping::Shapers;
 use crate::site::ListenerSites;
 
@@ -63,8 +63,8 @@ pub(super) enum Http1End {
         site: Option<usize>,
         /// The endpoint's count of exchanges, as long as this lasts.
         _in_flight: InFlight,
-        /// The client's and the user's shares of tunnels.
-        _shares: Shares,
+        /// The tunnel's permits of its client and its user.
+        _tunnel_permits: TunnelPermits,
     },
 }
 
@@ -121,18 +121,18 @@ impl ClientConnection {
                         permit,
                         in_flight,
                         tunnel_limits,
-                        shares,
+                        tunnel_permits,
                         shapers,
-                        opening,
+                        tunnel_request,
                     } = *switched;
-                    self.opening = opening;
+                    self.tunnel_request = tunnel_request;
                     self.endpoint = Some(permit);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
                         UpstreamConnection::H1(link) => *link,
                         UpstreamConnection::H2(mut call) => {
-                            let (_in_flight, _shares) = (in_flight, shares);
+                            let (_in_flight, _tunnel_permits) = (in_flight, tunnel_permits);
                             let cells = self.worker.cells.http.site(site);
                             let mut tunnel = TunnelRun {
                                 guard: &self.guard,
@@ -156,7 +156,7 @@ impl ClientConnection {
                                 tunnel_limits,
                                 site,
                                 _in_flight: in_flight,
-                                _shares: shares,
+                                _tunnel_permits: tunnel_permits,
                             }
                         }
                         Err(termination) => Http1End::Over(termination),
@@ -192,7 +192,7 @@ impl ClientConnection {
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
                 guard.phase(sites.head);
-                guard.watch().set_wait(WaitReason::ForOpening);
+                guard.watch().set_wait(WaitReason::ForHead);
             }
             if began.is_none() {
                 guard.watch().mark_at_rest();

@@ -190,7 +190,7 @@ impl ClientStreams {
     async fn drive(self: &Rc<Self>) -> Termination {
         let (sites, guard) = (self.sites(), &self.connection.guard);
         guard.phase(sites.head);
-        guard.watch().set_wait(WaitReason::ForOpening);
+        guard.watch().set_wait(WaitReason::ForHead);
         let begun = guard.within(boxed(|| self.begin())).await;
         guard.watch().set_wait(WaitReason::Otherwise);
         let mut requests = match begun {
@@ -263,7 +263,7 @@ impl ClientStreams {
             if cut == Cut::Crowded
                 && let ConnectionShutdown::Now(termination) = leaving
             {
-                // Another client waits for its place, and nothing of this one is on its way.
+                // Another client waits for its permit, and nothing of this one is on its way.
                 return termination;
             }
         }
@@ -589,9 +589,9 @@ impl ClientStreams {
             permit,
             in_flight: _in_flight,
             tunnel_limits,
-            shares: _shares,
+            tunnel_permits: _tunnel_permits,
             shapers,
-            opening,
+            tunnel_request,
         } = switched;
         let cells = self.connection.worker.cells.http.site(site);
         if let (Some(idle), UpstreamConnection::H1(link)) = (tunnel_limits.keepalive, &up) {
@@ -620,7 +620,7 @@ impl ClientStreams {
         let meter = &guard.watch().meter;
         self.connection.log_tunnel(
             began,
-            opening.as_deref(),
+            tunnel_request.as_deref(),
             &permit,
             meter,
             &termination_of_tunnel(ended),

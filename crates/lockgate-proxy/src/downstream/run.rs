@@ -10,9 +10,9 @@ use lockgate_limits::memory::charged;
 use lockgate_net::socket::Socket;
 
 use super::connection::{ClientConnection, ConnectionPurpose};
+use super::first_bytes::{FirstBytes, OpeningError};
 use super::http1::Http1End;
 use super::http2::ClientStreams;
-use super::opening::{FirstBytes, OpeningError};
 use super::termination::{Termination, termination_of_cut};
 use crate::action::relay::ClientTransport;
 use crate::site::ListenerSites;
@@ -21,7 +21,7 @@ use crate::site::ListenerSites;
 enum OpenedConnection {
     /// The connection is over.
     Over(Termination),
-    /// The connection goes on as HTTP/2, with its slot among those of its client.
+    /// The connection goes on as HTTP/2, with its permit under the limit of its client.
     Http2(ClientTransport, Option<PerClientPermit>),
 }
 
@@ -32,7 +32,7 @@ impl ClientConnection {
         let watch = self.guard.shared();
         match charged(Rc::clone(&watch), boxed(|| self.run(socket))).await {
             OpenedConnection::Over(termination) => self.finish(&termination),
-            OpenedConnection::Http2(client, _place) => {
+            OpenedConnection::Http2(client, _permit) => {
                 let (streams, termination) =
                     charged(watch, boxed(|| ClientStreams::serve(self, client))).await;
                 streams.connection().finish(&termination);
@@ -44,14 +44,14 @@ impl ClientConnection {
         let listener = Arc::clone(&self.listener);
         self.guard.phase(self.listener.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
-        let (mut client, place, purpose) = match boxed(|| self.open(socket, &listener)).await {
+        let (mut client, permit, purpose) = match boxed(|| self.open(socket, &listener)).await {
             Ok(opened) => opened,
             Err(termination) => return OpenedConnection::Over(termination),
         };
         let termination = match purpose {
             ConnectionPurpose::Http(sites) => {
                 match boxed(|| self.is_http2(&mut client, sites)).await {
-                    Ok(true) => return OpenedConnection::Http2(client, place),
+                    Ok(true) => return OpenedConnection::Http2(client, permit),
                     Ok(false) => {}
                     Err(termination) => return OpenedConnection::Over(termination),
                 }
@@ -64,7 +64,7 @@ impl ClientConnection {
                         tunnel_limits,
                         site,
                         _in_flight,
-                        _shares,
+                        _tunnel_permits,
                     } => {
                         let worker = Rc::clone(&self.worker);
                         let cells = worker.cells.http.site(site);
@@ -109,7 +109,7 @@ impl ClientConnection {
         let guard = &self.guard;
         let begins = || {
             guard.phase(sites.head);
-            guard.watch().set_wait(WaitReason::ForOpening);
+            guard.watch().set_wait(WaitReason::ForHead);
         };
         let mut first = FirstBytes {
             socket: &client.socket,

@@ -1,9 +1,9 @@
 //! One request of a client, from its head to its line in the log: locate, admit, authorize,
 //! dispatch, respond.
 //!
-//! An [`Exchange`] is consumed by its response: answering twice, or going on with a request that
-//! was answered, does not compile. It is handed on as a few references, in async
-//! blocks: async functions would store their arguments twice in each waiting request.
+//! An [`IncomingRequest`] is consumed by its response: answering twice, or going on with a
+//! request that was answered, does not compile. It is handed on as a few references, in async blocks:
+//! async functions would store their arguments twice in each waiting request.
 
 mod admission;
 mod auth_response;
@@ -79,8 +79,8 @@ pub(super) struct ServeContext<'s> {
     pub(super) guard: &'s Guard,
 }
 
-/// A request that has not been answered.
-struct Exchange<'e, 's, D> {
+/// A request without its response.
+struct IncomingRequest<'e, 's, D> {
     context: &'e ServeContext<'s>,
     /// The head as it was received.
     head: &'e RequestHead,
@@ -94,7 +94,7 @@ struct Exchange<'e, 's, D> {
     persistence: Persistence,
 }
 
-/// The results of [`Exchange::receive`].
+/// The results of [`IncomingRequest::receive`].
 struct Received {
     length: BodyLength,
     recipient: Recipient,
@@ -123,7 +123,7 @@ impl<'s> ServeContext<'s> {
         let mut record = ExchangeRecord::new(self.request_id(head), began, address);
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
         let target = RequestTarget::of(head);
-        let exchange = Exchange {
+        let incoming = IncomingRequest {
             context: &self,
             head,
             target: &target,
@@ -131,7 +131,7 @@ impl<'s> ServeContext<'s> {
             record: &mut record,
             persistence: Persistence::Close,
         };
-        let next = exchange.handle().await;
+        let next = incoming.handle().await;
         if let Some(site) = record.site {
             self.cells(site).in_flight.dec();
         }
@@ -165,14 +165,14 @@ impl<'s> ServeContext<'s> {
     }
 }
 
-impl<'s, D> Exchange<'_, 's, D> {
+impl<'s, D> IncomingRequest<'_, 's, D> {
     /// The worker that serves the connection.
     fn worker(&self) -> &'s Rc<Worker> {
         &self.context.connection.worker
     }
 }
 
-impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
+impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
     /// Brings the request to its response.
     #[expect(
         clippy::manual_async_fn,
@@ -221,7 +221,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
         let (recipient, hops) =
             forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
         let last = client.requests() >= sites.requests || worker.is_stopping();
-        // Another client waits for a place: this one gets its next response on a new connection.
+        // Another client waits for a permit: this one gets its next response on a new connection.
         let gives_way =
             head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();
         let keeps_alive = forwarding::keeps_alive(head.version, &head.fields);
@@ -288,7 +288,7 @@ impl<'e, 's, D: ClientExchange> Exchange<'e, 's, D> {
             }
             match Backend::of(&route.action, received.recipient, self.head.method) {
                 Some(backend) => {
-                    let request = dispatch::DispatchParts {
+                    let request = dispatch::DispatchRequest {
                         backend,
                         preference,
                         target,

@@ -1,5 +1,5 @@
-//! Which way a connection goes by what its ClientHello asks for: a protocol of ALPN, then the
-//! server name. Without IO.
+//! The route of a connection by its ClientHello: a protocol of ALPN, then the server name.
+//! Without IO.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use super::RelaySettings;
 use crate::route::hosts::HostTable;
 use crate::site::ListenerSites;
 
-/// The ways of one address.
+/// The routes of one address.
 #[derive(Debug)]
 pub struct SniRouter {
     alpn: Vec<(Box<[u8]>, usize)>,
-    /// The place behind the last of `ways` is that of the sites.
+    /// The index behind the last of `routes` stands for the sites.
     hosts: HostTable,
-    ways: Vec<RelayRoute>,
+    routes: Vec<RelayRoute>,
     sites: Option<SecureSites>,
 }
 
@@ -33,7 +33,7 @@ pub struct RelayRoute {
 /// Sites and their TLS.
 #[derive(Debug)]
 pub struct SecureSites {
-    /// Which certificates and rules clients get.
+    /// The acceptors for their clients.
     pub tls: Acceptors,
     /// The sites.
     pub sites: ListenerSites,
@@ -49,30 +49,32 @@ impl SniRouter {
     /// Each relay has the protocols and names that lead to it; of a name that is given twice the
     /// last counts, and the hosts of the sites are looked up after all others.
     pub fn new(
-        ways: Vec<(Vec<HelloMatch>, RelayRoute)>,
+        routes: Vec<(Vec<HelloMatch>, RelayRoute)>,
         sites: Option<(Vec<HostPattern>, SecureSites)>,
     ) -> Self {
         let (mut alpn, mut hosts) = (Vec::new(), HostTable::default());
-        let mut all = Vec::new();
+        let mut relays = Vec::new();
         let (of_sites, sites) = sites.unzip();
         // A clash leaves what was inserted last.
-        let mut lead = |host: &HostPattern, place| drop(hosts.insert(host, place));
-        for (asked, way) in ways {
+        let mut lead = |host: &HostPattern, index| drop(hosts.insert(host, index));
+        for (asked, route) in routes {
             for one in asked {
                 match one {
-                    HelloMatch::Protocol(name) => alpn.push((name.into_boxed_slice(), all.len())),
-                    HelloMatch::Name(host) => lead(&host, all.len()),
+                    HelloMatch::Protocol(name) => {
+                        alpn.push((name.into_boxed_slice(), relays.len()))
+                    }
+                    HelloMatch::Name(host) => lead(&host, relays.len()),
                 }
             }
-            all.push(way);
+            relays.push(route);
         }
         for host in of_sites.iter().flatten() {
-            lead(host, all.len());
+            lead(host, relays.len());
         }
         Self {
             alpn,
             hosts,
-            ways: all,
+            routes: relays,
             sites,
         }
     }
@@ -85,24 +87,26 @@ impl SniRouter {
         } else {
             hello.alpn().find_map(of)
         };
-        let place = match by_alpn {
-            Some((_, place)) => *place,
+        let index = match by_alpn {
+            Some((_, index)) => *index,
             None => self.hosts.find(hello.server_name.as_deref())?,
         };
-        match self.ways.get(place) {
-            Some(way) => Some(HelloRoute::Relay(way)),
+        match self.routes.get(index) {
+            Some(route) => Some(HelloRoute::Relay(route)),
             None => self.sites.as_ref().map(HelloRoute::Sites),
         }
     }
 
     /// Whether one of the relays needs the client's PROXY header.
     pub(super) fn passes_header(&self) -> bool {
-        self.ways.iter().any(|way| way.relaying.passes_header())
+        self.routes
+            .iter()
+            .any(|route| route.relaying.passes_header())
     }
 
     /// Every relay.
-    pub fn ways(&self) -> &[RelayRoute] {
-        &self.ways
+    pub fn routes(&self) -> &[RelayRoute] {
+        &self.routes
     }
 
     /// The sites on the same address, if there are any.
@@ -117,8 +121,9 @@ impl SniRouter {
 
     /// All that shakes hands here.
     pub fn acceptors(&self) -> impl Iterator<Item = &Arc<Acceptor>> {
-        let ways = self.ways.iter().filter_map(|way| way.tls.as_ref());
-        ways.chain(self.sites.iter().map(|sites| &sites.tls))
+        let routes = self.routes.iter().filter_map(|route| route.tls.as_ref());
+        routes
+            .chain(self.sites.iter().map(|sites| &sites.tls))
             .flat_map(Acceptors::all)
     }
 }

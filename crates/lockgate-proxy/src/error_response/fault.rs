@@ -1,4 +1,4 @@
-//! Why Lockgate answers in the origin's place: one row for each reason, and every question about it
+//! Why Lockgate responds instead of the origin: one row for each reason, and every question about it
 //! answered there.
 //!
 //! Does not write anything: the response is in [`error_response`](super), its field in
@@ -93,7 +93,7 @@ pub enum HttpFault {
     TargetTimeout,
 }
 
-/// The answers to the questions about one fault.
+/// The properties of one fault.
 struct FaultRow {
     status: u16,
     error: &'static str,
@@ -461,7 +461,7 @@ impl HttpFault {
         self.row().detail
     }
 
-    /// The place in [`ALL`](Self::ALL), for a counter per fault.
+    /// The index in [`ALL`](Self::ALL), for a counter per fault.
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -516,8 +516,8 @@ mod tests {
 
     #[test]
     fn fault_sides_agree_with_4xx_and_5xx_status_codes() {
-        for (place, fault) in HttpFault::ALL.into_iter().enumerate() {
-            assert_eq!(fault.index(), place);
+        for (index, fault) in HttpFault::ALL.into_iter().enumerate() {
+            assert_eq!(fault.index(), index);
             assert!(
                 !lockgate_http::status::reason(fault.status()).is_empty(),
                 "{fault:?}"

@@ -44,7 +44,7 @@ pub fn status(fields: &Fields) -> Option<u16> {
 }
 
 /// The response that ends a call with this status.
-pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
+pub(super) fn response(status: u16, message: &str) -> ResponseHead {
     // The HTTP status tells only that the message came through.
     let mut head = ResponseHead::of(200);
     head.fields.append(b"Content-Type", b"application/grpc");
@@ -64,7 +64,7 @@ pub(super) fn answer(status: u16, message: &str) -> ResponseHead {
 /// content are kept.
 pub fn translate(said: &ResponseHead) -> ResponseHead {
     let message = format!("{} {}", said.status, reason(said.status));
-    let mut head = answer(status_of(said.status), message.trim_end());
+    let mut head = response(status_of(said.status), message.trim_end());
     for field in said.fields.iter() {
         let content = field
             .name

@@ -16,24 +16,24 @@ impl ErrorPages {
     /// Puts `page` in the place of the one that is built in, or of the one that was given before.
     pub fn set(&mut self, status: u16, page: ErrorPage) {
         match self.0.binary_search_by_key(&status, |entry| entry.0) {
-            Ok(place) => self.0[place].1 = page,
-            Err(place) => self.0.insert(place, (status, page)),
+            Ok(index) => self.0[index].1 = page,
+            Err(index) => self.0.insert(index, (status, page)),
         }
     }
 
     /// The body for `status`; `None` where the one that is built in is used.
     pub fn get(&self, status: u16) -> Option<&ErrorPage> {
-        let place = self.0.binary_search_by_key(&status, |entry| entry.0).ok()?;
-        self.0.get(place).map(|entry| &entry.1)
+        let index = self.0.binary_search_by_key(&status, |entry| entry.0).ok()?;
+        self.0.get(index).map(|entry| &entry.1)
     }
 }
 
 /// Appends the body that is built in.
-pub(super) fn write(out: &mut Vec<u8>, form: BodyFormat, answer: &ErrorResponse<'_>) {
+pub(super) fn write(out: &mut Vec<u8>, form: BodyFormat, response: &ErrorResponse<'_>) {
     match form {
-        BodyFormat::Text => text(out, answer),
-        BodyFormat::Html => html(out, answer),
-        BodyFormat::Json => json(out, answer),
+        BodyFormat::Text => text(out, response),
+        BodyFormat::Html => html(out, response),
+        BodyFormat::Json => json(out, response),
     }
 }
 
@@ -46,12 +46,12 @@ fn title(out: &mut Vec<u8>, status: u16) {
     }
 }
 
-fn text(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
-    title(out, answer.status);
+fn text(out: &mut Vec<u8>, response: &ErrorResponse<'_>) {
+    title(out, response.status);
     for (before, part) in [
-        ("\n", answer.detail),
-        ("\ncause: ", answer.cause.as_str()),
-        ("\nrequest: ", answer.id),
+        ("\n", response.detail),
+        ("\ncause: ", response.cause.as_str()),
+        ("\nrequest: ", response.id),
     ] {
         if !part.is_empty() {
             out.extend_from_slice(before.as_bytes());
@@ -62,15 +62,15 @@ fn text(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
 }
 
 /// RFC 9457 §3; `about:blank` means that the status is the whole of the type (§4.2.1).
-fn json(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
+fn json(out: &mut Vec<u8>, response: &ErrorResponse<'_>) {
     out.extend_from_slice(b"{\"type\":\"about:blank\",\"title\":");
-    escape::json(out, reason(answer.status).as_bytes());
+    escape::json(out, reason(response.status).as_bytes());
     out.extend_from_slice(b",\"status\":");
-    out.extend_from_slice(itoa::Buffer::new().format(answer.status).as_bytes());
+    out.extend_from_slice(itoa::Buffer::new().format(response.status).as_bytes());
     for (name, part) in [
-        ("detail", answer.detail),
-        ("cause", answer.cause.as_str()),
-        ("request_id", answer.id),
+        ("detail", response.detail),
+        ("cause", response.cause.as_str()),
+        ("request_id", response.id),
     ] {
         if !part.is_empty() {
             out.extend_from_slice(b",\"");
@@ -108,18 +108,18 @@ overflow-wrap: anywhere }
 <main>
 <h1>";
 
-fn html(out: &mut Vec<u8>, answer: &ErrorResponse<'_>) {
+fn html(out: &mut Vec<u8>, response: &ErrorResponse<'_>) {
     out.extend_from_slice(BEFORE_TITLE.as_bytes());
-    title(out, answer.status);
+    title(out, response.status);
     out.extend_from_slice(STYLE.as_bytes());
-    title(out, answer.status);
+    title(out, response.status);
     out.extend_from_slice(b"</h1>\n<p>");
-    escape::html(out, answer.detail);
+    escape::html(out, response.detail);
     out.extend_from_slice(b"</p>\n<small>");
-    out.extend_from_slice(answer.cause.as_str().as_bytes());
-    if !answer.id.is_empty() {
+    out.extend_from_slice(response.cause.as_str().as_bytes());
+    if !response.id.is_empty() {
         out.extend_from_slice(b"<br>");
-        escape::html(out, answer.id);
+        escape::html(out, response.id);
     }
     out.extend_from_slice(b"</small>\n</main>\n</body>\n</html>\n");
 }
@@ -137,9 +137,9 @@ mod tests {
         }
     }
 
-    fn body(form: BodyFormat, answer: &ErrorResponse<'_>) -> String {
+    fn body(form: BodyFormat, response: &ErrorResponse<'_>) -> String {
         let mut out = Vec::new();
-        write(&mut out, form, answer);
+        write(&mut out, form, response);
         String::from_utf8(out).unwrap()
     }
 
@@ -173,18 +173,18 @@ mod tests {
 
     #[test]
     fn a_text_error_has_three_lines() {
-        let answer = ErrorResponse {
+        let response = ErrorResponse {
             id: "abc",
             ..ErrorResponse::of(HttpFault::ConnectionRefused)
         };
         assert_eq!(
-            body(BodyFormat::Text, &answer),
+            body(BodyFormat::Text, &response),
             "502 Bad Gateway\nthe application cannot be reached\ncause: connect_failed\nrequest: abc\n"
         );
         let unknown = ErrorResponse {
             status: 599,
             detail: "",
-            ..answer
+            ..response
         };
         assert_eq!(
             body(BodyFormat::Text, &unknown),

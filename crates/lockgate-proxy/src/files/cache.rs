@@ -8,7 +8,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use lockgate_http::coding::Coding;
+use lockgate_http::coding::ContentCoding;
 use lockgate_http::head::ResponseHead;
 use lockgate_net::memory::{self, MemoryLevel};
 
@@ -66,7 +66,7 @@ impl CachedFile {
     /// The head of every response that has all of a form; `make` makes it.
     pub(crate) fn prepared(
         &self,
-        coding: Coding,
+        coding: ContentCoding,
         make: impl FnOnce() -> ResponseHead,
     ) -> &ResponseHead {
         self.heads[coding as usize].get_or_init(|| Box::new(make()))

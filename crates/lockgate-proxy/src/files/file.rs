@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use lockgate_content::change::{ChangePlan, DocumentKind};
 use lockgate_content::coding;
-use lockgate_http::coding::{Accepted, Coding};
+use lockgate_http::coding::{Accepted, ContentCoding};
 use lockgate_http::date;
 use lockgate_http::fields::Fields;
 use lockgate_net::files::{DiskWait, Errno, Root};
@@ -148,12 +148,12 @@ impl ServedFile {
         })
     }
 
-    fn sibling(&self, coding: Coding) -> Option<&Representation> {
+    fn sibling(&self, coding: ContentCoding) -> Option<&Representation> {
         self.loaded.siblings.get(coding as usize)?.as_ref()
     }
 
     /// One of its forms: that of a sibling, one that was made, or its own.
-    pub(crate) fn form(&self, coding: Coding) -> &Representation {
+    pub(crate) fn form(&self, coding: ContentCoding) -> &Representation {
         let made = || self.made.get(coding as usize)?.get()?.as_ref();
         self.sibling(coding)
             .or_else(made)
@@ -166,8 +166,8 @@ impl ServedFile {
     }
 
     /// The coding that a client wants most; `compress` is what may be made.
-    pub(crate) fn wanted(&self, fields: &Fields, compress: Option<&Compression>) -> Coding {
-        let mut offered = [Coding::Identity; 2 * CODINGS.len() + 1];
+    pub(crate) fn wanted(&self, fields: &Fields, compress: Option<&Compression>) -> ContentCoding {
+        let mut offered = [ContentCoding::Identity; 2 * CODINGS.len() + 1];
         // What lies there was compressed at leisure, and costs nothing.
         let there = CODINGS
             .iter()
@@ -177,21 +177,21 @@ impl ServedFile {
             .iter()
             .flat_map(|compress| &compress.codings)
             .map(|(coding, _)| named(*coding));
-        for (place, coding) in offered.iter_mut().zip(there.chain(made)) {
-            *place = coding;
+        for (offer, coding) in offered.iter_mut().zip(there.chain(made)) {
+            *offer = coding;
         }
         Accepted::of(fields)
             .best(&offered)
-            .unwrap_or(Coding::Identity)
+            .unwrap_or(ContentCoding::Identity)
     }
 
     /// Whether there is nothing to be made for this coding.
-    pub(crate) fn has(&self, coding: Coding) -> bool {
-        coding == Coding::Identity || self.sibling(coding).is_some()
+    pub(crate) fn has(&self, coding: ContentCoding) -> bool {
+        coding == ContentCoding::Identity || self.sibling(coding).is_some()
     }
 
     /// Whether it has this form, or is small enough to make it and keep it.
-    pub(crate) fn is_kept(&self, coding: Coding) -> bool {
+    pub(crate) fn is_kept(&self, coding: ContentCoding) -> bool {
         self.has(coding) || self.loaded.own.len() <= KEPT
     }
 
@@ -199,7 +199,7 @@ impl ServedFile {
     /// now.
     pub(crate) async fn make(
         &self,
-        coding: Coding,
+        coding: ContentCoding,
         compress: &Compression,
         threads: &ThreadPool,
     ) -> Result<(bool, u64), Errno> {
@@ -283,7 +283,7 @@ impl ServedFile {
     /// how many more are held now.
     pub(crate) fn bytes_at_once(
         &self,
-        coding: Coding,
+        coding: ContentCoding,
         copies: &CopyBudget,
     ) -> (Option<Bytes>, u64) {
         let form = self.form(coding);

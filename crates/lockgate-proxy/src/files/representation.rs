@@ -11,7 +11,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_http::coding::Coding;
+use lockgate_http::coding::ContentCoding;
 use lockgate_net::files::{self, DiskWait, Errno, FileVersion, Root};
 use lockgate_net::memory::{self, MemoryLevel};
 
@@ -95,7 +95,7 @@ impl Representation {
     }
 
     /// This form, as it was compressed.
-    pub(crate) fn encoded(&self, coding: Coding, bytes: Bytes) -> Self {
+    pub(crate) fn encoded(&self, coding: ContentCoding, bytes: Bytes) -> Self {
         Self {
             stamp: self.stamp,
             content: FileContent::Held(bytes),
@@ -233,7 +233,7 @@ fn etag(stamp: &FileVersion) -> Vec<u8> {
 
 /// The tag of what was made of a form with this tag. A weak one: another version of the encoder
 /// makes other bytes of the same file (RFC 9110 §8.8.1).
-pub(crate) fn encoded_tag(etag: &[u8], coding: Coding) -> Vec<u8> {
+pub(crate) fn encoded_tag(etag: &[u8], coding: ContentCoding) -> Vec<u8> {
     let opaque = etag.strip_suffix(b"\"").unwrap_or(etag);
     [b"W/", opaque, b"-", coding.name().as_bytes(), b"\""].concat()
 }

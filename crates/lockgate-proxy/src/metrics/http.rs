@@ -31,7 +31,7 @@ fn class(status: u16) -> usize {
     }
 }
 
-const fn place(method: Method) -> usize {
+const fn method_index(method: Method) -> usize {
     match method {
         Method::Get => 0,
         Method::Head => 1,
@@ -67,16 +67,16 @@ impl HttpCells {
         }
     }
 
-    /// The cells of the site at this place of the configuration; those of `other` for none.
-    pub fn site(&self, place: Option<usize>) -> &SiteCells {
-        place
-            .and_then(|place| self.sites.get(place))
+    /// The cells of the site with this index in the configuration; those of `other` for none.
+    pub fn site(&self, index: Option<usize>) -> &SiteCells {
+        index
+            .and_then(|index| self.sites.get(index))
             .unwrap_or(&self.other)
     }
 
-    /// The cells of the endpoint at this place of the configuration; there are none without one.
-    pub fn endpoint(&self, place: Option<usize>) -> Option<&EndpointCells> {
-        self.endpoints.get(place?)
+    /// The cells of the endpoint with this index in the configuration; there are none without one.
+    pub fn endpoint(&self, index: Option<usize>) -> Option<&EndpointCells> {
+        self.endpoints.get(index?)
     }
 }
 
@@ -156,7 +156,7 @@ impl SiteCells {
 
     /// Counts an exchange that is over.
     pub fn finished(&self, method: Method, status: u16, took: Duration) {
-        self.requests[place(method)][class(status)].inc();
+        self.requests[method_index(method)][class(status)].inc();
         self.duration.record(took);
     }
 
@@ -179,7 +179,7 @@ pub struct EndpointCells {
     pub retries: Counter,
     /// From a request's last head byte to the first byte of the response.
     pub response: Histogram,
-    answers: [Counter; CODES.len()],
+    responses: [Counter; CODES.len()],
     connects: Counter,
     connect_micros: Counter,
     failures: [Counter; HttpFault::ALL.len()],
@@ -193,7 +193,7 @@ impl Default for EndpointCells {
             reused: Counter::new(),
             retries: Counter::new(),
             response: Histogram::new(Bounds::EXCHANGE),
-            answers: Default::default(),
+            responses: Default::default(),
             connects: Counter::new(),
             connect_micros: Counter::new(),
             failures: [const { Counter::new() }; HttpFault::ALL.len()],
@@ -210,8 +210,8 @@ impl EndpointCells {
     }
 
     /// Counts a response, `waited` after the request.
-    pub fn answered(&self, status: u16, waited: Duration) {
-        self.answers[class(status)].inc();
+    pub fn responded(&self, status: u16, waited: Duration) {
+        self.responses[class(status)].inc();
         self.response.record(waited);
     }
 
@@ -228,7 +228,7 @@ pub struct EndpointState {
     pub pool: String,
     /// The address, as configured.
     pub endpoint: String,
-    /// Whether its place in the pool is vacant: then it is not shown.
+    /// Whether its slot in the pool is vacant: then it is not shown.
     pub vacant: bool,
     /// The moving average of its response times, once there is one.
     pub latency: Option<Duration>,
@@ -371,7 +371,7 @@ impl SiteFamilies<'_> {
             .names
             .iter()
             .enumerate()
-            .map(|(place, name)| (Some(place), name.as_str()));
+            .map(|(index, name)| (Some(index), name.as_str()));
         sites.chain([(None, OTHER)])
     }
 
@@ -444,9 +444,9 @@ impl EndpointFamilies<'_> {
             "lockgate_upstream_requests_total",
             "Responses of an endpoint.",
         );
-        for (place, [pool, endpoint], _) in self.each() {
+        for (index, [pool, endpoint], _) in self.each() {
             for (code, name) in CODES.iter().enumerate() {
-                let sum = self.counter(place, |cells| &cells.answers[code]);
+                let sum = self.counter(index, |cells| &cells.responses[code]);
                 if sum > 0 {
                     family.sample(&[pool, endpoint, ("code", name)], sum);
                 }
@@ -469,8 +469,8 @@ impl EndpointFamilies<'_> {
             "lockgate_upstream_connect_seconds_total",
             "Total time to connect to an endpoint.",
         );
-        for (place, labels, _) in self.each() {
-            let micros = self.counter(place, |cells| &cells.connect_micros);
+        for (index, labels, _) in self.each() {
+            let micros = self.counter(index, |cells| &cells.connect_micros);
             family.sample(&labels, micros as f64 / 1e6);
         }
         self.counters(
@@ -495,8 +495,8 @@ impl EndpointFamilies<'_> {
             "lockgate_upstream_response_duration_seconds",
             "Time from a request to the first byte of its response.",
         );
-        for (place, labels, _) in self.each() {
-            let own = self.cells(place).map(|cells| cells.response.snapshot());
+        for (index, labels, _) in self.each() {
+            let own = self.cells(index).map(|cells| cells.response.snapshot());
             if let Some(sum) = own.reduce(HistogramSnapshot::merge) {
                 family.sample(&labels, &sum);
             }
@@ -508,12 +508,12 @@ impl EndpointFamilies<'_> {
             "lockgate_upstream_failures_total",
             "Failures at an endpoint, by the error types of RFC 9209.",
         );
-        for (place, [pool, endpoint], _) in self.each() {
+        for (index, [pool, endpoint], _) in self.each() {
             // Several faults have one type.
             let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
             for fault in HttpFault::ALL {
                 *sums.entry(fault.proxy_error()).or_default() +=
-                    self.counter(place, |cells| &cells.failures[fault.index()]);
+                    self.counter(index, |cells| &cells.failures[fault.index()]);
             }
             for (reason, sum) in sums.into_iter().filter(|&(_, sum)| sum > 0) {
                 family.sample(&[pool, endpoint, ("reason", reason)], sum);
@@ -526,9 +526,9 @@ impl EndpointFamilies<'_> {
             .iter()
             .enumerate()
             .filter(|(_, state)| !state.vacant)
-            .map(|(place, state)| {
+            .map(|(index, state)| {
                 (
-                    place,
+                    index,
                     [
                         ("pool", state.pool.as_str()),
                         ("endpoint", state.endpoint.as_str()),
@@ -539,14 +539,14 @@ impl EndpointFamilies<'_> {
     }
 
     /// The cells of one endpoint, of every worker.
-    fn cells(&self, place: usize) -> impl Iterator<Item = &EndpointCells> {
+    fn cells(&self, index: usize) -> impl Iterator<Item = &EndpointCells> {
         self.shards
             .iter()
-            .filter_map(move |cells| cells.http.endpoint(Some(place)))
+            .filter_map(move |cells| cells.http.endpoint(Some(index)))
     }
 
-    fn counter(&self, place: usize, cell: impl Fn(&EndpointCells) -> &Counter) -> u64 {
-        self.cells(place)
+    fn counter(&self, index: usize, cell: impl Fn(&EndpointCells) -> &Counter) -> u64 {
+        self.cells(index)
             .fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
     }
 
@@ -558,8 +558,8 @@ impl EndpointFamilies<'_> {
         cell: fn(&EndpointCells) -> &Counter,
     ) {
         let mut family = text.counter(name, help);
-        for (place, labels, _) in self.each() {
-            family.sample(&labels, self.counter(place, cell));
+        for (index, labels, _) in self.each() {
+            family.sample(&labels, self.counter(index, cell));
         }
     }
 
@@ -571,8 +571,8 @@ impl EndpointFamilies<'_> {
         cell: fn(&EndpointCells) -> &Gauge,
     ) {
         let mut family = text.gauge(name, help);
-        for (place, labels, _) in self.each() {
-            let sum: i64 = self.cells(place).map(|cells| cell(cells).value()).sum();
+        for (index, labels, _) in self.each() {
+            let sum: i64 = self.cells(index).map(|cells| cell(cells).value()).sum();
             family.sample(&labels, sum);
         }
     }
@@ -658,7 +658,7 @@ mod tests {
             let cells = shards.shard(worker).unwrap();
             let endpoint = cells.http.endpoint(Some(0)).unwrap();
             endpoint.connected(Duration::from_micros(750));
-            endpoint.answered(502, Duration::from_millis(2));
+            endpoint.responded(502, Duration::from_millis(2));
             endpoint.failed(HttpFault::QueueFull);
             endpoint.failed(HttpFault::QueueTimeout);
             endpoint.idle.inc();

@@ -57,31 +57,31 @@ impl RelayName {
 
 /// Writes what the workers count of relays with these names, in the order of their cells.
 pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, relays: &[RelayName]) {
-    let counter = |place: usize, cell: fn(&RelayCells) -> &Counter| {
-        shards.counter(|cells| cell(&cells.relays[place]))
+    let counter = |index: usize, cell: fn(&RelayCells) -> &Counter| {
+        shards.counter(|cells| cell(&cells.relays[index]))
     };
     let each = || relays.iter().enumerate();
     let mut family = text.counter(
         "lockgate_relays_total",
         "Connections that began to be relayed.",
     );
-    for (place, relay) in each() {
-        family.sample(&relay.labels(), counter(place, |cells| &cells.begun));
+    for (index, relay) in each() {
+        family.sample(&relay.labels(), counter(index, |cells| &cells.begun));
     }
     let mut family = text.gauge("lockgate_relays", "Relayed connections that are open.");
-    for (place, relay) in each() {
+    for (index, relay) in each() {
         family.sample(
             &relay.labels(),
-            shards.gauge(|cells| &cells.relays[place].open),
+            shards.gauge(|cells| &cells.relays[index].open),
         );
     }
     let mut family = text.counter(
         "lockgate_relays_ended_total",
         "Relayed connections that ended, by cause.",
     );
-    for (place, relay) in each() {
+    for (index, relay) in each() {
         for cause in Cause::ALL {
-            let ended = shards.counter(|cells| &cells.relays[place].ended[cause.index()]);
+            let ended = shards.counter(|cells| &cells.relays[index].ended[cause.index()]);
             if ended > 0 {
                 family.sample(&relay.with("cause", cause.as_str()), ended);
             }
@@ -91,22 +91,22 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, relays: &[
         "lockgate_relay_bytes_total",
         "Relayed bytes, as seen from Lockgate's clients.",
     );
-    for (place, relay) in each() {
+    for (index, relay) in each() {
         family.sample(
             &relay.with("direction", "received"),
-            counter(place, |cells| &cells.received),
+            counter(index, |cells| &cells.received),
         );
         family.sample(
             &relay.with("direction", "sent"),
-            counter(place, |cells| &cells.sent),
+            counter(index, |cells| &cells.sent),
         );
     }
     let mut family = text.histogram(
         "lockgate_relay_connect_duration_seconds",
         "Time to connect to an endpoint of a relay, fail-over included.",
     );
-    for (place, relay) in each() {
-        if let Some(sum) = shards.histogram(|cells| &cells.relays[place].connect) {
+    for (index, relay) in each() {
+        if let Some(sum) = shards.histogram(|cells| &cells.relays[index].connect) {
             family.sample(&relay.labels(), &sum);
         }
     }

@@ -7,7 +7,7 @@ pub enum Clash {
     /// One host is in two sites, or twice in one.
     #[error("a request for the host {host} matches both")]
     Host {
-        /// Their places among the sites.
+        /// Their indexes among the sites.
         sites: (usize, usize),
         /// A host that both match.
         host: String,

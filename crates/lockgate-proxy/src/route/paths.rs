@@ -53,14 +53,14 @@ struct PathNode {
     below: MethodTable,
 }
 
-/// Which rule each method has at one place.
+/// The rule of each method at one node.
 #[derive(Debug, Default)]
 struct MethodTable {
     any: Option<u32>,
     named: Vec<(Box<[u8]>, u32)>,
 }
 
-/// The place of matching rules on the walk through the tree.
+/// The position of matching rules on the walk through the tree.
 enum TreeMatch {
     /// The path ends here.
     End,
@@ -88,7 +88,7 @@ impl PathTree {
         paths
     }
 
-    /// Makes a place for the next rule, or tells which rule has it.
+    /// Adds the path of the next rule, or tells which rule has it.
     fn insert(&mut self, rule: &RouteEntry) -> Option<u32> {
         let mut node = 0;
         for segment in rule.pattern.segments() {
@@ -226,7 +226,7 @@ impl MethodTable {
         self.any.is_none() && self.named.is_empty()
     }
 
-    /// Takes the place of a method, or tells which rule has it.
+    /// Gives a method to the next rule, or tells which rule has it.
     fn insert(&mut self, method: Option<&[u8]>, rule: u32) -> Option<u32> {
         match method {
             None if self.any.is_some() => self.any,

@@ -71,7 +71,7 @@ impl Router {
     }
 
     /// The site of a host, as [`Authority::name`](lockgate_http::target::Authority::name) gives it,
-    /// by its place among those that the table was made of.
+    /// by its index among those that the table was made of.
     #[inline]
     pub fn site(&self, host: Option<&str>) -> Option<usize> {
         self.hosts.find(host)

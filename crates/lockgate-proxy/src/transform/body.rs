@@ -99,7 +99,7 @@ impl StageBuffer {
 /// The transformation of a body: stages that take from each other, each a piece at a time, so that
 /// memory is theirs and that of a piece between two of them, for a body of any length.
 pub struct Transformation {
-    places: Vec<StageBuffer>,
+    buffers: Vec<StageBuffer>,
     /// Whether the encoder has something that no flush has brought out.
     holds: bool,
     /// Whether all of the body has come.
@@ -109,7 +109,7 @@ pub struct Transformation {
 impl Transformation {
     /// By these, one after the other; at least one.
     pub fn new(stages: Vec<BodyStage>) -> Self {
-        let place = |stage| StageBuffer {
+        let buffer = |stage| StageBuffer {
             stage,
             made: Vec::new(),
             at: 0,
@@ -117,7 +117,7 @@ impl Transformation {
             ended: false,
         };
         Self {
-            places: stages.into_iter().map(place).collect(),
+            buffers: stages.into_iter().map(buffer).collect(),
             holds: false,
             over: false,
         }
@@ -133,47 +133,51 @@ impl Transformation {
 
     /// Bytes that its stages take from C's allocator, about, which none of Rust sees.
     pub fn native_bytes(&self) -> usize {
-        let bytes = |place: &StageBuffer| match &place.stage {
+        let bytes = |buffer: &StageBuffer| match &buffer.stage {
             BodyStage::Decode(decoder) => decoder.native_bytes(),
             BodyStage::Encode(encoder) => encoder.native_bytes(),
             BodyStage::Change(_) => 0,
         };
-        self.places.iter().map(bytes).sum()
+        self.buffers.iter().map(bytes).sum()
     }
 
     /// The encoder, for another body.
     pub fn into_encoder(self) -> Option<ContentEncoder> {
-        self.places.into_iter().find_map(|place| match place.stage {
-            BodyStage::Encode(encoder) => Some(encoder),
-            BodyStage::Decode(_) | BodyStage::Change(_) => None,
-        })
+        self.buffers
+            .into_iter()
+            .find_map(|buffer| match buffer.stage {
+                BodyStage::Encode(encoder) => Some(encoder),
+                BodyStage::Decode(_) | BodyStage::Change(_) => None,
+            })
     }
 
     /// The output of the last stage.
     fn ready(&self) -> &[u8] {
-        self.places.last().map_or(&[], StageBuffer::ready)
+        self.buffers.last().map_or(&[], StageBuffer::ready)
     }
 
     /// Whether all has.
     fn has_ended(&self) -> bool {
-        self.places.last().is_none_or(|place| place.ended)
+        self.buffers.last().is_none_or(|buffer| buffer.ended)
     }
 
     /// Lets the last stage that can do so go on, with this as the input of the first: how much of
     /// that was taken. Nothing where none can.
     fn work(&mut self, input: &[u8]) -> Result<Option<usize>, TransformError> {
-        for number in (0..self.places.len()).rev() {
-            let (before, rest) = self.places.split_at_mut(number);
-            let Some(place) = rest.first_mut() else { break };
+        for number in (0..self.buffers.len()).rev() {
+            let (before, rest) = self.buffers.split_at_mut(number);
+            let Some(buffer) = rest.first_mut() else {
+                break;
+            };
             let (input, over) = match before.last() {
                 Some(before) => (before.ready(), before.ended),
                 None => (input, self.over),
             };
-            if !place.has_work(input, over) {
+            if !buffer.has_work(input, over) {
                 continue;
             }
-            self.holds |= matches!(place.stage, BodyStage::Encode(_));
-            let taken = place.work(input)?;
+            self.holds |= matches!(buffer.stage, BodyStage::Encode(_));
+            let taken = buffer.work(input)?;
             return Ok(Some(match before.last_mut() {
                 Some(before) => {
                     before.consume(taken);
@@ -191,7 +195,7 @@ impl Transformation {
             stage: BodyStage::Encode(encoder),
             made,
             ..
-        }) = self.places.last_mut()
+        }) = self.buffers.last_mut()
         {
             encoder.flush(made);
         }
@@ -239,8 +243,8 @@ impl<S: BodyReader> BodyReader for Transformed<'_, S> {
     }
 
     fn consume(&mut self, count: usize) {
-        if let Some(place) = self.transformation.places.last_mut() {
-            place.consume(count);
+        if let Some(buffer) = self.transformation.buffers.last_mut() {
+            buffer.consume(count);
         }
     }
 

@@ -12,11 +12,11 @@ use crate::random::Random;
 
 fn members(weights: &[u32]) -> Vec<Member> {
     let endpoint = |at: usize| {
-        let place = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
+        let address = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
         Arc::new(Endpoint::new(
             format!("{at}"),
             "127.0.0.1".into(),
-            place,
+            address,
             None,
         ))
     };
@@ -372,12 +372,12 @@ fn a_backup_is_used_only_when_no_other_is_up() {
 
 #[test]
 fn a_full_healthy_endpoint_is_not_replaced_by_a_backup() {
-    let place = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
+    let address = || EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
     let limited = |max| {
         Arc::new(Endpoint::new(
             String::new(),
             String::new(),
-            place(),
+            address(),
             Some(max),
         ))
     };

@@ -19,7 +19,7 @@ use lockgate_proxy::admit::rate_limit::{BUCKETS, Buckets, RateLimiter};
 use lockgate_proxy::error_response::{ErrorPage, ErrorPages};
 use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
-use lockgate_proxy::site::{Admission, Auth, BasicAuth, Gatekeeper, RequestLimit};
+use lockgate_proxy::site::{Admission, Auth, BasicAuthCheck, Gatekeeper, RequestLimit};
 use lockgate_rules::{HeaderRules, MinRates, RateLimit, ShapeRates, TargetRewrite};
 
 use super::{MistakeLog, changes};
@@ -119,7 +119,7 @@ impl SharedRules {
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         written: &config::BasicAuth,
-    ) -> Option<BasicAuth> {
+    ) -> Option<BasicAuthCheck> {
         let known = self.checkers.iter().find(|(path, _)| *path == written.file);
         let checker = match known {
             Some((_, checker)) => checker.clone(),
@@ -146,7 +146,7 @@ impl SharedRules {
                 checker
             }
         };
-        Some(BasicAuth {
+        Some(BasicAuthCheck {
             checker: checker?,
             realm: written.realm.clone(),
             to: Gatekeeper::Site,

@@ -195,9 +195,9 @@ impl Assembler<'_> {
             .acceptors(&mut self.mistakes, &written, neighbours);
         // The mistakes of both are reported at once.
         let table = self.table(sites, &protocols_of(sites));
-        let ((tls, rules), mut table) = (tls?, table?);
-        for (site, rules) in table.sites.iter_mut().zip(rules) {
-            site.tls_rules = rules;
+        let ((tls, indexes), mut table) = (tls?, table?);
+        for (site, index) in table.sites.iter_mut().zip(indexes) {
+            site.acceptor_index = index;
         }
         Some(SecureSites { tls, sites: table })
     }
@@ -496,7 +496,7 @@ impl SiteTable {
             index: served.place,
             log: served.site.access_log,
             pages,
-            tls_rules: 0,
+            acceptor_index: 0,
         });
         self.site_places.push(served.site.at.clone());
     }

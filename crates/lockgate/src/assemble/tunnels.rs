@@ -62,7 +62,7 @@ impl Assembler<'_> {
             Some(tls) => Some(tls?.into()),
         };
         let auth = auth?.map(|auth| {
-            site::Auth::Basic(site::BasicAuth {
+            site::Auth::Basic(site::BasicAuthCheck {
                 to: Gatekeeper::Proxy,
                 ..auth
             })
@@ -101,7 +101,7 @@ impl Assembler<'_> {
             index: place,
             log: SiteLog::Shared,
             pages: Arc::default(),
-            tls_rules: 0,
+            acceptor_index: 0,
         };
         let sites = site::ListenerSites {
             tunnels: true,

@@ -7,7 +7,7 @@ use crate::fetcher::{Fetcher, Source, Url};
 use crate::resolver::EndpointResolver;
 
 /// The fetcher of `values`; `resolver` gets the host names of their URLs.
-pub(super) fn fetcher(values: &[config::FetchedValue], resolver: &mut EndpointResolver) -> Fetcher {
+pub(super) fn fetcher(values: &[config::NamedValue], resolver: &mut EndpointResolver) -> Fetcher {
     let mut fetcher = Fetcher::default();
     for value in values {
         let source = match &value.source {

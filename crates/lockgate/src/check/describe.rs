@@ -55,11 +55,11 @@ fn tcp(config: &Config, tcp: &Tcp, planned: &PlannedListener) -> Value {
                     .map(|(name, _)| json!({ "name": name.to_string() })),
             );
             let asked = asked.chain(written.default.iter().map(|_| json!({ "name": "*" })));
-            let ways = tcp.relays().into_iter().zip(by_hello.ways()).zip(asked);
-            let ways = ways.map(|((written, way), asked)| {
-                merged(relay(config, written, way.tls.as_ref()), asked)
+            let routes = tcp.relays().into_iter().zip(by_hello.routes()).zip(asked);
+            let routes = routes.map(|((written, route), asked)| {
+                merged(relay(config, written, route.tls.as_ref()), asked)
             });
-            json!({ "by_hello": ways.collect::<Vec<_>>() })
+            json!({ "by_hello": routes.collect::<Vec<_>>() })
         }
         (RelaySelection::Proxy(written), _) => {
             relay(config, written, planned.listener.tls.as_ref())
@@ -143,7 +143,7 @@ fn served(config: &Config, sites: &site::ListenerSites, planned: &PlannedListene
         .map(Acceptors::all)
         .unwrap_or_default();
     let tls = groups.iter().enumerate().filter_map(|(place, acceptor)| {
-        let of_group = sites.sites.iter().find(|one| one.tls_rules == place)?;
+        let of_group = sites.sites.iter().find(|one| one.acceptor_index == place)?;
         Some(tls(written(of_group)?.tls.as_ref()?, acceptor))
     });
     let mut tls: Vec<Value> = tls.collect();
@@ -221,7 +221,7 @@ fn site(
     json!({
         "site": written.name,
         "hosts": hosts.map(ToString::to_string).collect::<Vec<_>>(),
-        "tls_rules": secure.then_some(one.tls_rules),
+        "tls_rules": secure.then_some(one.acceptor_index),
         "routes": routes,
     })
 }

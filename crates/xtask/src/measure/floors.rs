@@ -57,7 +57,7 @@ const MODULES: [(&str, &Floors); 4] = [
                 "upstream_connection",
                 "wait_budget",
             ],
-            &["socket_slots", "sticky"],
+            &["sticky", "worker_sockets"],
             &["affinity", "endpoint"],
             &["balance", "settings"],
             &["pool"],

@@ -113,12 +113,12 @@ const CHUNKED: &[u8] = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
 fn a_complete_response_is_acknowledged_with_the_next_request() {
     run(async {
         let mut asked = Asked::new().await;
-        for answer in [
+        for response in [
             [HEAD, b"body"].concat(),
             [CHUNKED, b"4\r\nbody\r\n0\r\n\r\n"].concat(),
         ] {
             assert_eq!(asked.head().await, None);
-            asked.says(&answer).await;
+            asked.says(&response).await;
             let length = asked.head().await.unwrap();
             asked.reader.begin_body(length).unwrap();
             assert_eq!(asked.body().await, 4);

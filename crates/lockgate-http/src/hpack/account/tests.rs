@@ -59,7 +59,7 @@ fn section_size_counts_32_bytes_for_each_field() {
         lengths.push(block.len());
         let section = seen(&mut account, &block).unwrap();
         assert_eq!((section.size, section.fields), (size(fields), fields.len()));
-        assert!(section.has_pseudo_fields() && !section.is_answer() && !section.has_fragment());
+        assert!(section.has_pseudo_fields() && !section.is_response() && !section.has_fragment());
     }
     assert_eq!(lengths[1], fields.len());
 }
@@ -89,7 +89,7 @@ fn pseudo_header_fields_are_found_in_every_hpack_form() {
                 let section = seen(&mut account, &block).unwrap();
                 let found = (
                     section.has_pseudo_fields(),
-                    section.is_answer(),
+                    section.is_response(),
                     section.is_interim(),
                 );
                 assert_eq!(found, (pseudo, answer, interim), "{name} {marks:x} {coded}");
@@ -107,7 +107,7 @@ fn pseudo_header_fields_are_found_in_every_hpack_form() {
         }
     }
     // The static table (RFC 7541, Appendix A).
-    for (index, is_answer) in [
+    for (index, is_response) in [
         (1, false),
         (2, false),
         (4, false),
@@ -118,8 +118,8 @@ fn pseudo_header_fields_are_found_in_every_hpack_form() {
         let section = seen(&mut account(), &[0x80 | index]).unwrap();
         assert!(section.has_pseudo_fields(), "{index}");
         assert_eq!(
-            (section.is_answer(), section.is_interim()),
-            (is_answer, false),
+            (section.is_response(), section.is_interim()),
+            (is_response, false),
             "{index}"
         );
     }
@@ -129,7 +129,7 @@ fn pseudo_header_fields_are_found_in_every_hpack_form() {
             .has_pseudo_fields()
     );
     let both = seen(&mut account(), &[0x88, 0x84]).unwrap();
-    assert!(both.has_pseudo_fields() && !both.is_answer());
+    assert!(both.has_pseudo_fields() && !both.is_response());
 }
 
 /// RFC 9113 §8.3: each pseudo-field once, and all of them before the other fields.

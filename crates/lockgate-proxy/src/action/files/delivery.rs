@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::{Buf, Bytes};
 use lockgate_content::coding::ContentEncoder;
-use lockgate_http::coding::Coding;
+use lockgate_http::coding::ContentCoding;
 use lockgate_http_io::body::WriteError;
 use lockgate_http_io::message::ClientExchange;
 use lockgate_net::files::{self as disk, DiskWait, Errno};
@@ -54,11 +54,11 @@ pub(super) enum DeliveryError {
 }
 
 /// A part of a body.
-pub(super) enum BodyPart {
+pub(super) enum DeliveryPart {
     Bytes(Bytes),
     File {
         file: Rc<ServedFile>,
-        coding: Coding,
+        coding: ContentCoding,
         offset: u64,
         len: u64,
     },
@@ -71,7 +71,7 @@ pub(super) enum BodyPart {
     },
 }
 
-impl BodyPart {
+impl DeliveryPart {
     /// Its length in bytes; `None` where it is not known yet.
     fn len(&self) -> Option<u64> {
         match self {
@@ -96,7 +96,7 @@ struct ReadPiece {
 /// A body on its way.
 #[derive(Default)]
 pub(super) struct Delivery {
-    parts: VecDeque<BodyPart>,
+    parts: VecDeque<DeliveryPart>,
     /// Bytes that were read of the first part, where they are copied through us.
     piece: Bytes,
     reading: Option<PendingRead>,
@@ -107,7 +107,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(parts: impl IntoIterator<Item = BodyPart>) -> Self {
+    pub(super) fn new(parts: impl IntoIterator<Item = DeliveryPart>) -> Self {
         let parts = parts
             .into_iter()
             .filter(|part| part.len() != Some(0))
@@ -121,7 +121,7 @@ impl Delivery {
 
     /// Bytes that are left; `None` where their number is not known yet.
     pub(super) fn len(&self) -> Option<u64> {
-        let parts: Option<u64> = self.parts.iter().map(BodyPart::len).sum();
+        let parts: Option<u64> = self.parts.iter().map(DeliveryPart::len).sum();
         parts.map(|parts| parts + self.piece.len() as u64)
     }
 
@@ -173,11 +173,11 @@ impl Delivery {
             }
             match self.parts.front_mut() {
                 None => down.finish(None, |_| true),
-                Some(BodyPart::Bytes(bytes)) => {
+                Some(DeliveryPart::Bytes(bytes)) => {
                     self.piece = std::mem::take(bytes);
                     self.parts.pop_front();
                 }
-                Some(BodyPart::File { .. }) => {
+                Some(DeliveryPart::File { .. }) => {
                     let polled = self.poll_file(cx, down, files, now, allowed);
                     spend(
                         shaper.as_deref_mut(),
@@ -185,7 +185,7 @@ impl Delivery {
                     );
                     ready!(polled)?;
                 }
-                Some(BodyPart::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
+                Some(DeliveryPart::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
             }
         }
         cx.waker().wake_by_ref();
@@ -202,7 +202,7 @@ impl Delivery {
         allowed: usize,
     ) -> Poll<Result<(), DeliveryError>> {
         let (last, begun) = (self.parts.len() == 1, self.begun);
-        let Some(BodyPart::File {
+        let Some(DeliveryPart::File {
             file,
             coding,
             offset,
@@ -298,7 +298,7 @@ impl Delivery {
         down: &mut D,
         files: &Files,
     ) -> Poll<Result<(), DeliveryError>> {
-        let Some(BodyPart::Encoded {
+        let Some(DeliveryPart::Encoded {
             file,
             encoder,
             offset,

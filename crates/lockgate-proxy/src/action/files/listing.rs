@@ -103,8 +103,8 @@ impl DirectoryListing<'_> {
 
     fn json(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(b"[");
-        for (place, entry) in self.entries.iter().enumerate() {
-            out.extend_from_slice(if place == 0 { b"\n" } else { b",\n" });
+        for (index, entry) in self.entries.iter().enumerate() {
+            out.extend_from_slice(if index == 0 { b"\n" } else { b",\n" });
             let kind = if entry.kind == FileKind::Directory {
                 "directory"
             } else {

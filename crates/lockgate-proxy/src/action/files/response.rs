@@ -7,8 +7,8 @@ use std::task::ready;
 
 use bytes::Bytes;
 use lockgate_content::change::{ChangePlan, FilledPlan};
-use lockgate_content::coding::{self, Coding as Made, ContentEncoder};
-use lockgate_http::coding::Coding;
+use lockgate_content::coding::{self, Coding, ContentEncoder};
+use lockgate_http::coding::ContentCoding;
 use lockgate_http::conditional::{self, ConditionOutcome, Validators};
 use lockgate_http::fields::Known;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, ResponseHead};
@@ -18,13 +18,13 @@ use lockgate_limits::clock::WaitReason;
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_rules::compression;
 
-use super::delivery::{BodyPart, Delivery, DeliveryError};
+use super::delivery::{Delivery, DeliveryError, DeliveryPart};
 use super::listing::ListingOrder;
 use super::listing_cache::{self, ListingRequest, ListingView};
 use super::{busy, unreadable};
 use crate::access_log::{Cause, CauseSide};
 use crate::error_response::{BodyFormat, HttpFault};
-use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest};
 use crate::files::Files;
 use crate::files::cache::CachedFile;
 use crate::files::file::{ServedFile, now};
@@ -51,7 +51,7 @@ impl Files {
     /// Sends a file or parts of it, or a 304.
     pub(super) async fn send<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         hit: &CachedFile,
     ) -> Result<(), ExchangeFailure> {
         let file = &hit.file;
@@ -108,9 +108,9 @@ impl Files {
                 },
             );
         }
-        let mut answer = said.head(hit);
-        self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new(parts))
+        let mut response = said.head(hit);
+        self.apply(exchange, &mut response);
+        self.deliver(exchange, &mut response, Delivery::new(parts))
             .await
     }
 
@@ -118,9 +118,9 @@ impl Files {
     /// made once.
     async fn send_whole<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         hit: &CachedFile,
-        coding: Coding,
+        coding: ContentCoding,
     ) -> Result<(), ExchangeFailure> {
         let form = hit.file.form(coding);
         let prepared = hit.prepared(coding, || {
@@ -131,22 +131,22 @@ impl Files {
                 range: Vec::new(),
                 media_type: None,
             };
-            let mut answer = said.head(hit);
+            let mut response = said.head(hit);
             if exchange.request.rules.headers.is_fixed() {
-                self.apply(exchange, &mut answer);
+                self.apply(exchange, &mut response);
             }
-            answer
+            response
         });
-        let mut answer = exchange.request.worker.answers.take();
-        (*answer).clone_from(prepared);
+        let mut response = exchange.request.worker.response_heads.take();
+        (*response).clone_from(prepared);
         if !exchange.request.rules.headers.is_fixed() {
-            self.apply(exchange, &mut answer);
+            self.apply(exchange, &mut response);
         }
         let part = self.part(exchange, &hit.file, coding, 0, form.len());
         let sent = self
-            .deliver(exchange, &mut answer, Delivery::new([part]))
+            .deliver(exchange, &mut response, Delivery::new([part]))
             .await;
-        exchange.request.worker.answers.give(answer);
+        exchange.request.worker.response_heads.give(response);
         sent
     }
 
@@ -154,7 +154,7 @@ impl Files {
     /// parts.
     async fn send_filled<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         hit: &CachedFile,
         plan: &Arc<ChangePlan>,
     ) -> Result<(), ExchangeFailure> {
@@ -165,15 +165,15 @@ impl Files {
         let values = rewrite.fill(request.values);
         let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
         let filled = plan.fill(&values);
-        // Values are the client's, and may have thousands of places.
+        // Values are the client's, and may name thousands of ranges.
         if filled.length() > rewrite.max {
             return Err(ExchangeFailure::because(
                 HttpFault::FileUnreadable,
                 "the file is too long after values were inserted",
             ));
         }
-        let mut answer = ResponseHead::of(hit.status);
-        let fields = &mut answer.fields;
+        let mut response = ResponseHead::of(hit.status);
+        let fields = &mut response.fields;
         if let Some(caching) = &hit.caching {
             fields.append(b"Cache-Control", caching.as_bytes());
         }
@@ -208,11 +208,11 @@ impl Files {
                     encoder.whole(&whole, &mut encoded);
                     encoders.borrow_mut().give_back(encoder);
                 }
-                vec![BodyPart::Bytes(encoded.into())]
+                vec![DeliveryPart::Bytes(encoded.into())]
             }
         };
-        self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::new(parts))
+        self.apply(exchange, &mut response);
+        self.deliver(exchange, &mut response, Delivery::new(parts))
             .await
     }
 
@@ -220,13 +220,13 @@ impl Files {
     /// that is wanted most.
     async fn choose<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &ServedFile,
-    ) -> Result<Coding, ExchangeFailure> {
+    ) -> Result<ContentCoding, ExchangeFailure> {
         let request = &exchange.request;
         let asked = &request.received().fields;
         if !file.varies() || !asked.may_have(&[Known::AcceptEncoding]) {
-            return Ok(Coding::Identity);
+            return Ok(ContentCoding::Identity);
         }
         // A part is one of what stays the same.
         let compress = request
@@ -247,20 +247,24 @@ impl Files {
         match made.map_err(|cut| ExchangeFailure::cut(cut, HttpFault::ResponseTimeout))? {
             Ok((is_smaller, grown)) => {
                 request.worker.files.grew(grown);
-                Ok(if is_smaller { coding } else { Coding::Identity })
+                Ok(if is_smaller {
+                    coding
+                } else {
+                    ContentCoding::Identity
+                })
             }
             // The file was changed, or the threads are busy: it is sent uncompressed.
-            Err(_) => Ok(Coding::Identity),
+            Err(_) => Ok(ContentCoding::Identity),
         }
     }
 
     /// The ranges that are asked for.
     fn select<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
         said: &mut ResponseMeta<'_>,
-        parts: &mut Vec<BodyPart>,
+        parts: &mut Vec<DeliveryPart>,
     ) -> Result<(), ExchangeFailure> {
         let (head, coding) = (exchange.request.received(), said.coding);
         let size = file.form(coding).len();
@@ -277,12 +281,12 @@ impl Files {
                 for part in multipart.parts() {
                     let mut head = Vec::new();
                     multipart.head(*part, &mut head);
-                    parts.push(BodyPart::Bytes(head.into()));
+                    parts.push(DeliveryPart::Bytes(head.into()));
                     parts.push(self.part(exchange, file, coding, part.offset, part.length));
                 }
                 let mut end = Vec::new();
                 multipart.end(&mut end);
-                parts.push(BodyPart::Bytes(end.into()));
+                parts.push(DeliveryPart::Bytes(end.into()));
                 (said.status, said.media_type) = (206, Some(multipart.content_type()));
             }
             Selection::Unsatisfiable => {
@@ -296,16 +300,16 @@ impl Files {
     /// A file that is too large to keep its compressed form: it is compressed as it is sent.
     fn encoded<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
-        made: Made,
-    ) -> BodyPart {
+        made: Coding,
+    ) -> DeliveryPart {
         let compress = exchange.request.rules.compress.as_ref();
         let level = compress.map_or(made.fast_level(), |compress| compress.fast_level(made));
         let len = file.loaded.own.len();
         let mut encoder = Box::new(ContentEncoder::new(made, level));
         encoder.begin(Some(len));
-        BodyPart::Encoded {
+        DeliveryPart::Encoded {
             file: Rc::clone(file),
             encoder: Some(encoder),
             offset: 0,
@@ -316,12 +320,12 @@ impl Files {
     /// A part of a file: from memory, where it is in memory or must be copied there.
     fn part<D: ClientExchange>(
         &self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         file: &Rc<ServedFile>,
-        coding: Coding,
+        coding: ContentCoding,
         offset: u64,
         len: u64,
-    ) -> BodyPart {
+    ) -> DeliveryPart {
         let form = file.form(coding);
         let bytes = match &form.content {
             FileContent::Held(bytes) => Some(bytes.clone()),
@@ -337,9 +341,9 @@ impl Files {
             Some(bytes) => {
                 let [start, end] =
                     [offset, offset + len].map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-                BodyPart::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
+                DeliveryPart::Bytes(bytes.slice(start.min(bytes.len())..end.min(bytes.len())))
             }
-            None => BodyPart::File {
+            None => DeliveryPart::File {
                 file: Rc::clone(file),
                 coding,
                 offset,
@@ -351,7 +355,7 @@ impl Files {
     /// The same is found elsewhere; the query goes along.
     pub(super) async fn redirect<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         to: &[u8],
     ) -> Result<(), ExchangeFailure> {
         let values = exchange.request.values;
@@ -370,17 +374,17 @@ impl Files {
             location.push(b'?');
             location.extend_from_slice(query);
         }
-        let mut answer = ResponseHead::of(308);
-        answer.fields.append(b"Location", &location);
-        self.apply(exchange, &mut answer);
-        self.deliver(exchange, &mut answer, Delivery::default())
+        let mut response = ResponseHead::of(308);
+        response.fields.append(b"Location", &location);
+        self.apply(exchange, &mut response);
+        self.deliver(exchange, &mut response, Delivery::default())
             .await
     }
 
     /// Shows what is in a directory.
     pub(super) async fn list<D: ClientExchange>(
         self: &Arc<Self>,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         path: &[u8],
         at: Vec<u8>,
     ) -> Result<(), ExchangeFailure> {
@@ -408,38 +412,40 @@ impl Files {
         } else {
             form.media_type()
         };
-        let mut answer = ResponseHead::of(200);
-        answer.fields.append(b"Content-Type", media_type.as_bytes());
-        answer.fields.append(b"Vary", b"Accept");
-        answer.fields.append(b"Cache-Control", b"no-cache");
-        self.apply(exchange, &mut answer);
+        let mut response = ResponseHead::of(200);
+        response
+            .fields
+            .append(b"Content-Type", media_type.as_bytes());
+        response.fields.append(b"Vary", b"Accept");
+        response.fields.append(b"Cache-Control", b"no-cache");
+        self.apply(exchange, &mut response);
         self.deliver(
             exchange,
-            &mut answer,
-            Delivery::new([BodyPart::Bytes(body)]),
+            &mut response,
+            Delivery::new([DeliveryPart::Bytes(body)]),
         )
         .await
     }
 
     /// Applies the route's rules to a response.
-    fn apply<D>(&self, exchange: &Dispatch<'_, D>, answer: &mut ResponseHead) {
+    fn apply<D>(&self, exchange: &Exchange<'_, D>, response: &mut ResponseHead) {
         let RoutedRequest {
             worker,
             values,
             rules,
             ..
         } = &exchange.request;
-        rules::apply(&rules.headers, &mut answer.fields, values, &worker.blocks);
+        rules::apply(&rules.headers, &mut response.fields, values, &worker.blocks);
     }
 
     /// Sends a response with the body `delivery`; adds the fields of its own.
     async fn deliver<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
-        answer: &mut ResponseHead,
+        exchange: &mut Exchange<'_, D>,
+        response: &mut ResponseHead,
         mut delivery: Delivery,
     ) -> Result<(), ExchangeFailure> {
-        let Dispatch {
+        let Exchange {
             request,
             guard,
             down,
@@ -449,7 +455,7 @@ impl Files {
         } = exchange;
         let mut shaper = shapers.as_mut().and_then(|shapers| shapers.sent.as_mut());
         let worker = request.worker;
-        let fields = &mut answer.fields;
+        let fields = &mut response.fields;
         if let Some(cors) = &request.rules.cors {
             cors.apply(&request.received().fields, fields);
         }
@@ -458,7 +464,7 @@ impl Files {
         }
         let len = delivery.len();
         // RFC 9110 §15.4.5: that of a 304 would be that of the 200.
-        if let Some(len) = len.filter(|_| answer.status != 304) {
+        if let Some(len) = len.filter(|_| response.status != 304) {
             fields.append(
                 b"Content-Length",
                 itoa::Buffer::new().format(len).as_bytes(),
@@ -480,8 +486,8 @@ impl Files {
         guard.end_phase();
         let watch = guard.watch();
         watch.set_wait(WaitReason::ForRoom);
-        down.respond(request.received(), answer, length, persistence);
-        outcome.status = answer.status;
+        down.respond(request.received(), response, length, persistence);
+        outcome.status = response.status;
         let before = watch.meter.sent.get();
         let delivered = guard.within(poll_fn(|cx| {
             let polled = delivery.poll(cx, *down, self, guard.clock().now(), shaper.as_deref_mut());
@@ -525,11 +531,11 @@ impl Files {
 
 /// The pieces of a document, without a copy of what is always the same, unless these are many and
 /// small.
-fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<BodyPart> {
+fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<DeliveryPart> {
     if filled.count() > SEVERAL {
         let mut whole = Vec::new();
         filled.copy_to(&mut whole);
-        return vec![BodyPart::Bytes(whole.into())];
+        return vec![DeliveryPart::Bytes(whole.into())];
     }
     let text = Bytes::from_owner(PlanText(Arc::clone(plan)));
     let piece = |number| {
@@ -540,7 +546,7 @@ fn filled_parts(plan: &Arc<ChangePlan>, filled: &FilledPlan<'_>) -> Vec<BodyPart
         } else {
             Bytes::copy_from_slice(piece)
         };
-        BodyPart::Bytes(bytes)
+        DeliveryPart::Bytes(bytes)
     };
     (0..filled.count()).map(piece).collect()
 }
@@ -557,7 +563,7 @@ impl AsRef<[u8]> for PlanText {
 /// The status and the fields of a response from a file.
 struct ResponseMeta<'a> {
     status: u16,
-    coding: Coding,
+    coding: ContentCoding,
     etag: &'a [u8],
     /// The value of Content-Range; empty for none.
     range: Vec<u8>,
@@ -575,8 +581,8 @@ impl ResponseMeta<'_> {
             media_type,
         } = self;
         let file = &hit.file;
-        let mut answer = ResponseHead::of(*status);
-        let fields = &mut answer.fields;
+        let mut response = ResponseHead::of(*status);
+        let fields = &mut response.fields;
         if hit.by_accept {
             fields.append(b"Vary", b"Accept");
         }
@@ -605,11 +611,11 @@ impl ResponseMeta<'_> {
                 b"Content-Type",
                 media_type.as_deref().unwrap_or(&file.loaded.media_type),
             );
-            if *coding != Coding::Identity {
+            if *coding != ContentCoding::Identity {
                 fields.append(b"Content-Encoding", coding.name().as_bytes());
             }
         }
-        answer
+        response
     }
 }
 

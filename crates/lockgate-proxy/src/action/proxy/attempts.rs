@@ -21,7 +21,7 @@ use super::replay::Replay;
 use super::request::AttemptFailure;
 use super::upload::RequestUpload;
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure, lap};
+use crate::exchange::{Exchange, ExchangeFailure, lap};
 use crate::metrics::http::LeaseCells;
 
 /// The attempts of one request, and the state that they share.
@@ -29,7 +29,7 @@ pub(super) struct Attempts<'a> {
     proxy: &'a Proxy,
     upstream: Rc<UpstreamPool>,
     /// The request's pseudo-header fields, where endpoints speak HTTP/2.
-    target: Option<RequestPseudoFields>,
+    pseudo_fields: Option<RequestPseudoFields>,
     /// Whether the request may be sent twice.
     is_idempotent: bool,
     pub(super) upload: RequestUpload<'a>,
@@ -38,7 +38,7 @@ pub(super) struct Attempts<'a> {
     tried: MemberSet,
     wait_budget: WaitBudget,
     /// The end of the last phase.
-    clock: Instant,
+    last_phase_end: Instant,
     /// The last attempt, if it has failed.
     failed: Option<FailedAttempt>,
 }
@@ -46,8 +46,8 @@ pub(super) struct Attempts<'a> {
 /// An attempt after which the request is sent once more.
 struct FailedAttempt {
     failure: ExchangeFailure,
-    /// The place of the endpoint that has failed.
-    place: Option<usize>,
+    /// The index of the endpoint that has failed.
+    endpoint_index: Option<usize>,
     /// Whether the next attempt counts as a retry.
     counts: bool,
 }
@@ -58,11 +58,11 @@ impl<'a> Attempts<'a> {
     pub(super) fn new<D>(
         proxy: &'a Proxy,
         upstream: Rc<UpstreamPool>,
-        exchange: &Dispatch<'a, D>,
+        exchange: &Exchange<'a, D>,
     ) -> Result<Self, ExchangeFailure> {
         let http2 = upstream.pool().settings.http2;
-        let target = if http2 {
-            Some(target(&exchange.request.outgoing)?)
+        let pseudo_fields = if http2 {
+            Some(pseudo_fields(&exchange.request.outgoing)?)
         } else {
             None
         };
@@ -75,7 +75,7 @@ impl<'a> Attempts<'a> {
         Ok(Self {
             proxy,
             upstream,
-            target,
+            pseudo_fields,
             is_idempotent,
             upload,
             // A request that must not be sent twice goes to an endpoint that the kernel says is
@@ -87,7 +87,7 @@ impl<'a> Attempts<'a> {
             },
             tried: MemberSet::default(),
             wait_budget,
-            clock: exchange.began,
+            last_phase_end: exchange.began,
             failed: None,
         })
     }
@@ -96,7 +96,7 @@ impl<'a> Attempts<'a> {
     /// one.
     pub(super) async fn lease<D: ClientExchange>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> Result<Lease, ExchangeFailure> {
         let leased = self.connect(exchange).await;
         let tried = exchange.outcome.tried.union(self.tried);
@@ -117,13 +117,13 @@ impl<'a> Attempts<'a> {
         let cells = &exchange.request.worker.cells.http;
         let outcome = &mut *exchange.outcome;
         if let Some(failed) = failed {
-            if let Some(cells) = cells.endpoint(failed.place) {
+            if let Some(cells) = cells.endpoint(failed.endpoint_index) {
                 cells.retries.inc();
             }
             outcome.retries += u32::from(failed.counts);
         }
         outcome.tried = tried.without(lease.member());
-        outcome.add_lease(lap(&mut self.clock), lease.dialled);
+        outcome.add_lease(lap(&mut self.last_phase_end), lease.dialled);
         outcome.reused = lease.is_reused();
         outcome.endpoint = Some(Arc::clone(lease.endpoint()));
         let uses_socket = &exchange.guard.watch().uses_socket;
@@ -139,9 +139,9 @@ impl<'a> Attempts<'a> {
 
     async fn connect<D: ClientExchange>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
     ) -> Result<Lease, DialError> {
-        let Dispatch {
+        let Exchange {
             request,
             guard,
             share_of,
@@ -182,7 +182,7 @@ impl<'a> Attempts<'a> {
         };
         let mut leased = pin!(upstream.lease(&request, tried));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
-            // It neither keeps its place in the queue nor is served for nothing.
+            // It neither stays in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
             Poll::Pending => {
                 down.release_memory(cx);
@@ -194,38 +194,42 @@ impl<'a> Attempts<'a> {
     }
 
     /// The state for the tick while the endpoint is waited for.
-    pub(super) fn asked<D>(&self, exchange: &Dispatch<'_, D>, lease: &Lease) -> PendingResponse {
+    pub(super) fn pending_response<D>(
+        &self,
+        exchange: &Exchange<'_, D>,
+        lease: &Lease,
+    ) -> PendingResponse {
         let again = self.is_idempotent && self.has_retries(exchange);
         PendingResponse {
             upstream: self.proxy.upstream,
             member: lease.member(),
-            since: self.clock,
+            since: self.last_phase_end,
             tried: again.then_some(self.tried),
         }
     }
 
     /// The pseudo-header fields for the endpoint of `lease`, where it speaks HTTP/2.
-    pub(super) fn target(&self, lease: &Lease) -> Option<RequestPseudoFields> {
-        let target = self.target.as_ref();
-        target.map(|target| target.at(lease.endpoint().authority()))
+    pub(super) fn pseudo_fields(&self, lease: &Lease) -> Option<RequestPseudoFields> {
+        let pseudo_fields = self.pseudo_fields.as_ref();
+        pseudo_fields.map(|pseudo_fields| pseudo_fields.at(lease.endpoint().authority()))
     }
 
     /// Notes a response with this status; `waited` is the state of the tick, if the endpoint was
     /// waited for.
     pub(super) fn note_response<D>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         lease: &Lease,
         status: u16,
         waited: Option<PendingResponse>,
     ) {
-        let took = lap(&mut self.clock);
+        let took = lap(&mut self.last_phase_end);
         exchange.outcome.first_byte = Some(took);
         let now = exchange.guard.clock().now();
         let (pool, endpoint) = (self.upstream.pool(), lease.endpoint());
         // Where it did not wait for the whole request, its haste tells little.
         if let Some(PendingResponse { since, .. }) = waited {
-            endpoint.record_response(self.clock.saturating_duration_since(since), now);
+            endpoint.record_response(self.last_phase_end.saturating_duration_since(since), now);
         }
         if self.is_failure(status) {
             let why = format_args!("it responded with status {status}");
@@ -240,7 +244,7 @@ impl<'a> Attempts<'a> {
             .http
             .endpoint(lease.endpoint_index())
         {
-            cells.answered(status, took);
+            cells.responded(status, took);
         }
     }
 
@@ -250,7 +254,7 @@ impl<'a> Attempts<'a> {
     /// When there is to be none.
     pub(super) fn note_failure<D>(
         &mut self,
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         lease: &Lease,
         failed: AttemptFailure,
     ) -> Result<(), ExchangeFailure> {
@@ -260,8 +264,8 @@ impl<'a> Attempts<'a> {
         // Not for this failure, which is yet to be noted.
         let is_overtaken = lease.is_overtaken(now);
         // A reset is a response, which the client gets as a 502.
-        let answered = (failed.reset && self.is_failure(502)).then_some(Unserved);
-        let blamed = failed.blames.or(answered);
+        let responded = (failed.reset && self.is_failure(502)).then_some(Unserved);
+        let blamed = failed.blames.or(responded);
         if let Some(failure) = blamed.filter(|_| !is_stale && !is_refused) {
             let detail = &failed.failure.detail;
             self.upstream
@@ -279,17 +283,17 @@ impl<'a> Attempts<'a> {
             // The endpoint is not to blame; but where one idle connection was dead, the others
             // probably are.
             self.tried = MemberSet::default();
-            self.reuse = ReusePolicy::New(self.clock);
+            self.reuse = ReusePolicy::New(self.last_phase_end);
         } else if is_refused && !self.upstream.has_another(self.tried) {
             // The connection had no room for it, or ends: the endpoint is well.
             self.tried = MemberSet::default();
             if lease.link.is_lost() {
-                self.reuse = ReusePolicy::New(self.clock);
+                self.reuse = ReusePolicy::New(self.last_phase_end);
             }
         }
         self.failed = Some(FailedAttempt {
             failure: failed.failure,
-            place: lease.endpoint_index(),
+            endpoint_index: lease.endpoint_index(),
             counts: !is_stale,
         });
         Ok(())
@@ -301,14 +305,14 @@ impl<'a> Attempts<'a> {
         eject.is_some_and(|eject| eject.statuses.has(status))
     }
 
-    fn has_retries<D>(&self, exchange: &Dispatch<'_, D>) -> bool {
+    fn has_retries<D>(&self, exchange: &Exchange<'_, D>) -> bool {
         exchange.outcome.retries < self.upstream.pool().settings.retry.times
     }
 }
 
 /// The pseudo-header fields of HTTP/2 for a request; a request without them is the client's
 /// mistake, and no endpoint is asked.
-fn target(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
+fn pseudo_fields(request: &OutgoingRequest<'_>) -> Result<RequestPseudoFields, ExchangeFailure> {
     RequestPseudoFields::of(request).map_err(|error| {
         let fault = if error.status() == 414 {
             HttpFault::TargetTooLong

@@ -22,7 +22,7 @@ use lockgate_upstream::{EndpointFailure, Lease, UpstreamConnection};
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure};
+use crate::exchange::{Exchange, ExchangeFailure};
 
 /// Interim responses that one request may get at the most.
 const INTERIM: u32 = 32;
@@ -98,18 +98,18 @@ impl AttemptFailure {
     }
 
     /// We do not wait any longer.
-    fn cut(request: &PendingRequest<'_, '_>, cut: Cut) -> Self {
-        let fault = if request.uploaded {
+    fn cut(attempt: &RequestAttempt<'_, '_>, cut: Cut) -> Self {
+        let fault = if attempt.uploaded {
             HttpFault::ResponseTimeout
         } else {
             HttpFault::WriteTimeout
         };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         // Where the client holds its body back, the endpoint may be waiting for that.
-        let blames = (late && (request.invited || request.uploaded)).then_some(Unserved);
+        let blames = (late && (attempt.invited || attempt.uploaded)).then_some(Unserved);
         Self {
             failure: ExchangeFailure::cut(cut, fault),
-            sent: request.up.has_sent(),
+            sent: attempt.up.has_sent(),
             worth: late,
             late,
             begun: false,
@@ -125,8 +125,8 @@ impl AttemptFailure {
     }
 }
 
-/// A request that is being sent.
-pub(super) struct PendingRequest<'r, 'g> {
+/// An attempt of a request at one endpoint.
+pub(super) struct RequestAttempt<'r, 'g> {
     up: &'r mut UpstreamConnection,
     upload: &'r mut RequestUpload<'g>,
     response: &'r mut ResponseHead,
@@ -147,7 +147,7 @@ pub(super) struct PendingRequest<'r, 'g> {
     broken: Option<String>,
 }
 
-impl<'r, 'g> PendingRequest<'r, 'g> {
+impl<'r, 'g> RequestAttempt<'r, 'g> {
     pub(super) fn new(
         up: &'r mut UpstreamConnection,
         upload: &'r mut RequestUpload<'g>,
@@ -172,8 +172,8 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
     /// Sends the request, and reads until there is the head of a response.
     pub(super) async fn send<D: ClientExchange>(
         &mut self,
-        exchange: &mut Dispatch<'_, D>,
-        target: Option<RequestPseudoFields>,
+        exchange: &mut Exchange<'_, D>,
+        pseudo_fields: Option<RequestPseudoFields>,
     ) -> Result<(), AttemptFailure> {
         let (guard, outgoing) = (exchange.guard, &exchange.request.outgoing);
         let expects = outgoing.head.fields().first(Known::Expect).is_some();
@@ -183,7 +183,7 @@ impl<'r, 'g> PendingRequest<'r, 'g> {
             let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
             return Err(AttemptFailure::end(failure));
         }
-        self.up.send_request(outgoing, target);
+        self.up.send_request(outgoing, pseudo_fields);
         exchange.outcome.awaited = false;
         self.invited = outgoing.length == BodyLength::Empty || !expects;
         if !self.invited {
@@ -363,10 +363,10 @@ fn unreadable(error: &ReadError) -> AttemptFailure {
 
 /// Hands on an interim response (RFC 9110 §15.2).
 async fn send_interim<D: ClientExchange>(
-    exchange: &mut Dispatch<'_, D>,
-    answer: &ResponseHead,
+    exchange: &mut Exchange<'_, D>,
+    response: &ResponseHead,
 ) -> Result<(), ExchangeFailure> {
-    exchange.down.interim(exchange.request.received(), answer);
+    exchange.down.interim(exchange.request.received(), response);
     match exchange
         .guard
         .within(poll_fn(|cx| exchange.down.poll_flush(cx)))

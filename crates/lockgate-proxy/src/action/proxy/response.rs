@@ -24,7 +24,7 @@ use super::request::is_end;
 use super::upload::{RequestUpload, UploadError};
 use crate::access_log::{Cause, CauseSide};
 use crate::error_response::{HttpFault, grpc};
-use crate::exchange::{Dispatch, ExchangeFailure, RoutedRequest, SwitchedConnection};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest, SwitchedConnection};
 use crate::pump::{Pump, PumpError};
 use crate::rules::{self, RouteRules};
 use crate::shaping::Shapers;
@@ -53,7 +53,7 @@ struct ResponsePlan {
 impl ResponsePlan {
     /// Begins the body of the response, and plans its delivery.
     fn of<D: ClientExchange>(
-        exchange: &Dispatch<'_, D>,
+        exchange: &Exchange<'_, D>,
         lease: &mut Lease,
         response: &mut ResponseHead,
     ) -> Result<Self, ExchangeFailure> {
@@ -203,7 +203,7 @@ impl Proxy {
     /// Hands the response on.
     pub(super) async fn send_response<D: ClientExchange>(
         &self,
-        exchange: &mut Dispatch<'_, D>,
+        exchange: &mut Exchange<'_, D>,
         mut lease: Lease,
         upload: &mut RequestUpload<'_>,
         response: &mut ResponseHead,
@@ -300,7 +300,7 @@ impl Proxy {
 /// accordingly, those of a response to HEAD too.
 fn transformation_of(
     request: &RoutedRequest<'_>,
-    answer: &mut ResponseHead,
+    response: &mut ResponseHead,
     length: BodyLength,
 ) -> Option<Transformation> {
     let RouteRules {
@@ -308,17 +308,18 @@ fn transformation_of(
     } = request.rules;
     let bodiless = length == BodyLength::Empty;
     let is_head = request.received().method == Method::Head
-        && answer.fields.only(Known::ContentLength) != Some(b"0");
-    if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && answer.status != 304) {
+        && response.fields.only(Known::ContentLength) != Some(b"0");
+    if (rewrite.is_none() && compress.is_none()) || (bodiless && !is_head && response.status != 304)
+    {
         return None;
     }
-    forwarding::remove_connection_fields(&mut answer.fields);
+    forwarding::remove_connection_fields(&mut response.fields);
     let mut stages = Vec::new();
     if let Some(rewrite) = rewrite {
         rewrite.begin(
             request.values,
-            answer.status,
-            &mut answer.fields,
+            response.status,
+            &mut response.fields,
             &mut stages,
         );
     }
@@ -328,8 +329,8 @@ fn transformation_of(
         .as_ref()
         .filter(|_| memory::level() == MemoryLevel::Easy)
     {
-        compress.recall(asked, answer.status, &mut answer.fields);
-        if let Some((coding, level)) = compress.begin(asked, answer.status, &mut answer.fields)
+        compress.recall(asked, response.status, &mut response.fields);
+        if let Some((coding, level)) = compress.begin(asked, response.status, &mut response.fields)
             && !bodiless
         {
             let encoder = request
@@ -344,7 +345,7 @@ fn transformation_of(
 }
 
 /// The changes that the route makes to a response.
-fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, answer: &mut ResponseHead) {
+fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, response: &mut ResponseHead) {
     let RoutedRequest {
         worker,
         outgoing,
@@ -354,7 +355,7 @@ fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, answer: &mut
     } = request;
     let client = outgoing.client;
     let prefix = rules.target.stripped(pattern, values.path);
-    let moved = matches!(answer.status, 201 | 202 | 300..=308);
+    let moved = matches!(response.status, 201 | 202 | 300..=308);
     if rules.rewrite_location && (moved || !prefix.is_empty()) {
         let endpoint = lease
             .endpoint()
@@ -384,39 +385,39 @@ fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, answer: &mut
             origins: &origins,
             prefix,
         };
-        public.restore(&mut answer.fields);
+        public.restore(&mut response.fields);
     }
     if rules.cors.is_some() {
-        forwarding::remove_connection_fields(&mut answer.fields);
-        Cors::clear(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut response.fields);
+        Cors::clear(&mut response.fields);
     }
     if !rules.headers.is_empty() {
-        forwarding::remove_connection_fields(&mut answer.fields);
-        rules::apply(&rules.headers, &mut answer.fields, values, &worker.blocks);
+        forwarding::remove_connection_fields(&mut response.fields);
+        rules::apply(&rules.headers, &mut response.fields, values, &worker.blocks);
     }
     if let Some(cache) = &rules.cache {
         let path = target::decode(values.path).unwrap_or(Cow::Borrowed(values.path));
-        cache.apply(answer.status, &path, &mut answer.fields);
+        cache.apply(response.status, &path, &mut response.fields);
     }
     if let Some(cors) = &rules.cors {
-        cors.apply(&request.received().fields, &mut answer.fields);
+        cors.apply(&request.received().fields, &mut response.fields);
     }
     // RFC 9110 §6.6.1: a recipient with a clock adds a missing Date.
-    if answer.fields.first(Known::Date).is_none() {
-        answer.fields.append(b"Date", &worker.date());
+    if response.fields.first(Known::Date).is_none() {
+        response.fields.append(b"Date", &worker.date());
     }
 }
 
 /// Tells the client to which endpoint it belongs from here on, where it does not know that.
-fn set_sticky_cookie<D>(exchange: &Dispatch<'_, D>, lease: &Lease, answer: &mut ResponseHead) {
+fn set_sticky_cookie<D>(exchange: &Exchange<'_, D>, lease: &Lease, response: &mut ResponseHead) {
     if let Some(sticky) = lease.settings().sticky()
         && exchange.preference != Preference::Member(lease.member())
     {
-        forwarding::remove_connection_fields(&mut answer.fields);
+        forwarding::remove_connection_fields(&mut response.fields);
         sticky.say(
             lease.member(),
             exchange.request.outgoing.client.is_secure(),
-            &mut answer.fields,
+            &mut response.fields,
         );
     }
 }
@@ -448,18 +449,18 @@ fn incomplete(error: &ReadError) -> ExchangeFailure {
 
 /// Both peers have agreed to switch protocols (RFC 9110 §7.8).
 async fn switch<D: ClientExchange>(
-    exchange: &mut Dispatch<'_, D>,
+    exchange: &mut Exchange<'_, D>,
     lease: Lease,
-    answer: &ResponseHead,
+    response: &ResponseHead,
     idle: Duration,
 ) -> Result<(), ExchangeFailure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
     // the other protocol.
     let whole = exchange.down.is_complete() && lease.link.is_flushed();
-    if !whole || !h1::confirms_upgrade(&exchange.request.outgoing, answer) {
+    if !whole || !h1::confirms_upgrade(&exchange.request.outgoing, response) {
         return Err(ExchangeFailure::of(HttpFault::UpgradeFailed));
     }
     exchange
-        .switch(answer, SwitchedConnection::of(lease, idle))
+        .switch(response, SwitchedConnection::of(lease, idle))
         .await
 }

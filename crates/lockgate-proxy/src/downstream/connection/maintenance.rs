@@ -70,11 +70,11 @@ impl ClientConnection {
     }
 
     fn maintenance_response(&self, status: u16, page: &ErrorPage, has_body: bool) -> Vec<u8> {
-        let answer = ErrorResponse {
+        let response = ErrorResponse {
             status,
             ..ErrorResponse::of(HttpFault::NoEndpoint)
         };
-        let (mut head, body) = answer.render(BodyFormat::Text, Some(page));
+        let (mut head, body) = response.render(BodyFormat::Text, Some(page));
         head.fields.append(b"Date", &self.worker.date());
         head.fields.append(b"Connection", b"close");
         let mut response = format!("HTTP/1.1 {} ", head.status).into_bytes();

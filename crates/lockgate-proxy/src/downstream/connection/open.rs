@@ -20,7 +20,7 @@ use lockgate_rules::{AcceptProxy, ClientAddress};
 use super::{ClientConnection, ConnectionPurpose};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
-use crate::downstream::opening::{FirstBytes, OpeningError, ServerName};
+use crate::downstream::first_bytes::{FirstBytes, OpeningError, ServerName};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
@@ -38,8 +38,8 @@ struct ChosenAcceptor {
 }
 
 impl ClientConnection {
-    /// Reads the PROXY header, takes the client's slot among its own connections, and shakes hands;
-    /// tells the purpose of the connection.
+    /// Reads the PROXY header, takes a permit under the limit of the client's connections, and
+    /// shakes hands; tells the purpose of the connection.
     pub(in crate::downstream) async fn open<'l>(
         &mut self,
         socket: Socket,
@@ -60,7 +60,7 @@ impl ClientConnection {
         if listener.accept_proxy != AcceptProxy::Never {
             self.read_proxy_header(&mut first).await?;
         }
-        let slot = self.take_client_slot().await?;
+        let slot = self.take_client_permit().await?;
         let began = Instant::now();
         let (purpose, chosen) = match &listener.service {
             ListenerService::Relay(relaying) => {
@@ -79,7 +79,7 @@ impl ClientConnection {
         };
         let (session, received, unsent) = match chosen {
             Some(ChosenAcceptor { index, acceptor }) => {
-                self.rules = index;
+                self.acceptor_index = index;
                 let (session, unsent) = self
                     .shake_hands(&socket, &acceptor, received, began)
                     .await?;
@@ -143,13 +143,16 @@ impl ClientConnection {
             Some(chosen)
         };
         let (purpose, acceptors) = match self
-            .read_client_hello(first, choose, |_| OpeningError::NoWay)
+            .read_client_hello(first, choose, |_| OpeningError::NoRoute)
             .await?
         {
-            HelloRoute::Relay(way) => {
+            HelloRoute::Relay(route) => {
                 self.session = session;
-                self.limit_lifetime(&way.relaying);
-                (ConnectionPurpose::Relay(&way.relaying), way.tls.as_ref())
+                self.limit_lifetime(&route.relaying);
+                (
+                    ConnectionPurpose::Relay(&route.relaying),
+                    route.tls.as_ref(),
+                )
             }
             HelloRoute::Sites(secure) => {
                 (ConnectionPurpose::Http(&secure.sites), Some(&secure.tls))
@@ -159,7 +162,7 @@ impl ClientConnection {
             return Ok((purpose, None));
         };
         match chosen(acceptors, self.server_name.as_deref()) {
-            Some(rules) => Ok((purpose, Some(rules))),
+            Some(chosen) => Ok((purpose, Some(chosen))),
             None => {
                 let error = unknown(self.server_name.clone());
                 Err(self.refuse(first.socket, error).await)
@@ -194,9 +197,9 @@ impl ClientConnection {
         watch.set_wait(if silent {
             WaitReason::ForRequest
         } else {
-            WaitReason::ForOpening
+            WaitReason::ForHead
         });
-        || watch.set_wait(WaitReason::ForOpening)
+        || watch.set_wait(WaitReason::ForHead)
     }
 
     /// Reads a ClientHello and passes it to `choose`; where that chooses nothing, the client is
@@ -237,7 +240,7 @@ impl ClientConnection {
         let passed = self.listener.passes_header();
         let watch = self.guard.watch();
         let kept = passed.then_some(&mut self.header);
-        let begins = || watch.set_wait(WaitReason::ForOpening);
+        let begins = || watch.set_wait(WaitReason::ForHead);
         watch.set_wait(WaitReason::ForRequest);
         let header = first.proxy_header(expected, trusted, kept, begins);
         let header = self.guard.within(header).await;
@@ -273,8 +276,8 @@ impl ClientConnection {
         let _ = self.guard.watch().account.set(connected);
     }
 
-    /// Takes the client's place among its own connections, where these are limited.
-    async fn take_client_slot(&self) -> Result<Option<PerClientPermit>, Termination> {
+    /// Takes a permit under the limit of the client's connections, where these are limited.
+    async fn take_client_permit(&self) -> Result<Option<PerClientPermit>, Termination> {
         self.open_account();
         let Peer::Ip(client) = self.client else {
             return Ok(None);
@@ -284,15 +287,15 @@ impl ClientConnection {
             return Ok(None);
         };
         let full = || Termination::limit("too many connections of this client");
-        let mut place = table.enter(client.ip()).ok_or_else(full)?;
+        let mut permit = table.enter(client.ip()).ok_or_else(full)?;
         self.guard
-            .within(place.wait())
+            .within(permit.wait())
             .await
             .map_err(|cut| match cut {
                 Cut::Deadline => full(),
                 cut => termination_of_cut(cut, "waiting for a slot"),
             })?;
-        Ok(Some(place))
+        Ok(Some(permit))
     }
 
     async fn shake_hands(
@@ -315,17 +318,19 @@ impl ClientConnection {
         );
         let _begun = handshakes.begin();
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
-        let place = async || {
+        let permit = async || {
             queued.set(true);
             watch.set_wait(WaitReason::Otherwise);
-            let place = handshakes.take(account).await;
+            let permit = handshakes.take(account).await;
             queued.set(false);
-            watch.set_wait(WaitReason::ForOpening);
-            place
+            watch.set_wait(WaitReason::ForHead);
+            permit
         };
         let made = self
             .guard
-            .within(handshake::accept_in_turn(socket, acceptor, received, place))
+            .within(handshake::accept_in_turn(
+                socket, acceptor, received, permit,
+            ))
             .await;
         watch.set_wait(WaitReason::Otherwise);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
@@ -382,7 +387,7 @@ impl ClientConnection {
         match error {
             OpeningError::Closed => Termination::client_closed(),
             OpeningError::Io(error) => Termination::client_reset(error),
-            OpeningError::Stranger => {
+            OpeningError::UntrustedProxy => {
                 Termination::because(Cause::RefusedByRule, CauseSide::Lockgate, error)
             }
             OpeningError::Proxy(_) => {

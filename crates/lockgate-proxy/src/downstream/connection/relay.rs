@@ -49,10 +49,10 @@ impl ClientConnection {
         };
         let now = self.guard.clock().now();
         let preference = relaying.pool.preference(&affinity_input, now);
-        let slots = &self.worker.slots;
+        let sockets = &self.worker.sockets;
         let dialled = relaying
             .pool
-            .dial(&self.guard, slots, relaying.connect, &header, preference)
+            .dial(&self.guard, sockets, relaying.connect, &header, preference)
             .await;
         let took = start.elapsed();
         self.connect = Some(took);
@@ -68,12 +68,12 @@ impl ClientConnection {
                     join(client, dialled, header).map_err(Termination::internal)?;
                 self.endpoint = Some(permit);
                 if relaying.pool.settings.sessions().is_some() {
-                    let (pool, answer) = (Arc::clone(&relaying.pool), SessionIdReader::default());
+                    let (pool, reader) = (Arc::clone(&relaying.pool), SessionIdReader::default());
                     relay.observe_upstream(Box::new(SessionSniffer {
                         pool,
                         member,
                         now,
-                        answer,
+                        reader,
                     }));
                 }
                 return Ok(relay);
@@ -84,13 +84,13 @@ impl ClientConnection {
             }
             Err(error) => error,
         };
-        let answer = relaying
+        let response = relaying
             .pool
             .settings
             .maintenance
             .as_ref()
             .filter(|_| matches!(error, DialError::Down));
-        if let Some((status, page)) = answer
+        if let Some((status, page)) = response
             && boxed(|| self.respond_maintenance(client, *status, page)).await
         {
             let detail = format_args!("{error}; the client got the maintenance response");
@@ -198,16 +198,16 @@ impl ClientConnection {
 #[derive(Debug)]
 struct SessionSniffer {
     pool: Arc<Pool>,
-    /// The place of the endpoint.
+    /// The index of the endpoint.
     member: usize,
     /// When it was connected to.
     now: u64,
-    answer: SessionIdReader,
+    reader: SessionIdReader,
 }
 
 impl ByteObserver for SessionSniffer {
     fn observe(&mut self, bytes: &[u8]) -> ControlFlow<()> {
-        let Some(session) = self.answer.session(bytes) else {
+        let Some(session) = self.reader.session(bytes) else {
             return ControlFlow::Continue(());
         };
         if let Some(sessions) = self.pool.settings.sessions() {

@@ -9,14 +9,14 @@ use lockgate_limits::box_future::boxed;
 use lockgate_net::nanos::Nanos;
 use lockgate_rules::{ClientAddress, LimitScope};
 
-use super::Exchange;
+use super::IncomingRequest;
 use super::refusal::Refusal;
 use crate::admit::password_pool::PasswordOutcome;
 use crate::admit::rate_limit::{Decision, LimitKey};
 use crate::error_response::{Advice, HttpFault};
-use crate::site::{Auth, BasicAuth, Gatekeeper, RequestLimit, Route};
+use crate::site::{Auth, BasicAuthCheck, Gatekeeper, RequestLimit, Route};
 
-impl<'s, D> Exchange<'_, 's, D> {
+impl<'s, D> IncomingRequest<'_, 's, D> {
     /// Admits the request, or refuses it.
     pub(super) async fn admit(
         &mut self,
@@ -53,7 +53,7 @@ impl<'s, D> Exchange<'_, 's, D> {
 
     async fn authenticate(
         &self,
-        auth: &'s BasicAuth,
+        auth: &'s BasicAuthCheck,
         client: IpAddr,
     ) -> Result<Arc<str>, Refusal<'s>> {
         let (field, fault, advice) = match auth.to {

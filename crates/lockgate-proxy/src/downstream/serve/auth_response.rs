@@ -131,16 +131,16 @@ impl ClientExchange for AuthDownstream<'_> {
     fn limit_body(&mut self, _most: u64) {}
 
     /// None of these is about the client's request.
-    fn interim(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
+    fn interim(&mut self, _request: &RequestHead, _response: &ResponseHead) {}
 
     fn respond(
         &mut self,
         _request: &RequestHead,
-        answer: &ResponseHead,
+        response: &ResponseHead,
         length: BodyLength,
         _persistence: Persistence,
     ) {
-        self.response.head.clone_from(answer);
+        self.response.head.clone_from(response);
         self.ended = length == BodyLength::Empty;
     }
 
@@ -162,7 +162,7 @@ impl ClientExchange for AuthDownstream<'_> {
     }
 
     /// The question does not ask for a switch.
-    fn switch(&mut self, _request: &RequestHead, _answer: &ResponseHead) {}
+    fn switch(&mut self, _request: &RequestHead, _response: &ResponseHead) {}
 
     fn discard(&mut self) {}
 

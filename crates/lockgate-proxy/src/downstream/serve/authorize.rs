@@ -10,10 +10,10 @@ use lockgate_limits::clock::WaitReason;
 use lockgate_rules::Pattern;
 
 use super::auth_response::{AuthDownstream, AuthResponse};
-use super::{Exchange, ServeContext};
+use super::{IncomingRequest, ServeContext};
 use crate::action::forward_auth::ForwardAuth;
 use crate::error_response::HttpFault;
-use crate::exchange::{Dispatch, ExchangeFailure, ExchangeOutcome, RoutedRequest};
+use crate::exchange::{Exchange, ExchangeFailure, ExchangeOutcome, RoutedRequest};
 
 /// Why a request was not authorized.
 pub(super) enum Denial {
@@ -23,7 +23,7 @@ pub(super) enum Denial {
     Failure(ExchangeFailure),
 }
 
-impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     /// Asks `auth` about the request without its body. An authorized request gets the fields
     /// that the service answers with. Without a response it is not authorized.
     pub(super) async fn authorize(
@@ -41,7 +41,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         } = *self.context;
         let worker = &connection.worker;
         let mut outcome = ExchangeOutcome::default();
-        let (answered, response) = {
+        let (responded, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
             let host = self.host_name(target);
             let id = self.record.id;
@@ -78,7 +78,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let site = self.record.site.map(|site| sites.sites[site].index);
             let mut gone = |cx: &mut std::task::Context<'_>| self.down.poll_gone(cx);
             let mut down = AuthDownstream::new(&mut gone);
-            let mut dispatch = Dispatch {
+            let mut exchange = Exchange {
                 request,
                 guard,
                 account: connection.account(),
@@ -93,13 +93,13 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 persistence: Persistence::Close,
                 outcome: &mut outcome,
             };
-            let answered = auth.proxy.run(&mut dispatch).await;
-            (answered, down.into_response())
+            let responded = auth.proxy.run(&mut exchange).await;
+            (responded, down.into_response())
         };
         guard.end_phase();
         guard.watch().set_wait(WaitReason::Otherwise);
         let is_success = (200..300).contains(&response.head.status);
-        if answered.is_ok() && is_success {
+        if responded.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);
             return Ok(());
         }
@@ -111,7 +111,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             switched: None,
             ..outcome
         };
-        Err(match answered {
+        Err(match responded {
             Err(failure) => Denial::Failure(failure),
             Ok(()) if response.is_cut => {
                 let why = "a body that is too long";

@@ -12,12 +12,12 @@ use lockgate_rules::{Pattern, RequestValues};
 use lockgate_upstream::Preference;
 
 use super::respond::ErrorOrigin;
-use super::{Exchange, NextStep, ServeContext, min_rate};
+use super::{IncomingRequest, NextStep, ServeContext, min_rate};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::forward_proxy::{Connect, Forward};
 use crate::action::proxy::Proxy;
 use crate::downstream::termination::Termination;
-use crate::exchange::{Dispatch, ExchangeFailure, OpeningRequest, RoutedRequest};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest, TunnelRequest};
 use crate::files::Files;
 use crate::shaping::{Shape, Shaped, Shapers};
 use crate::site::{Action, Route};
@@ -52,7 +52,7 @@ impl<'s> Backend<'s> {
 }
 
 /// The request of a dispatch, with its route and its backend.
-pub(super) struct DispatchParts<'a, 's> {
+pub(super) struct DispatchRequest<'a, 's> {
     pub(super) backend: Backend<'s>,
     pub(super) preference: Preference,
     pub(super) target: &'a RequestTarget<'a>,
@@ -64,13 +64,16 @@ pub(super) struct DispatchParts<'a, 's> {
     pub(super) length: BodyLength,
 }
 
-impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     /// Has the request's backend answer.
     #[expect(
         clippy::manual_async_fn,
         reason = "an async function keeps room for its arguments twice"
     )]
-    pub(super) fn dispatch(self, parts: DispatchParts<'_, 's>) -> impl Future<Output = NextStep> {
+    pub(super) fn dispatch(
+        self,
+        request: DispatchRequest<'_, 's>,
+    ) -> impl Future<Output = NextStep> {
         async move {
             let ServeContext {
                 connection,
@@ -78,7 +81,8 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 client,
                 guard,
             } = *self.context;
-            let (worker, backend, rules) = (&connection.worker, parts.backend, &parts.route.rules);
+            let (worker, backend, rules) =
+                (&connection.worker, request.backend, &request.route.rules);
             let told = match backend {
                 Backend::Forward(_, forward) => &forward.client,
                 Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => &client.told,
@@ -87,10 +91,10 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             let sends_header = match backend {
                 Backend::Endpoint(proxy) => {
                     let pool = worker.upstream(proxy.upstream).pool();
-                    let fields = parts.outgoing.fields();
+                    let fields = request.outgoing.fields();
                     let sticky = pool.settings.sticky();
                     cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
-                    rewritten = rules.target.rewritten(parts.pattern, parts.values);
+                    rewritten = rules.target.rewritten(request.pattern, request.values);
                     self.record.upstream = Some(proxy.upstream);
                     pool.settings.proxy_protocol.is_some()
                 }
@@ -104,30 +108,30 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 .flatten();
             guard.watch().hold_to(min_rate(rules.rates));
             let shape = rules.shape.as_ref();
-            let shapers = shape.map(|shape| self.shapers(shape, &parts.route.action));
+            let shapers = shape.map(|shape| self.shapers(shape, &request.route.action));
             let site = self.record.site.map(|site| sites.sites[site].index);
-            let mut dispatch = Dispatch {
+            let mut exchange = Exchange {
                 request: RoutedRequest {
                     worker,
                     outgoing: OutgoingRequest {
                         received: self.head,
-                        head: parts.outgoing,
-                        target: parts.target,
+                        head: request.outgoing,
+                        target: request.target,
                         rewritten,
-                        length: parts.length,
+                        length: request.length,
                         client: told,
-                        id: parts.values.id,
+                        id: request.values.id,
                         cookies,
                     },
-                    values: parts.values,
-                    pattern: parts.pattern,
+                    values: request.values,
+                    pattern: request.pattern,
                     rules,
                 },
                 guard,
                 account: connection.account(),
                 share_of: connection.share_of(self.head.version),
                 down: &mut *self.down,
-                preference: parts.preference,
+                preference: request.preference,
                 private: &client.private,
                 introduction: &|version| connection.proxy_header(version, addresses),
                 shapers,
@@ -138,12 +142,12 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             };
             let user = self.record.user.as_ref();
             let result = match backend {
-                Backend::Endpoint(proxy) => proxy.run(&mut dispatch).await,
-                Backend::Tunnel(connect) => boxed(|| connect.run(&mut dispatch, user)).await,
+                Backend::Endpoint(proxy) => proxy.run(&mut exchange).await,
+                Backend::Tunnel(connect) => boxed(|| connect.run(&mut exchange, user)).await,
                 Backend::Forward(connect, forward) => {
-                    boxed(|| connect.forward(&forward.proxy, &mut dispatch, user)).await
+                    boxed(|| connect.forward(&forward.proxy, &mut exchange, user)).await
                 }
-                Backend::Folder(files) => files.run(&mut dispatch).await,
+                Backend::Folder(files) => files.run(&mut exchange).await,
             };
             self.finish(result).await
         }
@@ -170,7 +174,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         match record.outcome.switched.take() {
             Some(mut switched) => {
                 let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
-                switched.opening = Some(Box::new(OpeningRequest {
+                switched.tunnel_request = Some(Box::new(TunnelRequest {
                     id: record.id,
                     host: host.into(),
                     user: record.user.clone(),

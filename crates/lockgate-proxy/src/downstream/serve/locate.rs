@@ -10,7 +10,7 @@ use lockgate_http::target::{Authority, TargetError, decode};
 use lockgate_rules::{Cors, Pattern, RequestValues, Template};
 
 use super::refusal::Refusal;
-use super::{Exchange, ServeContext};
+use super::{IncomingRequest, ServeContext};
 use crate::error_response::HttpFault;
 use crate::route::NoRoute;
 use crate::site::Route;
@@ -32,7 +32,7 @@ pub(super) struct LocatedRoute<'e, 's> {
     pub(super) pattern: &'s Pattern,
 }
 
-impl<'e, 's, D> Exchange<'e, 's, D> {
+impl<'e, 's, D> IncomingRequest<'e, 's, D> {
     /// Finds the site and the route of the request.
     pub(super) fn locate(&mut self) -> Result<Located<'e, 's>, Refusal<'s>> {
         let target = self.target.as_ref();
@@ -86,7 +86,7 @@ impl<'e, 's, D> Exchange<'e, 's, D> {
         };
         self.record.site = Some(site);
         self.context.cells(site).in_flight.inc();
-        if secure && sites.sites[site].tls_rules != connection.rules {
+        if secure && sites.sites[site].acceptor_index != connection.acceptor_index {
             let why = "the host has other TLS settings than this connection";
             return Err(Refusal::because(HttpFault::Misdirected, why));
         }

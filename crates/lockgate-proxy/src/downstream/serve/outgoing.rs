@@ -7,12 +7,12 @@ use lockgate_http_io::message::OutgoingHead;
 use lockgate_rules::RequestValues;
 use lockgate_upstream::{AffinityInput, Preference};
 
-use super::Exchange;
+use super::IncomingRequest;
 use super::refusal::Refusal;
 use crate::rules;
 use crate::site::{Action, Route};
 
-impl<'s, D> Exchange<'_, 's, D> {
+impl<'s, D> IncomingRequest<'_, 's, D> {
     /// Has the request be a part of a trace, where the route traces: of the one that it came with,
     /// else of a new one, of which so many in a hundred are to be recorded.
     pub(super) fn begin_trace(&mut self, route: &Route, outgoing: &mut OutgoingHead<'_>) {

@@ -1,4 +1,4 @@
-//! Responses of our own: errors, and those of the configuration. Each consumes its exchange.
+//! Responses of our own: errors, and those of the configuration. Each consumes its request.
 
 use std::borrow::Cow;
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use lockgate_rules::{Cors, MinRates, RequestValues, Template};
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
 use super::refusal::Refusal;
-use super::{Exchange, NextStep};
+use super::{IncomingRequest, NextStep};
 use crate::access_log::{Cause, CauseSide};
 use crate::downstream::connection::ClientConnection;
 use crate::downstream::termination::{Termination, termination_of_cut};
@@ -101,7 +101,7 @@ impl LocalResponse<'_> {
     }
 }
 
-impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
+impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     /// Refuses a request that nothing was done for.
     pub(super) async fn refuse(mut self, refusal: Refusal<'_>) -> NextStep {
         let Refusal {
@@ -280,7 +280,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
         self.respond_local(route, values, &local).await
     }
 
-    /// Sends the client to another place.
+    /// Sends the client to another address.
     pub(super) async fn respond_redirect(
         self,
         route: &Route,
@@ -332,7 +332,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
                 itoa::Buffer::new().format(body.len()).as_bytes(),
             );
         }
-        self.send(response, body, answered()).await
+        self.send(response, body, responded()).await
     }
 
     /// Hands on the response of the auth service.
@@ -345,14 +345,14 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
             Cors::clear(&mut head.fields);
             cors.apply(&self.head.fields, &mut head.fields);
         }
-        self.send(head, &body, answered()).await
+        self.send(head, &body, responded()).await
     }
 
     /// Says whether a page from elsewhere may make another request.
     pub(super) async fn respond_preflight(self, cors: &Cors) -> NextStep {
         let mut response = cors.preflight(&self.head.fields);
         self.add_date(&mut response.fields);
-        self.send(response, b"", answered()).await
+        self.send(response, b"", responded()).await
     }
 
     /// Responds to `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Each path
@@ -360,7 +360,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
     pub(super) async fn respond_alive(self) -> NextStep {
         let mut response = ResponseHead::of(204);
         self.add_date(&mut response.fields);
-        self.send(response, b"", answered()).await
+        self.send(response, b"", responded()).await
     }
 
     /// Sends a response of our own, however long the client takes for it as long as it keeps to its
@@ -424,7 +424,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
 }
 
 /// The termination of a connection after its last response.
-fn answered() -> Termination {
+fn responded() -> Termination {
     Termination::new(Cause::ClientClosed, CauseSide::Lockgate)
 }
 

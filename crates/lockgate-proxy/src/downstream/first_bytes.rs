@@ -39,7 +39,7 @@ pub(super) enum OpeningError {
     #[error("PROXY header: {0}")]
     Proxy(#[from] ProxyError),
     #[error("PROXY header from an address that is not trusted")]
-    Stranger,
+    UntrustedProxy,
     #[error("{0}")]
     Hello(#[from] HelloError),
     #[error("plain HTTP on a TLS port")]
@@ -51,7 +51,7 @@ pub(super) enum OpeningError {
     #[error("the client sent no server name, and there is no default certificate")]
     NoName,
     #[error("no entry for this server name, and no default")]
-    NoWay,
+    NoRoute,
 }
 
 impl OpeningError {
@@ -59,11 +59,11 @@ impl OpeningError {
     pub(super) fn farewell(&self) -> Vec<u8> {
         match self {
             Self::Hello(error) => client_hello::fatal_alert(error.alert()).to_vec(),
-            Self::UnknownName(_) | Self::NoName | Self::NoWay => {
+            Self::UnknownName(_) | Self::NoName | Self::NoRoute => {
                 client_hello::fatal_alert(UNRECOGNIZED_NAME).to_vec()
             }
             Self::PlainHttp => PLAIN_HTTP.to_vec(),
-            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger | Self::NotTls => {
+            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::UntrustedProxy | Self::NotTls => {
                 Vec::new()
             }
         }
@@ -73,10 +73,10 @@ impl OpeningError {
     pub(super) fn handshake_reason(&self) -> Option<&'static str> {
         match self {
             Self::Hello(_) => Some("malformed"),
-            Self::UnknownName(_) | Self::NoName | Self::NoWay => Some("unknown_name"),
+            Self::UnknownName(_) | Self::NoName | Self::NoRoute => Some("unknown_name"),
             Self::PlainHttp => Some("plain_http"),
             Self::NotTls => Some("not_tls"),
-            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::Stranger => None,
+            Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::UntrustedProxy => None,
         }
     }
 }
@@ -126,7 +126,7 @@ impl FirstBytes<'_> {
     ) -> Result<Option<(SocketAddr, SocketAddr)>, OpeningError> {
         match (expected, trusted) {
             (AcceptProxy::Never, _) | (AcceptProxy::Optional, false) => return Ok(None),
-            (AcceptProxy::Require, false) => return Err(OpeningError::Stranger),
+            (AcceptProxy::Require, false) => return Err(OpeningError::UntrustedProxy),
             (AcceptProxy::Optional | AcceptProxy::Require, true) => {}
         }
         loop {

@@ -1,4 +1,4 @@
-//! Several workers in threads of their own, with few places: never more sockets than there may be,
+//! Several workers in threads of their own, with few permits: never more sockets than there may be,
 //! and none that waits is forgotten.
 
 use std::cell::RefCell;
@@ -21,9 +21,9 @@ fn patient() -> WaitBudget {
     WaitBudget::new(HOUR)
 }
 
-/// Idle sockets of one worker, which are nothing but their places.
+/// Idle sockets of one worker: nothing but their permits.
 #[derive(Default)]
-struct Idle(RefCell<VecDeque<(u64, SocketSlot)>>);
+struct Idle(RefCell<VecDeque<(u64, SocketPermit)>>);
 
 impl IdleSockets for Idle {
     fn oldest(&self) -> Option<u64> {
@@ -40,7 +40,7 @@ fn worker<F>(
     process: &Arc<SocketLimit>,
     number: usize,
     ticker: &Arc<Ticker>,
-    work: impl FnOnce(Rc<SocketSlots>, Rc<Clock>, Rc<Idle>) -> F,
+    work: impl FnOnce(Rc<WorkerSockets>, Rc<Clock>, Rc<Idle>) -> F,
 ) where
     F: Future<Output = ()> + 'static,
 {
@@ -48,14 +48,14 @@ fn worker<F>(
         .build_local(Default::default())
         .unwrap();
     runtime.block_on(async {
-        let (slots, clock) = (
-            SocketSlots::new(Arc::clone(process), number),
+        let (sockets, clock) = (
+            WorkerSockets::new(Arc::clone(process), number),
             Clock::new(Arc::clone(ticker)),
         );
         let idle = Rc::<Idle>::default();
-        slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
+        sockets.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
         let (ticker, answering, ticking) =
-            (Arc::clone(ticker), Rc::clone(&slots), Rc::clone(&clock));
+            (Arc::clone(ticker), Rc::clone(&sockets), Rc::clone(&clock));
         let ticks = tokio::task::spawn_local(async move {
             loop {
                 ticker.next().await;
@@ -65,7 +65,7 @@ fn worker<F>(
                 }
             }
         });
-        work(slots, clock, idle).await;
+        work(sockets, clock, idle).await;
         ticks.abort();
     });
 }
@@ -91,10 +91,10 @@ fn an_idle_socket_of_another_worker_yields_to_a_request() {
                 process,
                 0,
                 &tickers[0],
-                move |slots, clock, idle| async move {
-                    let slot = slots.try_take().unwrap();
-                    slot.set_idle();
-                    idle.0.borrow_mut().push_back((clock.now(), slot));
+                move |sockets, clock, idle| async move {
+                    let socket_permit = sockets.try_take().unwrap();
+                    socket_permit.set_idle();
+                    idle.0.borrow_mut().push_back((clock.now(), socket_permit));
                     filled.send(()).unwrap();
                     while !idle.0.borrow().is_empty() {
                         clock.next_tick().await;
@@ -106,10 +106,10 @@ fn an_idle_socket_of_another_worker_yields_to_a_request() {
         tell.recv().unwrap();
         assert_eq!((process.open(), process.idle()), (1, 1));
         scope.spawn(move || {
-            worker(process, 1, &tickers[1], |slots, clock, _| async move {
+            worker(process, 1, &tickers[1], |sockets, clock, _| async move {
                 let guard = clock.watch();
-                assert!(slots.try_take().is_none());
-                assert!(slots.take(&guard, &patient()).await.is_ok());
+                assert!(sockets.try_take().is_none());
+                assert!(sockets.take(&guard, &patient()).await.is_ok());
             });
             done.fetch_add(1, Ordering::SeqCst);
         });
@@ -146,37 +146,41 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
     let process = Arc::new(SocketLimit::new(3 * WORKERS, &Arc::from(tickers)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
-            .map(|number| SocketSlots::new(Arc::clone(&process), number))
+            .map(|number| WorkerSockets::new(Arc::clone(&process), number))
             .collect();
         let idle: Vec<_> = workers.iter().map(|_| Rc::<Idle>::default()).collect();
-        for (since, (slots, idle)) in workers
+        for (since, (sockets, idle)) in workers
             .iter()
             .zip(&idle)
             .cycle()
             .take(3 * WORKERS)
             .enumerate()
         {
-            let slot = slots.try_take().unwrap();
-            slot.set_idle();
-            idle.0.borrow_mut().push_back((since as u64, slot));
+            let socket_permit = sockets.try_take().unwrap();
+            socket_permit.set_idle();
+            idle.0.borrow_mut().push_back((since as u64, socket_permit));
         }
-        for (slots, idle) in workers.iter().zip(&idle) {
-            slots.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
+        for (sockets, idle) in workers.iter().zip(&idle) {
+            sockets.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
         }
-        let (last, wait_budget) = (SocketSlots::new(Arc::clone(&process), WORKERS), patient());
+        let (last, wait_budget) = (WorkerSockets::new(Arc::clone(&process), WORKERS), patient());
         let (guards, mut held) = ([clock.watch(), clock.watch()], Vec::new());
         for (wanted, guard) in guards.iter().enumerate() {
-            let mut place = pin!(last.take(guard, &wait_budget));
-            waits(place.as_mut()).await;
+            let mut permit = pin!(last.take(guard, &wait_budget));
+            waits(permit.as_mut()).await;
             assert_eq!(process.asked(), 1);
-            workers.iter().for_each(|slots| slots.yield_sockets(&clock));
+            workers
+                .iter()
+                .for_each(|sockets| sockets.yield_sockets(&clock));
             assert_eq!(
                 (process.asked(), process.gave_way()),
                 (0, wanted as u64 + 1)
             );
             // It has its socket, and none is evicted for it any more.
-            held.push(place.await.unwrap());
-            workers.iter().for_each(|slots| slots.yield_sockets(&clock));
+            held.push(permit.await.unwrap());
+            workers
+                .iter()
+                .for_each(|sockets| sockets.yield_sockets(&clock));
         }
         assert_eq!(
             (process.gave_way(), process.idle(), process.open()),
@@ -185,7 +189,9 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
         // A request that no longer waits leaves no demand behind.
         let gone = clock.watch();
         waits(pin!(last.take(&gone, &wait_budget))).await;
-        workers.iter().for_each(|slots| slots.yield_sockets(&clock));
+        workers
+            .iter()
+            .for_each(|sockets| sockets.yield_sockets(&clock));
         assert_eq!(
             (process.asked(), process.waiting(), process.gave_way()),
             (0, 0, 2)
@@ -198,33 +204,33 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
     let process = Arc::new(SocketLimit::new(4, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let (slots, idle) = (
-            SocketSlots::new(Arc::clone(&process), 0),
+        let (sockets, idle) = (
+            WorkerSockets::new(Arc::clone(&process), 0),
             Rc::<Idle>::default(),
         );
-        slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
+        sockets.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
         let clients = Clients::new();
         let connected =
             CountedConnection::new(clients.of([192, 0, 2, 1].into(), ClientClass::Ordinary));
         let more = || {
-            slots
+            sockets
                 .try_share(Some(connected.account()))
                 .ok()
-                .zip(slots.try_take())
+                .zip(sockets.try_take())
         };
         let mut held: Vec<_> = std::iter::from_fn(more).collect();
         assert_eq!(held.len(), 2, "half of all");
-        let others = slots.try_take().unwrap();
+        let others = sockets.try_take().unwrap();
         others.set_idle();
         idle.0.borrow_mut().push_back((0, others));
         let (guard, wait_budget) = (clock.watch(), patient());
-        let mut share = pin!(slots.wait_for_share(connected.account(), &guard, &wait_budget));
+        let mut share = pin!(sockets.wait_for_share(connected.account(), &guard, &wait_budget));
         waits(share.as_mut()).await;
         assert!(
-            process.waiting() == 1 && !slots.are_wanted(),
+            process.waiting() == 1 && !sockets.are_wanted(),
             "the next socket may be kept as well"
         );
-        slots.yield_sockets(&clock);
+        sockets.yield_sockets(&clock);
         assert_eq!((process.idle(), process.gave_way()), (1, 0));
         held.pop();
         assert!(share.await.is_ok());
@@ -233,14 +239,14 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
 
 #[test]
 fn keepers_of_departed_clients_are_forgotten() {
-    let slots = SocketSlots::new(Arc::new(SocketLimit::new(1, &Arc::from([]))), 0);
+    let sockets = WorkerSockets::new(Arc::new(SocketLimit::new(1, &Arc::from([]))), 0);
     let stays = Rc::<Idle>::default();
-    slots.register(Rc::downgrade(&stays) as Weak<dyn IdleSockets>);
+    sockets.register(Rc::downgrade(&stays) as Weak<dyn IdleSockets>);
     for _ in 0..10_000 {
-        slots.register(Rc::downgrade(&Rc::<Idle>::default()) as Weak<dyn IdleSockets>);
+        sockets.register(Rc::downgrade(&Rc::<Idle>::default()) as Weak<dyn IdleSockets>);
     }
-    assert!(slots.keepers.borrow().len() < 16);
-    assert!(slots.keepers.borrow()[0].upgrade().is_some());
+    assert!(sockets.keepers.borrow().len() < 16);
+    assert!(sockets.keepers.borrow()[0].upgrade().is_some());
 }
 
 /// `queue.wait` is for all waits of a request together.
@@ -248,24 +254,24 @@ fn keepers_of_departed_clients_are_forgotten() {
 fn queue_wait_covers_share_and_socket_together() {
     let process = Arc::new(SocketLimit::new(1, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let slots = SocketSlots::new(Arc::clone(&process), 0);
-        let (held, guard, wait_budget) = (slots.try_take().unwrap(), clock.watch(), patient());
+        let sockets = WorkerSockets::new(Arc::clone(&process), 0);
+        let (held, guard, wait_budget) = (sockets.try_take().unwrap(), clock.watch(), patient());
         let began = clock.now();
-        let mut place = Box::pin(slots.take(&guard, &wait_budget));
-        waits(place.as_mut()).await;
+        let mut permit = Box::pin(sockets.take(&guard, &wait_budget));
+        waits(permit.as_mut()).await;
         while clock.now() < began + 5 {
             clock.tick(|_| {});
         }
         drop(held);
-        assert!(place.await.is_ok());
+        assert!(permit.await.is_ok());
         let waited = Duration::from_millis(clock.now() - began);
         assert_eq!(wait_budget.left(), HOUR - waited);
         // Nothing is left: the next wait ends with the next tick.
-        let (held, spent) = (slots.try_take().unwrap(), WaitBudget::new(Duration::ZERO));
-        let mut place = Box::pin(slots.take(&guard, &spent));
-        waits(place.as_mut()).await;
+        let (held, spent) = (sockets.try_take().unwrap(), WaitBudget::new(Duration::ZERO));
+        let mut permit = Box::pin(sockets.take(&guard, &spent));
+        waits(permit.as_mut()).await;
         clock.tick(|_| {});
-        assert!(matches!(place.await, Err(DialError::Exhausted(_))));
+        assert!(matches!(permit.await, Err(DialError::Exhausted(_))));
         drop(held);
     });
 }
@@ -290,10 +296,10 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                     process,
                     number,
                     ticker,
-                    move |slots, clock, idle| async move {
+                    move |sockets, clock, idle| async move {
                         let tasks = (0..TASKS).map(|task| {
-                            let (slots, clock, idle) =
-                                (Rc::clone(&slots), Rc::clone(&clock), Rc::clone(&idle));
+                            let (sockets, clock, idle) =
+                                (Rc::clone(&sockets), Rc::clone(&clock), Rc::clone(&idle));
                             let (clients, open) = (Arc::clone(&clients), Arc::clone(&open));
                             tokio::task::spawn_local(async move {
                                 let client = [192, 0, 2, (task % 3) as u8].into();
@@ -302,21 +308,21 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                 );
                                 let guard = clock.watch();
                                 for turn in 0..30 {
-                                    let share = match slots.try_share(Some(connected.account())) {
+                                    let share = match sockets.try_share(Some(connected.account())) {
                                         Ok(share) => share,
                                         Err(account) => Some(
-                                            slots
+                                            sockets
                                                 .wait_for_share(account, &guard, &patient())
                                                 .await
                                                 .unwrap(),
                                         ),
                                     };
                                     let kept = idle.0.borrow_mut().pop_back();
-                                    let slot = match kept {
-                                        Some((_, slot)) => slot,
-                                        None => slots.take(&guard, &patient()).await.unwrap(),
+                                    let socket_permit = match kept {
+                                        Some((_, socket_permit)) => socket_permit,
+                                        None => sockets.take(&guard, &patient()).await.unwrap(),
                                     };
-                                    slot.set_busy();
+                                    socket_permit.set_busy();
                                     assert!(
                                         open.fetch_add(1, Ordering::SeqCst) < PLACES,
                                         "one too many"
@@ -326,9 +332,9 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
                                         tokio::task::yield_now().await;
                                     }
                                     open.fetch_sub(1, Ordering::SeqCst);
-                                    if turn % 3 > 0 && !slots.are_wanted() {
-                                        slot.set_idle();
-                                        idle.0.borrow_mut().push_back((clock.now(), slot));
+                                    if turn % 3 > 0 && !sockets.are_wanted() {
+                                        socket_permit.set_idle();
+                                        idle.0.borrow_mut().push_back((clock.now(), socket_permit));
                                     }
                                     drop(share);
                                 }
@@ -359,7 +365,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 #[test]
 fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     let process = Arc::new(SocketLimit::new(60, &Arc::from([])));
-    let slots = SocketSlots::new(Arc::clone(&process), 0);
+    let sockets = WorkerSockets::new(Arc::clone(&process), 0);
     let clients = Clients::new();
     let connected: Vec<_> = (1..=5)
         .map(|last| {
@@ -370,10 +376,10 @@ fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     let mut grow = || {
         for _ in 0..60 {
             for (client, held) in connected.iter().zip(&mut held) {
-                if let Ok(share) = slots.try_share(Some(client.account()))
-                    && let Some(slot) = slots.try_take()
+                if let Ok(share) = sockets.try_share(Some(client.account()))
+                    && let Some(socket_permit) = sockets.try_take()
                 {
-                    held.push((share, slot));
+                    held.push((share, socket_permit));
                 }
             }
         }
@@ -388,12 +394,13 @@ fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     assert_eq!(process.open(), 50);
     let trusted = clients.of([192, 0, 2, 9].into(), ClientClass::Exempt);
     assert!(
-        matches!(slots.try_share(Some(&trusted)), Ok(None)),
+        matches!(sockets.try_share(Some(&trusted)), Ok(None)),
         "it is not held to any"
     );
     held.drain(1..).for_each(drop);
     let alone = connected[0].account();
     let more: Vec<_> =
-        std::iter::from_fn(|| slots.try_share(Some(alone)).ok().zip(slots.try_take())).collect();
+        std::iter::from_fn(|| sockets.try_share(Some(alone)).ok().zip(sockets.try_take()))
+            .collect();
     assert_eq!(more.len(), 20, "alone it may have half");
 }

@@ -58,7 +58,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         // Follows the CPU quota of a container and the affinity of the process.
         Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
     };
-    let mut opening = Opening {
+    let mut steps = StartSteps {
         loaded,
         report,
         mode: Mode::Start,
@@ -70,8 +70,8 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         bound,
         metrics,
         logs,
-    } = opening.run(workers);
-    let failed = opening.failed;
+    } = steps.run(workers);
+    let failed = steps.failed;
     let mut assembly = assembly.filter(|_| !failed)?;
     assembly.redirect_to(&bound);
     Some(Prepared {
@@ -87,7 +87,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
 /// Tries the steps of a start, and leaves nothing behind; mistakes are added to `report`. In
 /// [`Mode::Check`] the process becomes the user for good.
 pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -> Option<Assembly> {
-    Opening {
+    StartSteps {
         loaded,
         report,
         mode,
@@ -106,7 +106,7 @@ struct OpenedResources {
     logs: Option<Logs>,
 }
 
-struct Opening<'a> {
+struct StartSteps<'a> {
     loaded: &'a LoadedConfig,
     report: &'a mut Report,
     mode: Mode,
@@ -114,7 +114,7 @@ struct Opening<'a> {
     failed: bool,
 }
 
-impl Opening<'_> {
+impl StartSteps<'_> {
     fn run(&mut self, workers: usize) -> OpenedResources {
         let config = &self.loaded.config;
         let account = self.account();

@@ -1,4 +1,4 @@
-//! The sockets of one worker towards endpoints: their places among those of the process, and the
+//! The sockets of one worker towards endpoints: their permits of the process, and the
 //! idle ones that are closed for others.
 
 use std::cell::{Cell, RefCell};
@@ -17,7 +17,7 @@ use lockgate_limits::sockets::{SocketLimit, SocketShare};
 use super::{DialError, WaitBudget};
 
 /// The sockets of one worker towards endpoints.
-pub struct SocketSlots {
+pub struct WorkerSockets {
     process: Arc<SocketLimit>,
     worker: usize,
     idle: Cell<usize>,
@@ -33,23 +33,23 @@ pub(crate) trait IdleSockets {
     fn close_oldest(&self);
 }
 
-/// The place of one socket among those of the process. It is dropped after the socket.
+/// The permit for one socket of the process. It is dropped after the socket.
 #[derive(Debug)]
-pub struct SocketSlot {
-    slots: Rc<SocketSlots>,
+pub struct SocketPermit {
+    sockets: Rc<WorkerSockets>,
     idle: Cell<bool>,
     _permit: Permit,
 }
 
-impl fmt::Debug for SocketSlots {
+impl fmt::Debug for WorkerSockets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SocketSlots")
+        f.debug_struct("WorkerSockets")
             .field("process", &self.process)
             .finish_non_exhaustive()
     }
 }
 
-impl SocketSlots {
+impl WorkerSockets {
     /// The sockets of the worker with this index, none yet.
     pub fn new(process: Arc<SocketLimit>, worker: usize) -> Rc<Self> {
         Rc::new(Self {
@@ -124,20 +124,22 @@ impl SocketSlots {
         }
     }
 
-    fn slot(self: &Rc<Self>, permit: Permit) -> SocketSlot {
-        SocketSlot {
-            slots: Rc::clone(self),
+    fn socket_permit(self: &Rc<Self>, permit: Permit) -> SocketPermit {
+        SocketPermit {
+            sockets: Rc::clone(self),
             idle: Cell::new(false),
             _permit: permit,
         }
     }
 
-    /// Takes a place for one more socket; none while others wait for one.
-    pub fn try_take(self: &Rc<Self>) -> Option<SocketSlot> {
-        self.process.try_take().map(|permit| self.slot(permit))
+    /// Takes a permit for one more socket; none while others wait for one.
+    pub fn try_take(self: &Rc<Self>) -> Option<SocketPermit> {
+        self.process
+            .try_take()
+            .map(|permit| self.socket_permit(permit))
     }
 
-    /// Takes a place for one more socket. Where there is none, closes idle sockets and waits.
+    /// Takes a permit for one more socket. Where there is none, closes idle sockets and waits.
     ///
     /// # Errors
     /// When there is none in time, or the connection was cut.
@@ -145,9 +147,9 @@ impl SocketSlots {
         self: &Rc<Self>,
         guard: &Guard,
         wait_budget: &WaitBudget,
-    ) -> Result<SocketSlot, DialError> {
+    ) -> Result<SocketPermit, DialError> {
         match self.try_take() {
-            Some(slot) => Ok(slot),
+            Some(socket_permit) => Ok(socket_permit),
             None => boxed(|| self.wait(guard, wait_budget)).await,
         }
     }
@@ -156,18 +158,18 @@ impl SocketSlots {
         self: &Rc<Self>,
         guard: &Guard,
         wait_budget: &WaitBudget,
-    ) -> Result<SocketSlot, DialError> {
-        let place = self
+    ) -> Result<SocketPermit, DialError> {
+        let permit = self
             .process
             .take(guard.clock(), || self.relieve(guard.clock()));
         wait_budget
-            .within(guard, place)
+            .within(guard, permit)
             .await
-            .map(|permit| self.slot(permit))
+            .map(|permit| self.socket_permit(permit))
             .map_err(|cut| none_in_time(cut, NO_SOCKET))
     }
 
-    /// Frees a descriptor where the system has none in spite of a place: closes the longest idle
+    /// Frees a descriptor where the system has none in spite of a permit: closes the longest idle
     /// socket of this worker, or has the others close one by the next tick.
     pub async fn free_descriptor(&self, clock: &Clock) {
         let mut wanted = true;
@@ -240,28 +242,28 @@ fn none_in_time(cut: Cut, said: &'static str) -> DialError {
     }
 }
 
-impl SocketSlot {
+impl SocketPermit {
     /// The worker's sockets.
-    pub fn slots(&self) -> &Rc<SocketSlots> {
-        &self.slots
+    pub fn sockets(&self) -> &Rc<WorkerSockets> {
+        &self.sockets
     }
 
     /// Notes that no request uses the socket from now on.
     pub(super) fn set_idle(&self) {
         if !self.idle.replace(true) {
-            self.slots.set_idle_count(self.slots.idle.get() + 1);
+            self.sockets.set_idle_count(self.sockets.idle.get() + 1);
         }
     }
 
     /// Notes that a request uses the socket again.
     pub(super) fn set_busy(&self) {
         if self.idle.replace(false) {
-            self.slots.set_idle_count(self.slots.idle.get() - 1);
+            self.sockets.set_idle_count(self.sockets.idle.get() - 1);
         }
     }
 }
 
-impl Drop for SocketSlot {
+impl Drop for SocketPermit {
     fn drop(&mut self) {
         self.set_busy();
     }

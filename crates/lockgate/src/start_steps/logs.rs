@@ -4,7 +4,7 @@ use std::io;
 
 use lockgate_config::{AccessLog, Code, LogTarget, SourceSpan};
 
-use super::Opening;
+use super::StartSteps;
 use crate::assemble::ReadAccess;
 use crate::folders::parent;
 use crate::log_writer::{self, LogDestination, LogWriter};
@@ -26,7 +26,7 @@ impl Logs {
     }
 }
 
-impl Opening<'_> {
+impl StartSteps<'_> {
     /// Opens every access log; `None` where one cannot be opened, or they are only tried.
     pub(super) fn logs(&mut self) -> Option<Logs> {
         let config = &self.loaded.config;

@@ -8,13 +8,13 @@ use std::os::unix::net::UnixListener;
 use lockgate_config::{Code, Config, SourceSpan};
 use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, SocketOwner};
 
-use super::{Mode, Opening};
+use super::{Mode, StartSteps};
 use crate::assemble::{self, Assembly, PlannedListener, ReadAccess};
 use crate::folders::parent;
 use crate::systemd::InheritedAddress;
 use crate::{metrics_server, systemd};
 
-impl Opening<'_> {
+impl StartSteps<'_> {
     /// The bound listeners, in their order; none where they are only tried.
     pub(super) fn listeners(
         &mut self,
