@@ -21,6 +21,7 @@ use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
 use crate::clients::CountedConnection;
+use crate::index::{ListenerIndex, MemberIndex, PoolIndex, RelayIndex};
 use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
@@ -115,10 +116,10 @@ impl Cut {
 /// A request that was sent to an endpoint and has no response yet.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingResponse {
-    /// The pool, by its index in the worker.
-    pub upstream: usize,
-    /// The pool's member, by its index.
-    pub member: usize,
+    /// The pool.
+    pub upstream: PoolIndex,
+    /// The pool's member.
+    pub member: MemberIndex,
     /// When the whole request had left.
     pub since: Instant,
     /// The members that were tried, this one among them, if another may be asked instead.
@@ -369,10 +370,10 @@ pub struct Watch {
     /// The account of its client, once it is known; none where this is a part of another
     /// connection.
     pub account: OnceCell<CountedConnection>,
-    /// The index of its listener, where its bytes count for one.
-    pub listener: Cell<Option<usize>>,
-    /// The index of its relay among those of the process, if it is one.
-    pub relay: Cell<Option<usize>>,
+    /// Its listener, where its bytes count for one.
+    pub listener: Cell<Option<ListenerIndex>>,
+    /// Its relay, if it is one.
+    pub relay: Cell<Option<RelayIndex>>,
     /// The part of the meter that was accounted for: bytes received, bytes sent, and the time that
     /// rates held it.
     pub accounted: Cell<(u64, u64, u64)>,

@@ -24,6 +24,7 @@
 //! | [`memory`] | the memory of the process |
 //! | [`thread_pool`] | a few threads for long work |
 //! | [`nanos`] | time in nanoseconds |
+//! | [`index`] | indexes as types |
 //! | [`timer`] | an alarm of a worker |
 
 #![deny(unsafe_code)]
@@ -33,6 +34,7 @@ pub mod client_hello;
 pub mod dial;
 pub mod dns;
 pub mod files;
+pub mod index;
 pub mod listen;
 pub mod memory;
 pub mod name_cache;

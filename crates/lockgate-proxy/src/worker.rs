@@ -21,14 +21,14 @@ use lockgate_limits::connections::ConnectionLimit;
 use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::preemption::{IdleAge, close_connections};
 use lockgate_limits::sockets::SocketLimit;
-use lockgate_limits::{PerClient, Permit};
+use lockgate_limits::{PerClient, Permit, PoolIndex, WorkerIndex};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_upstream::{Pool, SocketSlots, UpstreamPool};
+use lockgate_upstream::{EndpointIndex, Pool, SocketSlots, UpstreamPool};
 use tokio::sync::Notify;
 
 use crate::access_log::{MaskIp, WorkerLog};
@@ -117,8 +117,8 @@ pub struct Setup {
     pub pools: Vec<Arc<Pool>>,
     /// The most files that it may keep open for the next request.
     pub files: usize,
-    /// Its index among the workers.
-    pub number: usize,
+    /// Its index.
+    pub index: WorkerIndex,
 }
 
 /// The state that the connections of one worker share.
@@ -203,10 +203,10 @@ impl Worker {
     /// A worker without connections; `line` has the connections that wait for their rates.
     pub fn new(setup: Setup, line: Rc<ShapingQueue>) -> Rc<Self> {
         let blocks = BufferPool::new();
-        let slots = SocketSlots::new(Arc::clone(&setup.shared.sockets), setup.number);
+        let slots = SocketSlots::new(Arc::clone(&setup.shared.sockets), setup.index);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
-            let here = first;
+            let here = EndpointIndex::new(first);
             first += pool.members().len();
             UpstreamPool::new(pool, here, &blocks, &slots)
         };
@@ -326,10 +326,10 @@ impl Worker {
         else {
             return;
         };
-        let Some(upstream) = self.upstreams.get(upstream) else {
+        let Some(upstream) = self.upstreams.get(upstream.get()) else {
             return;
         };
-        let Some(member) = upstream.pool().members().get(member) else {
+        let Some(member) = upstream.pool().member(member) else {
             return;
         };
         member
@@ -427,8 +427,8 @@ impl Worker {
     }
 
     /// The pool of the sites with this index.
-    pub fn upstream(&self, number: usize) -> &Rc<UpstreamPool> {
-        &self.upstreams[number]
+    pub fn upstream(&self, pool: PoolIndex) -> &Rc<UpstreamPool> {
+        &self.upstreams[pool.get()]
     }
 
     /// The time as a Date field has it (RFC 9110 §5.6.7).
@@ -460,17 +460,13 @@ impl Worker {
         if let Some(cells) = watch
             .listener
             .get()
-            .and_then(|place| self.cells.listeners.get(place))
+            .and_then(|listener| self.cells.listener(listener))
         {
             cells.held_nanos.add(held_for);
             cells.received.add(received);
             cells.sent.add(sent);
         }
-        if let Some(cells) = watch
-            .relay
-            .get()
-            .and_then(|place| self.cells.relays.get(place))
-        {
+        if let Some(cells) = watch.relay.get().and_then(|relay| self.cells.relay(relay)) {
             cells.received.add(received);
             cells.sent.add(sent);
         }

@@ -98,6 +98,8 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 mod tests {
     use std::collections::HashSet;
 
+    use lockgate_limits::MemberIndex;
+
     use super::*;
 
     fn fields(lines: &[(&str, &str)]) -> Fields {
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn tls_session_affinity_precedes_the_address_while_known() {
         let sessions = Sessions::default();
-        sessions.learn(b"known", 3, 0);
+        sessions.learn(b"known", MemberIndex::new(3), 0);
         let by_session = Affinity::Session(sessions);
         let preference = |ip: Option<&str>, session, now| {
             let client = ip.map(|ip| ip.parse().unwrap());
@@ -236,7 +238,7 @@ mod tests {
                 Some("192.0.2.1"),
                 known,
                 0,
-                Preference::Session(3, Some(address)),
+                Preference::Session(MemberIndex::new(3), Some(address)),
             ),
             (Some("192.0.2.1"), other, 0, Preference::Hashed(address)),
             (
@@ -251,7 +253,12 @@ mod tests {
                 u64::MAX,
                 Preference::Hashed(address),
             ),
-            (None, known, 0, Preference::Session(3, None)),
+            (
+                None,
+                known,
+                0,
+                Preference::Session(MemberIndex::new(3), None),
+            ),
             (None, None, 0, Preference::Any),
         ] {
             assert_eq!(

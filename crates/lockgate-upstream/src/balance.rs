@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwapOption;
+use lockgate_limits::MemberIndex;
 
 use super::affinity::hash;
 use super::endpoint::Endpoint;
@@ -193,17 +194,18 @@ impl Balancer {
         see(self.reweighed.load().as_deref().unwrap_or(&self.turns))
     }
 
-    /// The index of the next member, among those that were not `tried` and have room; `None` when
+    /// The next member, among those that were not `tried` and have room; `None` when
     /// there is none, or when healthy ones are only full: the caller waits for these. `random` is a
     /// fresh number, or the hash of [`Balance::Hash`]; `now` is [`lockgate_limits::clock::Clock::now`].
     pub(crate) fn choose(
         &self,
         balance: Balance,
         members: &[Member],
-        tried: impl Fn(usize) -> bool,
+        tried: impl Fn(MemberIndex) -> bool,
         random: u64,
         now: u64,
-    ) -> Option<usize> {
+    ) -> Option<MemberIndex> {
+        let tried = |at| tried(MemberIndex::new(at));
         let standing = |at: usize| match members.get(at) {
             // Hashing needs no chance: a lower weight gives a member fewer hashes.
             Some(member) if balance == Balance::Hash && !tried(at) => Availability::of(member, now),
@@ -220,9 +222,9 @@ impl Balancer {
         let weight =
             |member: &Member| member.weight() as f32 * member.weight_share(self.slow_start, now);
         if let [_] = members {
-            return (standing(0) < Availability::Full).then_some(0);
+            return (standing(0) < Availability::Full).then_some(MemberIndex::new(0));
         }
-        match balance {
+        let chosen = match balance {
             Balance::LatencyAware => {
                 self.power_of_two_choices(members, standing, weight, random, now)
             }
@@ -234,7 +236,8 @@ impl Balancer {
             ),
             Balance::RoundRobin => self.round_robin(members, standing, random),
             Balance::Hash => rendezvous(members, standing, weight, random),
-        }
+        };
+        chosen.map(MemberIndex::new)
     }
 
     /// Whether a member that returns slowly is left out of this choice.

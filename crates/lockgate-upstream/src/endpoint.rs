@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_limits::sockets::SocketShare;
-use lockgate_limits::{Permit, ProcessLimit};
+use lockgate_limits::{MemberIndex, Permit, ProcessLimit};
 use lockgate_net::acknowledge::EndpointStalls;
 use lockgate_net::dial::DialTarget;
+use lockgate_net::index_type;
 use lockgate_rules::Eject;
 
 use super::endpoint_name::EndpointName;
@@ -19,6 +20,19 @@ use super::latency::Latency;
 use super::notice::Notice;
 use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
 use super::socket_slots::SocketSlot;
+
+index_type! {
+    /// The index of an endpoint among those that the process counts: the members of all pools, one
+    /// pool after the other.
+    EndpointIndex;
+}
+
+impl EndpointIndex {
+    /// The index of a member of the pool whose first member this is.
+    pub(super) fn of_member(self, member: MemberIndex) -> Self {
+        Self::new(self.get() + member.get())
+    }
+}
 
 /// The address of an endpoint.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http_io::h1::H1Connection;
+use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clients::ClientAccount;
 use lockgate_limits::member_set::MemberSet;
@@ -15,8 +16,8 @@ use super::h2_pool::LeasedStream;
 use super::lease_request::{LeaseRequest, QueuedRequest};
 use super::upstream_pool::{IdleConnection, UpstreamPool};
 use super::{
-    ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketSlot,
-    UpstreamConnection,
+    ConnectionPermit, DialError, Endpoint, EndpointIndex, InFlight, Pool, ReusePolicy, Settings,
+    SocketSlot, UpstreamConnection,
 };
 
 /// The right to send one request over a connection; dropping it closes the connection, or its
@@ -33,7 +34,7 @@ pub struct Lease {
     permit: ConnectionPermit,
     /// Whether the endpoint was avoided when it was chosen.
     avoided: bool,
-    member: usize,
+    member: MemberIndex,
     upstream: Rc<UpstreamPool>,
 }
 
@@ -43,7 +44,7 @@ impl Lease {
         link: UpstreamConnection,
         permit: ConnectionPermit,
         requests: u64,
-        (member, upstream): (usize, Rc<UpstreamPool>),
+        (member, upstream): (MemberIndex, Rc<UpstreamPool>),
         now: u64,
     ) -> Self {
         let endpoint = permit.endpoint();
@@ -69,8 +70,8 @@ impl Lease {
         self.upstream.pool()
     }
 
-    /// The endpoint's index among the members of the pool.
-    pub fn member(&self) -> usize {
+    /// The endpoint as a member of the pool.
+    pub fn member(&self) -> MemberIndex {
         self.member
     }
 
@@ -79,15 +80,15 @@ impl Lease {
         &self.pool().settings
     }
 
-    /// The index of the endpoint among the process's, for counters.
-    pub fn endpoint_index(&self) -> Option<usize> {
+    /// The endpoint's index for counters.
+    pub fn endpoint_index(&self) -> Option<EndpointIndex> {
         self.upstream.endpoint_index(self.member)
     }
 
     /// Whether the endpoint was healthy when it was chosen and has failed since. When an endpoint
     /// dies, all its requests fail together: that is one failure, and no failing pool.
     pub fn is_overtaken(&self, now: u64) -> bool {
-        let member = self.pool().members().get(self.member);
+        let member = self.pool().member(self.member);
         let down = member.is_some_and(|member| !member.is_up());
         !self.avoided && (down || self.endpoint().is_avoided(now))
     }
@@ -109,7 +110,10 @@ impl Lease {
 
     /// The connection for a next request, with its member and pool; none if it must be closed, or
     /// is shared, and so kept by its pool.
-    pub(super) fn into_idle(self, now: u64) -> Option<(IdleConnection, usize, Rc<UpstreamPool>)> {
+    pub(super) fn into_idle(
+        self,
+        now: u64,
+    ) -> Option<(IdleConnection, MemberIndex, Rc<UpstreamPool>)> {
         let Self {
             link: UpstreamConnection::H1(link),
             mut permit,
@@ -140,7 +144,7 @@ impl Lease {
 
 /// A chosen member with the place of the request at it.
 struct ChosenMember {
-    member: usize,
+    member: MemberIndex,
     permit: ConnectionPermit,
     in_flight: InFlight,
 }
@@ -221,7 +225,7 @@ impl UpstreamPool {
         &self,
         request: &LeaseRequest<'_>,
         tried: MemberSet,
-    ) -> Result<(usize, ConnectionPermit), DialError> {
+    ) -> Result<(MemberIndex, ConnectionPermit), DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
         let (guard, wait_budget) = (request.guard, request.wait_budget);
         self.pool
@@ -303,7 +307,7 @@ impl UpstreamPool {
         let (began, permit) = (Instant::now(), chosen.permit.without_connection());
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let (h2_pool, idle_settings) = (
-            &self.shared[chosen.member],
+            &self.shared[chosen.member.get()],
             self.pool.settings.idle_settings,
         );
         let (mut waited, mut dialled) = (false, None);

@@ -34,7 +34,7 @@ mod wait_budget;
 pub use affinity::{Affinity, AffinityInput};
 pub use balance::{Balance, Member};
 pub use dial_error::DialError;
-pub use endpoint::{ConnectionPermit, Endpoint, EndpointAddress, InFlight};
+pub use endpoint::{ConnectionPermit, Endpoint, EndpointAddress, EndpointIndex, InFlight};
 pub use h2_pool::ReusePolicy;
 pub use health::{Health, Transition};
 pub use latency::Latency;

@@ -4,6 +4,7 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use lockgate_limits::MemberIndex;
 use lockgate_limits::clock::millis;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
@@ -20,7 +21,7 @@ pub struct PrivateConnections(RefCell<Vec<PrivateConnection>>);
 #[derive(Debug)]
 pub struct PrivateConnection {
     idle: IdleConnection,
-    member: usize,
+    member: MemberIndex,
     upstream: Rc<UpstreamPool>,
 }
 
@@ -92,7 +93,7 @@ impl PrivateConnection {
         tried: &mut MemberSet,
     ) -> Option<Lease> {
         let pool = self.upstream.pool();
-        let member = pool.members().get(self.member)?;
+        let member = pool.member(self.member)?;
         if self.is_old(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
             || !pool.is_still_preferred(self.member, preference, now)

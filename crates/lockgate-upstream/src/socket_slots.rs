@@ -7,19 +7,19 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use lockgate_limits::Permit;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clients::ClientAccount;
 use lockgate_limits::clock::{Clock, Cut, Guard};
 use lockgate_limits::preemption::end_stalled_exchanges;
 use lockgate_limits::sockets::{SocketLimit, SocketShare};
+use lockgate_limits::{Permit, WorkerIndex};
 
 use super::{DialError, WaitBudget};
 
 /// The sockets of one worker towards endpoints.
 pub struct SocketSlots {
     process: Arc<SocketLimit>,
-    worker: usize,
+    worker: WorkerIndex,
     idle: Cell<usize>,
     keepers: RefCell<Vec<Weak<dyn IdleSockets>>>,
 }
@@ -51,7 +51,7 @@ impl fmt::Debug for SocketSlots {
 
 impl SocketSlots {
     /// The sockets of the worker with this index, none yet.
-    pub fn new(process: Arc<SocketLimit>, worker: usize) -> Rc<Self> {
+    pub fn new(process: Arc<SocketLimit>, worker: WorkerIndex) -> Rc<Self> {
         Rc::new(Self {
             process,
             worker,

@@ -7,6 +7,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use lockgate_http_io::h1::H1Connection;
+use lockgate_limits::MemberIndex;
 use lockgate_limits::clock::millis;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_net::stream::BufferPool;
@@ -14,7 +15,9 @@ use lockgate_rules::{IdleSettings, Retry};
 
 use super::h2_pool::H2Pool;
 use super::socket_slots::IdleSockets;
-use super::{Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots};
+use super::{
+    Endpoint, EndpointIndex, Member, Pool, Random, ReusePolicy, Settings, SocketSlot, SocketSlots,
+};
 
 /// The most hundredths of a retry that are saved up, and the initial number: so that the first
 /// failures after a quiet time can be retried.
@@ -28,7 +31,7 @@ pub struct UpstreamPool {
     pub(super) pool: Arc<Pool>,
     /// The index of its first member among the process's, for counters; none where nothing is
     /// counted by endpoint.
-    first: Option<usize>,
+    first: Option<EndpointIndex>,
     pub(super) blocks: Rc<BufferPool>,
     pub(super) slots: Rc<SocketSlots>,
     pub(super) random: Random,
@@ -65,7 +68,7 @@ impl UpstreamPool {
     /// A pool without connections. Its first member has the index `first` among the process's.
     pub fn new(
         pool: Arc<Pool>,
-        first: usize,
+        first: EndpointIndex,
         blocks: &Rc<BufferPool>,
         slots: &Rc<SocketSlots>,
     ) -> Rc<Self> {
@@ -76,7 +79,7 @@ impl UpstreamPool {
     }
 
     fn at(
-        first: Option<usize>,
+        first: Option<EndpointIndex>,
         pool: Arc<Pool>,
         blocks: &Rc<BufferPool>,
         slots: &Rc<SocketSlots>,
@@ -142,7 +145,7 @@ impl UpstreamPool {
     /// Takes an idle HTTP/1 connection to a member, if the policy allows one that is there.
     pub(super) fn take_idle(
         &self,
-        member: usize,
+        member: MemberIndex,
         reuse: ReusePolicy,
         now: u64,
     ) -> Option<IdleConnection> {
@@ -151,7 +154,7 @@ impl UpstreamPool {
             ReusePolicy::Alive => true,
             ReusePolicy::New(_) => return None,
         };
-        let mut idle = self.idle[member].borrow_mut();
+        let mut idle = self.idle[member.get()].borrow_mut();
         while let Some(last) = idle.pop_back() {
             if is_alive(&last.link, certain)
                 && now.saturating_sub(last.since) < millis(self.pool.settings.idle_settings.age)
@@ -163,9 +166,9 @@ impl UpstreamPool {
     }
 
     /// Keeps a connection for the next request.
-    pub(super) fn keep_idle(&self, member: usize, idle: IdleConnection) {
+    pub(super) fn keep_idle(&self, member: MemberIndex, idle: IdleConnection) {
         idle.slot.set_idle();
-        self.idle[member].borrow_mut().push_back(idle);
+        self.idle[member.get()].borrow_mut().push_back(idle);
     }
 
     pub(super) fn are_sockets_wanted(&self) -> bool {
@@ -174,7 +177,7 @@ impl UpstreamPool {
 
     /// Whether a member outside `tried` is up and has room.
     pub fn has_another(&self, tried: MemberSet) -> bool {
-        let members = self.pool.members().iter().enumerate();
+        let members = MemberIndex::enumerate(self.pool.members());
         let mut usable = members.filter(|(at, member)| member.is_up() && !tried.contains(*at));
         usable.any(|(_, member)| !member.endpoint().is_full())
     }
@@ -193,14 +196,17 @@ impl UpstreamPool {
     }
 
     /// The index of a member among the process's.
-    pub(super) fn endpoint_index(&self, member: usize) -> Option<usize> {
-        self.first.map(|first| first + member)
+    pub(super) fn endpoint_index(&self, member: MemberIndex) -> Option<EndpointIndex> {
+        self.first.map(|first| first.of_member(member))
     }
 
     /// For each member, its index among the process's and the number of idle connections to it.
-    pub fn idle_connections(&self) -> impl Iterator<Item = (Option<usize>, usize)> {
-        self.idle.iter().enumerate().map(|(member, idle)| {
-            let shared = self.shared.get(member).map_or(0, |shared| shared.count().0);
+    pub fn idle_connections(&self) -> impl Iterator<Item = (Option<EndpointIndex>, usize)> {
+        MemberIndex::enumerate(&self.idle).map(|(member, idle)| {
+            let shared = self
+                .shared
+                .get(member.get())
+                .map_or(0, |shared| shared.count().0);
             (self.endpoint_index(member), idle.borrow().len() + shared)
         })
     }

@@ -12,6 +12,7 @@
 mod name_server;
 mod srv;
 
+use lockgate_limits::MemberIndex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -104,7 +105,13 @@ impl EndpointResolver {
 
     /// Lets the members of `pool` from `first` on follow the records of a service; all are backups
     /// if `backup` is set.
-    pub(crate) fn add_pool(&mut self, name: &str, pool: &Arc<Pool>, first: usize, backup: bool) {
+    pub(crate) fn add_pool(
+        &mut self,
+        name: &str,
+        pool: &Arc<Pool>,
+        first: MemberIndex,
+        backup: bool,
+    ) {
         if let Some(service) = self.services.get_mut(name) {
             service.add_pool(pool, first, backup);
         }

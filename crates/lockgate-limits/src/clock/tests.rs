@@ -277,7 +277,7 @@ fn guards_may_be_dropped_in_any_order() {
     let clock = clock();
     let mut guards: Vec<_> = (0..10).map(|_| clock.watch()).collect();
     for (n, guard) in guards.iter().enumerate() {
-        guard.watch().listener.set(Some(n));
+        guard.watch().listener.set(Some(ListenerIndex::new(n)));
     }
     for place in [9, 0, 3, 3, 0, 1] {
         guards.remove(place);
@@ -311,14 +311,14 @@ fn many_connections_are_checked_within_ten_ticks() {
         let clock = clock();
         let mut guards: Vec<_> = (0..5000).map(|_| clock.watch()).collect();
         for (n, guard) in guards.iter().enumerate() {
-            guard.watch().listener.set(Some(n));
+            guard.watch().listener.set(Some(ListenerIndex::new(n)));
         }
         let mut seen = vec![0; 5000];
         for _ in 0..10 {
             let mut looked = 0;
             clock.tick(|watch| {
                 looked += 1;
-                seen[watch.listener.get().unwrap()] += 1;
+                seen[watch.listener.get().unwrap().get()] += 1;
             });
             assert!(looked <= 501, "{looked}");
             if churn {

@@ -10,6 +10,7 @@ mod request;
 mod response;
 mod upload;
 
+use lockgate_limits::PoolIndex;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use request::PendingRequest;
 #[derive(Debug)]
 pub struct Proxy {
     /// Which of the worker's upstreams, if it is one of these.
-    pub upstream: usize,
+    pub upstream: PoolIndex,
     /// For one attempt to connect.
     pub connect: Duration,
     /// From a request that was sent to the head of its response, if that is limited.

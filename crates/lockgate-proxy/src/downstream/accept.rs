@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_limits::Permit;
+use lockgate_limits::{ListenerIndex, Permit};
 use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::socket::{PeerState, Socket};
@@ -35,11 +35,11 @@ const BATCH: u32 = 16;
 const TURN: Duration = Duration::from_millis(1);
 
 /// Accepts on `socket` until the worker stops, and then the connections that are left in the
-/// backlog. `index` is the listener's among the worker's counters.
+/// backlog.
 pub async fn accept(
     worker: Rc<Worker>,
     socket: listen::Listener,
-    index: usize,
+    index: ListenerIndex,
     listener: Arc<ListenerSettings>,
 ) {
     let accept = AcceptLoop {
@@ -56,8 +56,7 @@ pub async fn accept(
 struct AcceptLoop {
     worker: Rc<Worker>,
     socket: listen::Listener,
-    /// The listener's index among the worker's counters.
-    index: usize,
+    index: ListenerIndex,
     listener: Arc<ListenerSettings>,
     /// When it was warned last that accepting fails.
     warned: Cell<Option<u64>>,

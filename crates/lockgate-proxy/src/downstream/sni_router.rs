@@ -16,7 +16,7 @@ use crate::site::ListenerSites;
 pub struct SniRouter {
     alpn: Vec<(Box<[u8]>, usize)>,
     /// The place behind the last of `ways` is that of the sites.
-    hosts: HostTable,
+    hosts: HostTable<usize>,
     ways: Vec<RelayRoute>,
     sites: Option<SecureSites>,
 }

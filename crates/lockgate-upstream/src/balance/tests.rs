@@ -61,14 +61,15 @@ impl Script {
     }
 
     fn choose(&self, usable: impl Fn(usize) -> bool) -> Option<usize> {
-        let tried = |at| !usable(at);
-        self.balancer.choose(
+        let tried = |at: MemberIndex| !usable(at.get());
+        let chosen = self.balancer.choose(
             self.balance,
             &self.members,
             tried,
             self.random.next(),
             self.now,
-        )
+        );
+        chosen.map(MemberIndex::get)
     }
 
     fn fail(&self, at: usize, failure: EndpointFailure) {
@@ -498,6 +499,7 @@ fn homes(pool: &Script, clients: u64) -> Vec<usize> {
         pool.balancer
             .choose(Balance::Hash, &pool.members, |_| false, hash, pool.now)
             .unwrap()
+            .get()
     };
     (0..clients).map(home).collect()
 }
@@ -578,13 +580,9 @@ fn consistent_hashing_moves_clients_only_to_the_added_endpoint() {
 fn consistent_hashing_has_a_stable_second_choice() {
     let mut pool = Script::new(Balance::Hash, &[1; 3]);
     let choose = |pool: &Script, tried: &[usize]| {
-        pool.balancer.choose(
-            Balance::Hash,
-            &pool.members,
-            |at| tried.contains(&at),
-            7,
-            pool.now,
-        )
+        let tried = |at: MemberIndex| tried.contains(&at.get());
+        let chosen = (pool.balancer).choose(Balance::Hash, &pool.members, tried, 7, pool.now);
+        chosen.map(MemberIndex::get)
     };
     let first = choose(&pool, &[]).unwrap();
     let second = choose(&pool, &[first]).unwrap();

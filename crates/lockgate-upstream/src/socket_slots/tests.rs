@@ -49,7 +49,7 @@ fn worker<F>(
         .unwrap();
     runtime.block_on(async {
         let (slots, clock) = (
-            SocketSlots::new(Arc::clone(process), number),
+            SocketSlots::new(Arc::clone(process), WorkerIndex::new(number)),
             Clock::new(Arc::clone(ticker)),
         );
         let idle = Rc::<Idle>::default();
@@ -146,7 +146,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
     let process = Arc::new(SocketLimit::new(3 * WORKERS, &Arc::from(tickers)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
-            .map(|number| SocketSlots::new(Arc::clone(&process), number))
+            .map(|number| SocketSlots::new(Arc::clone(&process), WorkerIndex::new(number)))
             .collect();
         let idle: Vec<_> = workers.iter().map(|_| Rc::<Idle>::default()).collect();
         for (since, (slots, idle)) in workers
@@ -163,7 +163,10 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
         for (slots, idle) in workers.iter().zip(&idle) {
             slots.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
         }
-        let (last, wait_budget) = (SocketSlots::new(Arc::clone(&process), WORKERS), patient());
+        let (last, wait_budget) = (
+            SocketSlots::new(Arc::clone(&process), WorkerIndex::new(WORKERS)),
+            patient(),
+        );
         let (guards, mut held) = ([clock.watch(), clock.watch()], Vec::new());
         for (wanted, guard) in guards.iter().enumerate() {
             let mut place = pin!(last.take(guard, &wait_budget));
@@ -199,7 +202,7 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
     let process = Arc::new(SocketLimit::new(4, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
         let (slots, idle) = (
-            SocketSlots::new(Arc::clone(&process), 0),
+            SocketSlots::new(Arc::clone(&process), WorkerIndex::new(0)),
             Rc::<Idle>::default(),
         );
         slots.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
@@ -233,7 +236,10 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
 
 #[test]
 fn keepers_of_departed_clients_are_forgotten() {
-    let slots = SocketSlots::new(Arc::new(SocketLimit::new(1, &Arc::from([]))), 0);
+    let slots = SocketSlots::new(
+        Arc::new(SocketLimit::new(1, &Arc::from([]))),
+        WorkerIndex::new(0),
+    );
     let stays = Rc::<Idle>::default();
     slots.register(Rc::downgrade(&stays) as Weak<dyn IdleSockets>);
     for _ in 0..10_000 {
@@ -248,7 +254,7 @@ fn keepers_of_departed_clients_are_forgotten() {
 fn queue_wait_covers_share_and_socket_together() {
     let process = Arc::new(SocketLimit::new(1, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let slots = SocketSlots::new(Arc::clone(&process), 0);
+        let slots = SocketSlots::new(Arc::clone(&process), WorkerIndex::new(0));
         let (held, guard, wait_budget) = (slots.try_take().unwrap(), clock.watch(), patient());
         let began = clock.now();
         let mut place = Box::pin(slots.take(&guard, &wait_budget));
@@ -359,7 +365,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 #[test]
 fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     let process = Arc::new(SocketLimit::new(60, &Arc::from([])));
-    let slots = SocketSlots::new(Arc::clone(&process), 0);
+    let slots = SocketSlots::new(Arc::clone(&process), WorkerIndex::new(0));
     let clients = Clients::new();
     let connected: Vec<_> = (1..=5)
         .map(|last| {

@@ -1,6 +1,7 @@
 //! Pools as they run: endpoints that all tables share, members, TLS to endpoints, and health
 //! checks.
 
+use lockgate_limits::MemberIndex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -83,7 +84,7 @@ impl AssembledPools {
                     EndpointAddress::Name(self.resolver.register(host, *port)),
                 ),
                 config::EndpointAddr::Srv(name) => {
-                    services.push((name, members.len(), one.backup));
+                    services.push((name, MemberIndex::new(members.len()), one.backup));
                     members.extend(
                         self.resolver
                             .service(name, one.max)

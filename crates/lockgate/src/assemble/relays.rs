@@ -1,6 +1,7 @@
 //! `[tcp]` tables as listeners: one relay for all connections, or one for each name, with the sites
 //! of the same address.
 
+use lockgate_limits::RelayIndex;
 use std::sync::Arc;
 
 use lockgate_config as config;
@@ -97,7 +98,7 @@ impl Assembler<'_> {
                 self.relays.len() - 1
             });
         let relaying = RelaySettings {
-            index: place,
+            index: RelayIndex::new(place),
             pool,
             proxy_protocol: relay.proxy_protocol,
             connect: tcp.timeouts.connect,

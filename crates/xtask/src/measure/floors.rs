@@ -29,8 +29,8 @@ const MODULES: [(&str, &Floors); 4] = [
     (
         "lockgate-limits",
         &[
-            &["box_future", "member_set", "sharded_table"],
-            &["process_limit"],
+            &["box_future", "index", "sharded_table"],
+            &["member_set", "process_limit"],
             &["clients"],
             &["clock", "handshakes"],
             &["connections", "memory", "preemption", "sockets"],

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_net::listen::{self, Peer};
@@ -34,7 +35,7 @@ impl ClientConnection {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.index));
         watch.set_wait(WaitReason::ForTunnel);
-        if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
+        if let Some(cells) = self.worker.cells.relay(relaying.index) {
             cells.begun.inc();
             cells.open.inc();
         }
@@ -61,7 +62,7 @@ impl ClientConnection {
                 if let Some(cells) = self.cells() {
                     cells.connect.record(took);
                 }
-                if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
+                if let Some(cells) = self.worker.cells.relay(relaying.index) {
                     cells.connect.record(took);
                 }
                 let (mut relay, permit) =
@@ -198,8 +199,8 @@ impl ClientConnection {
 #[derive(Debug)]
 struct SessionSniffer {
     pool: Arc<Pool>,
-    /// The place of the endpoint.
-    member: usize,
+    /// The endpoint.
+    member: MemberIndex,
     /// When it was connected to.
     now: u64,
     answer: SessionIdReader,

@@ -409,7 +409,7 @@ impl<'s, D: ClientExchange> Exchange<'_, 's, D> {
 
     /// The pages of the request's route; where it has none, of its site.
     fn pages(&self) -> Option<&'s ErrorPages> {
-        let site = |site: usize| &*self.context.sites.sites[site].pages;
+        let site = |site| &*self.context.sites.site(site).pages;
         match self.record.route {
             Some(route) => Some(&route.rules.pages),
             None => self.record.site.map(site),

@@ -22,7 +22,7 @@ fn service() -> (SrvService, Arc<Pool>) {
         Settings::default(),
     );
     let pool = Arc::new(pool);
-    service.add_pool(&pool, 0, false);
+    service.add_pool(&pool, MemberIndex::new(0), false);
     (service, pool)
 }
 
@@ -57,6 +57,7 @@ fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
             pool.choose(Preference::Any, MemberSet::default(), 0, 0)
                 .unwrap()
                 .0
+                .get()
         })
         .collect()
 }
@@ -194,7 +195,10 @@ fn whom_a_client_belongs_to_does_not_hang_on_the_place_that_a_record_has() {
         let (place, _) = pool
             .choose(Preference::Hashed(hash), MemberSet::default(), 0, 0)
             .unwrap();
-        format!("{:?}", pool.members()[place].endpoint().address().targets())
+        format!(
+            "{:?}",
+            pool.member(place).unwrap().endpoint().address().targets()
+        )
     };
     for hash in (0..64_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
         assert_eq!(whose(&first, hash), whose(&second, hash));
