@@ -24,6 +24,7 @@ use lockgate_limits::sockets::SocketLimit;
 use lockgate_limits::{PerClient, Permit, PoolIndex, WorkerIndex};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::millis::Millis;
 use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
@@ -39,13 +40,13 @@ use crate::top_requests::{TopRequests, TopRequestsSnapshot};
 
 /// Clients for which one worker counts traffic: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
-/// Milliseconds between two publications of the counts.
-const PUBLISHED_EVERY: u64 = 1_000;
+/// The time between two publications of the counts.
+const PUBLISHED_EVERY: Millis = Millis::from_secs(1);
 
-/// Milliseconds between two collections of the allocator: each takes a while.
-const COLLECTED_EVERY: u64 = 1_000;
-/// Milliseconds between two checks of the idle connections to endpoints.
-const TIDIED_EVERY: u64 = 1_000;
+/// The time between two collections of the allocator: each takes a while.
+const COLLECTED_EVERY: Millis = Millis::from_secs(1);
+/// The time between two checks of the idle connections to endpoints.
+const TIDIED_EVERY: Millis = Millis::from_secs(1);
 /// Ticks for which kept connections may still send a request when we stop.
 const LAST_REQUESTS: u32 = 10;
 /// Heads that are kept for later.
@@ -151,19 +152,19 @@ pub struct Worker {
     /// Sockets towards endpoints.
     pub slots: Rc<SocketSlots>,
     upstreams: Box<[Rc<UpstreamPool>]>,
-    date: Cell<(u64, [u8; date::LENGTH])>,
+    date: Cell<(Millis, [u8; date::LENGTH])>,
     /// The most requested hosts, pages and referers.
     pub top_requests: RefCell<TopRequests>,
     top: RefCell<Top<IpAddr>>,
     published: Published,
-    published_at: Cell<u64>,
-    tidied_at: Cell<u64>,
+    published_at: Cell<Millis>,
+    tidied_at: Cell<Millis>,
     /// When the log last said that a client is not known.
-    pub unknown_client_told: Cell<Option<u64>>,
+    pub unknown_client_told: Cell<Option<Millis>>,
     /// When the allocator last gave memory back, while memory is scarce.
-    collected_at: Cell<Option<u64>>,
+    collected_at: Cell<Option<Millis>>,
     /// When no connection was found that could be closed for another client.
-    none_at: Cell<Option<u64>>,
+    none_at: Cell<Option<Millis>>,
     /// Ticks since the start of the shutdown.
     stopping_for: Cell<u32>,
     stopping: Cell<bool>,
@@ -219,7 +220,7 @@ impl Worker {
             answers: Recycler::default(),
             slots,
             upstreams,
-            date: Cell::new((u64::MAX, [0; date::LENGTH])),
+            date: Cell::new((Millis::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.ticker),
             scratch: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&line)),
@@ -231,8 +232,8 @@ impl Worker {
             top: RefCell::new(Top::new(TOP_CLIENTS)),
             mask: setup.mask,
             published: setup.top,
-            published_at: Cell::new(0),
-            tidied_at: Cell::new(0),
+            published_at: Cell::default(),
+            tidied_at: Cell::default(),
             unknown_client_told: Cell::new(None),
             collected_at: Cell::new(None),
             none_at: Cell::new(None),

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use lockgate_http::fields::Fields;
+use lockgate_net::millis::Millis;
 use lockgate_rules::HashKey;
 
 use super::preference::Preference;
@@ -37,7 +38,7 @@ pub enum Affinity {
 
 impl Affinity {
     /// The endpoint that a client prefers. `now` is [`lockgate_limits::clock::Clock::now`].
-    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: Millis) -> Preference {
         match self {
             Self::Hash(key) => preference(key, affinity_input),
             Self::Sticky(sticky) => affinity_input
@@ -215,7 +216,7 @@ mod tests {
     #[test]
     fn tls_session_affinity_precedes_the_address_while_known() {
         let sessions = Sessions::default();
-        sessions.learn(b"known", MemberIndex::new(3), 0);
+        sessions.learn(b"known", MemberIndex::new(3), Millis::ZERO);
         let by_session = Affinity::Session(sessions);
         let preference = |ip: Option<&str>, session, now| {
             let client = ip.map(|ip| ip.parse().unwrap());
@@ -229,7 +230,7 @@ mod tests {
                 now,
             )
         };
-        let Preference::Hashed(address) = preference(Some("192.0.2.1"), None, 0) else {
+        let Preference::Hashed(address) = preference(Some("192.0.2.1"), None, Millis::ZERO) else {
             panic!()
         };
         let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
@@ -262,7 +263,7 @@ mod tests {
             (None, None, 0, Preference::Any),
         ] {
             assert_eq!(
-                preference(ip, session, now),
+                preference(ip, session, Millis::new(now)),
                 expected,
                 "{ip:?} {session:?} {now}"
             );

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http_io::h2::{MOST, SharedConnection, UpstreamStream};
-use lockgate_limits::clock::{Cut, Guard, millis};
+use lockgate_limits::clock::{Cut, Guard};
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, Stream};
 use lockgate_rules::IdleSettings;
 use tokio::sync::Notify;
@@ -228,7 +229,7 @@ impl H2Pool {
     }
 
     /// Since when the longest idle connection is idle; `u64::MAX` before the first check.
-    pub(super) fn oldest(&self) -> Option<u64> {
+    pub(super) fn oldest(&self) -> Option<Millis> {
         self.connections
             .borrow()
             .iter()
@@ -258,12 +259,12 @@ impl H2Pool {
 
     /// Checks all connections, and closes superfluous ones: see
     /// [`SharedConnection::check_liveness`].
-    pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: u64) {
+    pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: Millis) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());
         let mut idle = 0;
         for one in &*connections {
-            one.check_liveness(now, millis(idle_settings.age));
+            one.check_liveness(now, idle_settings.age.into());
             idle += usize::from(one.is_idle());
             if one.is_idle() && idle > idle_settings.max {
                 one.close_when_idle();

@@ -10,6 +10,7 @@ use lockgate_limits::box_future::boxed;
 use lockgate_limits::clients::ClientAccount;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::Stream;
 
 use super::h2_pool::LeasedStream;
@@ -45,7 +46,7 @@ impl Lease {
         permit: ConnectionPermit,
         requests: u64,
         (member, upstream): (MemberIndex, Rc<UpstreamPool>),
-        now: u64,
+        now: Millis,
     ) -> Self {
         let endpoint = permit.endpoint();
         Self {
@@ -87,7 +88,7 @@ impl Lease {
 
     /// Whether the endpoint was healthy when it was chosen and has failed since. When an endpoint
     /// dies, all its requests fail together: that is one failure, and no failing pool.
-    pub fn is_overtaken(&self, now: u64) -> bool {
+    pub fn is_overtaken(&self, now: Millis) -> bool {
         let member = self.pool().member(self.member);
         let down = member.is_some_and(|member| !member.is_up());
         !self.avoided && (down || self.endpoint().is_avoided(now))
@@ -100,7 +101,7 @@ impl Lease {
 
     /// Keeps the connection for the next request of any client. Only after a complete response; not
     /// while its socket is needed elsewhere.
-    pub fn keep(self, now: u64) {
+    pub fn keep(self, now: Millis) {
         if let Some((idle, member, upstream)) = self.into_idle(now)
             && upstream.pool().settings.idle_settings.max > 0
         {
@@ -112,7 +113,7 @@ impl Lease {
     /// is shared, and so kept by its pool.
     pub(super) fn into_idle(
         self,
-        now: u64,
+        now: Millis,
     ) -> Option<(IdleConnection, MemberIndex, Rc<UpstreamPool>)> {
         let Self {
             link: UpstreamConnection::H1(link),

@@ -17,6 +17,7 @@ use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Clock, Cut, Guard};
 use lockgate_limits::member_set::MemberSet;
 use lockgate_net::dial::{DialTarget, dial, is_exhaustion};
+use lockgate_net::millis::Millis;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
@@ -96,7 +97,7 @@ impl Pool {
     }
 
     /// The endpoint that a client prefers. `now` is [`Clock::now`].
-    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: Millis) -> Preference {
         self.settings
             .affinity
             .as_ref()
@@ -127,7 +128,7 @@ impl Pool {
         preference: Preference,
         tried: MemberSet,
         random: u64,
-        now: u64,
+        now: Millis,
     ) -> Option<(MemberIndex, ConnectionPermit)> {
         self.take(
             self.balance.unwrap_or(Balance::LatencyAware),
@@ -144,7 +145,7 @@ impl Pool {
         &self,
         at: MemberIndex,
         preference: Preference,
-        now: u64,
+        now: Millis,
     ) -> bool {
         let Some(member) = self.member(at) else {
             return false;
@@ -166,7 +167,7 @@ impl Pool {
     }
 
     /// The member of a sticky cookie, unless it was tried, or is avoided.
-    fn named(&self, preference: Preference, tried: MemberSet, now: u64) -> Option<MemberIndex> {
+    fn named(&self, preference: Preference, tried: MemberSet, now: Millis) -> Option<MemberIndex> {
         let Preference::Member(named) = preference else {
             return None;
         };
@@ -174,7 +175,7 @@ impl Pool {
     }
 
     /// The member, unless it was tried, or is avoided.
-    fn available(&self, at: MemberIndex, tried: MemberSet, now: u64) -> Option<&Member> {
+    fn available(&self, at: MemberIndex, tried: MemberSet, now: Millis) -> Option<&Member> {
         let member = self.member(at).filter(|_| !tried.contains(at))?;
         (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable)
             .then_some(member)
@@ -186,7 +187,7 @@ impl Pool {
         preference: Preference,
         tried: MemberSet,
         random: u64,
-        now: u64,
+        now: Millis,
     ) -> Option<(MemberIndex, ConnectionPermit)> {
         let is_tried = |member| tried.contains(member);
         if let Some(named) = self.named(preference, tried, now) {
@@ -521,25 +522,27 @@ mod tests {
             )
         };
         let (none, first) = (MemberSet::default(), MemberIndex::new(0));
-        let chosen =
-            |pool: &Pool, preference, tried| pool.choose(preference, tried, 0, 0).map(|(at, _)| at);
+        let chosen = |pool: &Pool, preference, tried| {
+            pool.choose(preference, tried, 0, Millis::ZERO)
+                .map(|(at, _)| at)
+        };
         for hash in 0..20 {
             let preference = Preference::Session(first, Some(hash));
             let pool = fresh();
             assert_eq!(chosen(&pool, preference, none), Some(first));
             assert_eq!(
                 chosen(&pool, preference, none.with(first)),
-                pool.choose(Preference::Hashed(hash), none.with(first), 0, 0)
+                pool.choose(Preference::Hashed(hash), none.with(first), 0, Millis::ZERO)
                     .map(|(at, _)| at)
             );
-            let permit = pool.choose(preference, none, 0, 0).unwrap();
+            let permit = pool.choose(preference, none, 0, Millis::ZERO).unwrap();
             assert_ne!(chosen(&pool, preference, none), Some(first), "it is full");
             drop(permit);
             pool.failed(
                 pool.members()[0].endpoint(),
                 EndpointFailure::Unserved,
                 &"",
-                0,
+                Millis::ZERO,
             );
             assert_ne!(
                 chosen(&pool, preference, none),
@@ -581,13 +584,18 @@ mod tests {
             );
             for member in pool.members() {
                 (0..5).for_each(|_| {
-                    pool.failed(member.endpoint(), EndpointFailure::Unserved, &"", 0)
+                    pool.failed(
+                        member.endpoint(),
+                        EndpointFailure::Unserved,
+                        &"",
+                        Millis::ZERO,
+                    )
                 });
             }
             let count = pool
                 .members()
                 .iter()
-                .filter(|member| member.endpoint().is_ejected(0))
+                .filter(|member| member.endpoint().is_ejected(Millis::ZERO))
                 .count();
             assert_eq!(count, ejected, "of {members}");
         }
@@ -599,7 +607,7 @@ mod tests {
                     pool.members()[0].endpoint(),
                     EndpointFailure::Unreachable,
                     &"",
-                    0,
+                    Millis::ZERO,
                 );
             },
         ] {
@@ -620,9 +628,9 @@ mod tests {
                 pool.members()[1].endpoint(),
                 EndpointFailure::Unserved,
                 &"",
-                0,
+                Millis::ZERO,
             );
-            assert!(!pool.members()[1].endpoint().is_ejected(0));
+            assert!(!pool.members()[1].endpoint().is_ejected(Millis::ZERO));
         }
     }
 
@@ -630,9 +638,15 @@ mod tests {
     fn least_conn_counts_a_relay_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
-            pool.take(Balance::Least, Preference::Any, MemberSet::default(), 0, 0)
-                .map(|(at, permit)| (at, permit.with_request()))
-                .unwrap()
+            pool.take(
+                Balance::Least,
+                Preference::Any,
+                MemberSet::default(),
+                0,
+                Millis::ZERO,
+            )
+            .map(|(at, permit)| (at, permit.with_request()))
+            .unwrap()
         };
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();
         assert_eq!(relays.iter().filter(|(at, _)| at.get() == 0).count(), 3);

@@ -5,9 +5,9 @@ use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
 use lockgate_limits::MemberIndex;
-use lockgate_limits::clock::millis;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
+use lockgate_net::millis::Millis;
 
 use super::socket_slots::IdleSockets;
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
@@ -31,7 +31,7 @@ impl PrivateConnections {
         self.0.borrow_mut().pop()
     }
 
-    fn push(self: &Rc<Self>, private: PrivateConnection, most: usize, now: u64) {
+    fn push(self: &Rc<Self>, private: PrivateConnection, most: usize, now: Millis) {
         let mut kept = self.0.borrow_mut();
         kept.retain(|private| !private.is_old(now));
         if kept.len() >= most {
@@ -48,7 +48,7 @@ impl PrivateConnections {
 }
 
 impl IdleSockets for PrivateConnections {
-    fn oldest(&self) -> Option<u64> {
+    fn oldest(&self) -> Option<Millis> {
         self.0.borrow().first().map(|private| private.idle.since)
     }
 
@@ -63,7 +63,7 @@ impl IdleSockets for PrivateConnections {
 impl Lease {
     /// Keeps the connection for the next request of the same client, and closes old ones:
     /// concurrent streams of HTTP/2 need many, successive ones only the last.
-    pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: u64) {
+    pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: Millis) {
         if let Some((idle, member, upstream)) = self.into_idle(now) {
             let most = upstream.pool().settings.idle_settings.max;
             let private = PrivateConnection {
@@ -77,9 +77,9 @@ impl Lease {
 }
 
 impl PrivateConnection {
-    fn is_old(&self, now: u64) -> bool {
+    fn is_old(&self, now: Millis) -> bool {
         let age = self.upstream.pool().settings.idle_settings.age;
-        now.saturating_sub(self.idle.since) >= millis(age)
+        now - self.idle.since >= age.into()
     }
 
     /// The connection for another request, if it belongs to `upstream`, is alive, and its endpoint
@@ -88,7 +88,7 @@ impl PrivateConnection {
         self,
         upstream: &Rc<UpstreamPool>,
         share: Option<SocketShare>,
-        now: u64,
+        now: Millis,
         preference: Preference,
         tried: &mut MemberSet,
     ) -> Option<Lease> {

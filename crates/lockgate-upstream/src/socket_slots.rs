@@ -13,6 +13,7 @@ use lockgate_limits::clock::{Clock, Cut, Guard};
 use lockgate_limits::preemption::end_stalled_exchanges;
 use lockgate_limits::sockets::{SocketLimit, SocketShare};
 use lockgate_limits::{Permit, WorkerIndex};
+use lockgate_net::millis::Millis;
 
 use super::{DialError, WaitBudget};
 
@@ -26,8 +27,8 @@ pub struct SocketSlots {
 
 /// A holder of idle sockets.
 pub(crate) trait IdleSockets {
-    /// Since when the longest idle socket is idle, in milliseconds of the clock.
-    fn oldest(&self) -> Option<u64>;
+    /// Since when the longest idle socket is idle.
+    fn oldest(&self) -> Option<Millis>;
 
     /// Closes the longest idle socket.
     fn close_oldest(&self);

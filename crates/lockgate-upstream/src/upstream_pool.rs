@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use lockgate_http_io::h1::H1Connection;
 use lockgate_limits::MemberIndex;
-use lockgate_limits::clock::millis;
 use lockgate_limits::member_set::MemberSet;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::BufferPool;
 use lockgate_rules::{IdleSettings, Retry};
 
@@ -23,8 +23,8 @@ use super::{
 /// failures after a quiet time can be retried.
 const SAVED: u32 = 1_000;
 
-/// Milliseconds for which a superfluous connection is kept.
-const MOMENT: u64 = 1_000;
+/// The time for which a superfluous connection is kept.
+const MOMENT: Millis = Millis::from_secs(1);
 
 /// A pool with the connections of one worker.
 pub struct UpstreamPool {
@@ -51,7 +51,7 @@ pub(super) struct IdleConnection {
     pub(super) link: Box<H1Connection>,
     pub(super) slot: SocketSlot,
     /// Since when it is idle.
-    pub(super) since: u64,
+    pub(super) since: Millis,
     /// Earlier requests on it.
     pub(super) requests: u64,
 }
@@ -111,7 +111,7 @@ impl UpstreamPool {
         (link, slot): (Box<H1Connection>, SocketSlot),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<BufferPool>,
-        now: u64,
+        now: Millis,
     ) -> Rc<Self> {
         let idle_settings = IdleSettings {
             max: 0,
@@ -147,7 +147,7 @@ impl UpstreamPool {
         &self,
         member: MemberIndex,
         reuse: ReusePolicy,
-        now: u64,
+        now: Millis,
     ) -> Option<IdleConnection> {
         let certain = match reuse {
             ReusePolicy::Any => false,
@@ -157,7 +157,7 @@ impl UpstreamPool {
         let mut idle = self.idle[member.get()].borrow_mut();
         while let Some(last) = idle.pop_back() {
             if is_alive(&last.link, certain)
-                && now.saturating_sub(last.since) < millis(self.pool.settings.idle_settings.age)
+                && now - last.since < self.pool.settings.idle_settings.age.into()
             {
                 return Some(last);
             }
@@ -223,7 +223,7 @@ impl UpstreamPool {
     /// Superfluous ones are closed only here and not at once: after a thousand concurrent requests
     /// all connections are idle for a moment, and new ones for the next thousand would cost more
     /// than everything else.
-    pub fn close_stale(&self, now: u64) {
+    pub fn close_stale(&self, now: Millis) {
         let idle_settings = self.pool.settings.idle_settings;
         for shared in &self.shared {
             shared.close_stale(idle_settings, now);
@@ -235,8 +235,8 @@ impl UpstreamPool {
             let mut place = 0;
             idle.retain(|one| {
                 place += 1;
-                let age = now.saturating_sub(one.since);
-                age < millis(idle_settings.age)
+                let age = now - one.since;
+                age < idle_settings.age.into()
                     && (place > spare || age < MOMENT)
                     && one.link.stream.is_quiet()
             });
@@ -245,7 +245,7 @@ impl UpstreamPool {
 }
 
 impl IdleSockets for UpstreamPool {
-    fn oldest(&self) -> Option<u64> {
+    fn oldest(&self) -> Option<Millis> {
         let own = self
             .idle
             .iter()

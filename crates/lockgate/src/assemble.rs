@@ -374,7 +374,3 @@ fn with_port(address: &ListenAddress, port: u16) -> ListenAddress {
         ListenAddress::Unix(path) => ListenAddress::Unix(path.clone()),
     }
 }
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}

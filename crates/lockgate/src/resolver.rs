@@ -12,7 +12,6 @@
 mod name_server;
 mod srv;
 
-use lockgate_limits::MemberIndex;
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::io;
@@ -21,6 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::MemberIndex;
 use lockgate_net::dial::interleave;
 use lockgate_upstream::endpoint_name::EndpointName;
 use lockgate_upstream::{Endpoint, Pool, Random};

@@ -15,6 +15,7 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, SendStream};
 use lockgate_http::h2::SectionError;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
 use super::cancelled_requests::CancelledRequests;
@@ -69,7 +70,7 @@ pub struct SharedConnection {
     driver: RefCell<Option<Waker>>,
     made_at: Instant,
     /// When a check first found no open request; milliseconds of the clock, here and below.
-    idle_since: Cell<Option<u64>>,
+    idle_since: Cell<Option<Millis>>,
     keepalive: RefCell<Keepalive>,
 }
 
@@ -199,10 +200,11 @@ impl SharedConnection {
         self.streams.get() == 0
     }
 
-    /// Since when no request is open, if it takes requests; `u64::MAX` before a check has found it
+    /// Since when no request is open, if it takes requests; [`Millis::MAX`] before a check has found it
     /// idle.
-    pub fn idle_since(&self) -> Option<u64> {
-        (self.is_idle() && !self.leaving.get()).then(|| self.idle_since.get().unwrap_or(u64::MAX))
+    pub fn idle_since(&self) -> Option<Millis> {
+        (self.is_idle() && !self.leaving.get())
+            .then(|| self.idle_since.get().unwrap_or(Millis::MAX))
     }
 
     /// Whether, without open requests, the kernel says that the endpoint has sent nothing and is
@@ -226,14 +228,14 @@ impl SharedConnection {
 
     /// Checks about once a second whether the endpoint answers, and whether the last request was
     /// longer ago than `lifetime`.
-    pub fn check_liveness(&self, now: u64, lifetime: u64) {
+    pub fn check_liveness(&self, now: Millis, lifetime: Millis) {
         self.cancelled_lately.set(0);
         let seen = self.seen();
         let order = self.keepalive.borrow_mut().check(now, seen);
         if seen.idle {
             let since = self.idle_since.get().unwrap_or(now);
             self.idle_since.set(Some(since));
-            if now.saturating_sub(since) >= lifetime {
+            if now - since >= lifetime {
                 self.close_when_idle();
             }
         }

@@ -14,11 +14,11 @@ fn clock() -> Rc<Clock> {
 
 /// As if the clock and all watched connections had been there for this long.
 fn pass(clock: &Clock, time: Duration) {
-    let passed = millis(time);
-    let earlier = |at: &Cell<u64>| {
-        if at.get() != NEVER {
+    let passed = Millis::from(time);
+    let earlier = |at: &Cell<Millis>| {
+        if at.get() != Millis::MAX {
             // Limits that would lie before the clock's start have passed as well.
-            at.set(at.get().saturating_sub(passed));
+            at.set(at.get() - passed);
         }
     };
     for watch in clock.watches.borrow().iter() {
@@ -34,7 +34,7 @@ fn old_clock() -> Rc<Clock> {
         start: Instant::now()
             .checked_sub(60 * MINUTE)
             .expect("a time before the host was started is one too"),
-        now: Cell::new(0),
+        now: Cell::new(Millis::ZERO),
         swept: Cell::new(0),
         watches: RefCell::default(),
         ticks: RefCell::default(),

@@ -10,9 +10,10 @@ mod request;
 mod response;
 mod upload;
 
-use lockgate_limits::PoolIndex;
 use std::rc::Rc;
 use std::time::Duration;
+
+use lockgate_limits::PoolIndex;
 
 use crate::exchange::{Dispatch, ExchangeFailure};
 

@@ -16,14 +16,15 @@ use std::time::{Duration, Instant};
 use lockgate_limits::{ListenerIndex, Permit};
 use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::millis::Millis;
 use lockgate_net::socket::{PeerState, Socket};
 
 use super::ListenerSettings;
 use super::connection::ClientConnection;
 use crate::worker::Worker;
 
-/// Milliseconds between two warnings that accepting fails.
-const WARN_EVERY: u64 = 10_000;
+/// The time between two warnings that accepting fails.
+const WARN_EVERY: Millis = Millis::from_secs(10);
 
 /// Ticks for which connections that have begun are still accepted: longer than a round trip around
 /// the world.
@@ -59,7 +60,7 @@ struct AcceptLoop {
     index: ListenerIndex,
     listener: Arc<ListenerSettings>,
     /// When it was warned last that accepting fails.
-    warned: Cell<Option<u64>>,
+    warned: Cell<Option<Millis>>,
 }
 
 impl AcceptLoop {

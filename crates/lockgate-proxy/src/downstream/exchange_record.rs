@@ -1,7 +1,6 @@
 //! The record of an exchange: what is known of a request when it is over, its line in the log, and
 //! what it counts for.
 
-use lockgate_limits::{MemberIndex, PoolIndex};
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
@@ -9,6 +8,7 @@ use lockgate_http::head::{HttpVersion, Method, RequestHead};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
+use lockgate_limits::{MemberIndex, PoolIndex};
 use lockgate_rules::{ClientAddress, SiteLog};
 
 use super::connection::{ClientConnection, address};

@@ -23,10 +23,10 @@ fn patient() -> WaitBudget {
 
 /// Idle sockets of one worker, which are nothing but their places.
 #[derive(Default)]
-struct Idle(RefCell<VecDeque<(u64, SocketSlot)>>);
+struct Idle(RefCell<VecDeque<(Millis, SocketSlot)>>);
 
 impl IdleSockets for Idle {
-    fn oldest(&self) -> Option<u64> {
+    fn oldest(&self) -> Option<Millis> {
         self.0.borrow().front().map(|(since, _)| *since)
     }
 
@@ -158,7 +158,9 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
         {
             let slot = slots.try_take().unwrap();
             slot.set_idle();
-            idle.0.borrow_mut().push_back((since as u64, slot));
+            idle.0
+                .borrow_mut()
+                .push_back((Millis::new(since as u64), slot));
         }
         for (slots, idle) in workers.iter().zip(&idle) {
             slots.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
@@ -219,7 +221,7 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
         assert_eq!(held.len(), 2, "half of all");
         let others = slots.try_take().unwrap();
         others.set_idle();
-        idle.0.borrow_mut().push_back((0, others));
+        idle.0.borrow_mut().push_back((Millis::ZERO, others));
         let (guard, wait_budget) = (clock.watch(), patient());
         let mut share = pin!(slots.wait_for_share(connected.account(), &guard, &wait_budget));
         waits(share.as_mut()).await;
@@ -259,12 +261,12 @@ fn queue_wait_covers_share_and_socket_together() {
         let began = clock.now();
         let mut place = Box::pin(slots.take(&guard, &wait_budget));
         waits(place.as_mut()).await;
-        while clock.now() < began + 5 {
+        while clock.now() < began + Millis::new(5) {
             clock.tick(|_| {});
         }
         drop(held);
         assert!(place.await.is_ok());
-        let waited = Duration::from_millis(clock.now() - began);
+        let waited = Duration::from(clock.now() - began);
         assert_eq!(wait_budget.left(), HOUR - waited);
         // Nothing is left: the next wait ends with the next tick.
         let (held, spent) = (slots.try_take().unwrap(), WaitBudget::new(Duration::ZERO));

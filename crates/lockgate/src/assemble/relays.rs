@@ -1,10 +1,10 @@
 //! `[tcp]` tables as listeners: one relay for all connections, or one for each name, with the sites
 //! of the same address.
 
-use lockgate_limits::RelayIndex;
 use std::sync::Arc;
 
 use lockgate_config as config;
+use lockgate_limits::RelayIndex;
 use lockgate_net::tls::Acceptors;
 use lockgate_proxy::downstream::{
     HelloMatch, ListenerService, ListenerSettings, RelayRoute, RelaySettings, SecureSites,

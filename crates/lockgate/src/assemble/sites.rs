@@ -1,6 +1,5 @@
 //! Sites as they run: sites on one address become one listener, with one table of hosts and paths.
 
-use lockgate_limits::PoolIndex;
 use std::collections::HashMap;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -9,6 +8,7 @@ use std::time::Duration;
 use lockgate_config as config;
 use lockgate_config::{Code, Config, ListenAddr, Protocol, SiteListener, SourceSpan};
 use lockgate_http::h1::HeadLimits;
+use lockgate_limits::PoolIndex;
 use lockgate_net::thread_pool::ThreadPool;
 use lockgate_net::tls::AcceptorIndex;
 use lockgate_proxy::action::forward_auth::ForwardAuth;

@@ -9,6 +9,7 @@ use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_net::listen::{self, Peer};
+use lockgate_net::millis::Millis;
 use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 use lockgate_rules::{ProxyVersion, SentHeader};
 use lockgate_upstream::{AffinityInput, DialError, Pool, SessionIdReader};
@@ -202,7 +203,7 @@ struct SessionSniffer {
     /// The endpoint.
     member: MemberIndex,
     /// When it was connected to.
-    now: u64,
+    now: Millis,
     answer: SessionIdReader,
 }
 
