@@ -1,8 +1,9 @@
 //! Cookies of requests: ours is found and taken out, and the others stay as they are.
 
-use lockgate_upstream::{Affinity, AffinityInput, Preference, Sticky};
 use lockgate_http::fields::Fields;
+use lockgate_net::millis::Millis;
 use lockgate_rules::HashKey;
+use lockgate_upstream::{Affinity, AffinityInput, Preference, Sticky};
 
 /// Any bytes as lines of Cookie.
 pub fn cookie(data: &[u8]) {
@@ -29,7 +30,7 @@ pub fn cookie(data: &[u8]) {
         fields: Some(&came),
     };
     assert_eq!(
-        affinity.preference(&affinity_input, 0) == Preference::Any,
+        affinity.preference(&affinity_input, Millis::ZERO) == Preference::Any,
         ours.first().is_none_or(|pair| pair.len() == 3)
     );
     let Some(left) = sticky.without_ours(&came) else {
