@@ -1,6 +1,7 @@
 //! Cookies of requests: ours is found and taken out, and the others stay as they are.
 
 use lockgate_http::fields::Fields;
+use lockgate_net::millis::Millis;
 use lockgate_rules::HashKey;
 use lockgate_upstream::{Affinity, AffinityInput, Preference, Sticky};
 
@@ -29,7 +30,7 @@ pub fn cookie(data: &[u8]) {
         fields: Some(&came),
     };
     assert_eq!(
-        affinity.preference(&affinity_input, 0) == Preference::Any,
+        affinity.preference(&affinity_input, Millis::ZERO) == Preference::Any,
         ours.first().is_none_or(|pair| pair.len() == 3)
     );
     let Some(left) = sticky.without_ours(&came) else {

@@ -1,6 +1,8 @@
 //! ServerHellos: how bytes arrive does not matter, what follows does not either, and a session fits
 //! where it is kept.
 
+use lockgate_limits::MemberIndex;
+use lockgate_net::millis::Millis;
 use lockgate_net::server_hello::{NoServerHello, SERVER_HELLO_MAX, peek};
 use lockgate_upstream::{SessionIdReader, Sessions};
 
@@ -36,7 +38,8 @@ pub fn server_hello(data: &[u8]) {
     );
     if let Some(session) = whole {
         let sessions = Sessions::default();
-        sessions.learn(&session, 7, 0);
-        assert_eq!(sessions.find(&session, 0).is_some(), !session.is_empty());
+        let now = Millis::ZERO;
+        sessions.learn(&session, MemberIndex::new(7), now);
+        assert_eq!(sessions.find(&session, now).is_some(), !session.is_empty());
     }
 }

@@ -16,11 +16,13 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
+use lockgate_net::millis::Millis;
 use lockgate_net::nanos::Nanos;
 use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
 use crate::clients::CountedConnection;
+use crate::index::{ListenerIndex, MemberIndex, PoolIndex, RelayIndex};
 use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
@@ -30,7 +32,6 @@ const SWEPT_EACH_TICK: usize = 1024;
 /// Ticks that a worker still gets after its last connection, so that rates over some seconds fall
 /// to zero.
 const AFTERGLOW: u32 = 64;
-const NEVER: u64 = u64::MAX;
 /// The zero of all clocks: one for the process, because workers share times.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -115,10 +116,10 @@ impl Cut {
 /// A request that was sent to an endpoint and has no response yet.
 #[derive(Debug, Clone, Copy)]
 pub struct PendingResponse {
-    /// The pool, by its index in the worker.
-    pub upstream: usize,
-    /// The pool's member, by its index.
-    pub member: usize,
+    /// The pool.
+    pub upstream: PoolIndex,
+    /// The pool's member.
+    pub member: MemberIndex,
     /// When the whole request had left.
     pub since: Instant,
     /// The members that were tried, this one among them, if another may be asked instead.
@@ -160,43 +161,43 @@ impl WaitReason {
     }
 }
 
-/// The least that a client must move while it is waited for, in bytes a second, and for how many
-/// milliseconds of waiting it may stay below.
+/// The least that a client must move while it is waited for, in bytes a second, and for how long a
+/// wait it may stay below.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MinRate {
     /// Bytes a second of a body from the client; `None` is any.
     pub min_in: Option<u64>,
     /// Bytes a second that the client takes; `None` is any.
     pub min_out: Option<u64>,
-    /// Milliseconds of waiting below the minimum.
-    pub grace: u64,
+    /// The time of waiting below the minimum.
+    pub grace: Millis,
 }
 
 /// The time that one direction was waited for, and the byte count where that began.
 #[derive(Debug, Default)]
 struct WaitTime {
-    millis: Cell<u64>,
+    waited: Cell<Millis>,
     from: Cell<u64>,
 }
 
 impl WaitTime {
-    /// Adds `millis` to the time waited; whether after `grace` milliseconds of waiting fewer than
-    /// `least` bytes a second have moved.
-    fn is_slow(&self, millis: u64, moved: u64, least: Option<u64>, grace: u64) -> bool {
+    /// Adds `more` to the time waited; whether after a wait of `grace` fewer than `least` bytes a
+    /// second have moved.
+    fn is_slow(&self, more: Millis, moved: u64, least: Option<u64>, grace: Millis) -> bool {
         let Some(least) = least else { return false };
-        let waited = self.millis.get() + millis;
-        self.millis.set(waited);
+        let waited = self.waited.get() + more;
+        self.waited.set(waited);
         if waited < grace {
             return false;
         }
         let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000)
-            < least.saturating_mul(waited);
+            < least.saturating_mul(waited.as_u64());
         self.restart(moved);
         slow
     }
 
     fn restart(&self, moved: u64) {
-        self.millis.set(0);
+        self.waited.set(Millis::ZERO);
         self.from.set(moved);
     }
 }
@@ -205,7 +206,7 @@ impl WaitTime {
 #[derive(Debug)]
 pub struct Clock {
     start: Instant,
-    now: Cell<u64>,
+    now: Cell<Millis>,
     swept: Cell<usize>,
     watches: RefCell<Vec<Rc<Watch>>>,
     ticks: RefCell<Vec<Waker>>,
@@ -222,7 +223,7 @@ impl Clock {
     pub fn new(ticker: Arc<Ticker>) -> Rc<Self> {
         Rc::new(Self {
             start: *ORIGIN,
-            now: Cell::new(0),
+            now: Cell::new(Millis::ZERO),
             swept: Cell::new(0),
             watches: RefCell::default(),
             ticks: RefCell::default(),
@@ -233,9 +234,9 @@ impl Clock {
         })
     }
 
-    /// Milliseconds since the process began to work, the same for every worker, as of the last tick
-    /// or connection.
-    pub fn now(&self) -> u64 {
+    /// The time since the process began to work, the same for every worker, as of the last tick or
+    /// connection.
+    pub fn now(&self) -> Millis {
         self.now.get()
     }
 
@@ -347,8 +348,7 @@ impl Clock {
     }
 
     fn refresh(&self) {
-        self.now
-            .set(u64::try_from(self.start.elapsed().as_millis()).unwrap_or(NEVER));
+        self.now.set(self.start.elapsed().into());
     }
 
     fn forget(&self, index: usize) {
@@ -370,10 +370,10 @@ pub struct Watch {
     /// The account of its client, once it is known; none where this is a part of another
     /// connection.
     pub account: OnceCell<CountedConnection>,
-    /// The index of its listener, where its bytes count for one.
-    pub listener: Cell<Option<usize>>,
-    /// The index of its relay among those of the process, if it is one.
-    pub relay: Cell<Option<usize>>,
+    /// Its listener, where its bytes count for one.
+    pub listener: Cell<Option<ListenerIndex>>,
+    /// Its relay, if it is one.
+    pub relay: Cell<Option<RelayIndex>>,
     /// The part of the meter that was accounted for: bytes received, bytes sent, and the time that
     /// rates held it.
     pub accounted: Cell<(u64, u64, u64)>,
@@ -390,25 +390,25 @@ pub struct Watch {
     /// The connection of this stream, which is charged with the memory of the stream's tasks.
     pub stream_of: OnceCell<Rc<Watch>>,
     /// When a stream of it was last seen to wait for the client.
-    pub stalled_at: Cell<u64>,
+    pub stalled_at: Cell<Millis>,
     index: Cell<usize>,
-    deadline: Cell<u64>,
-    lifetime: Cell<u64>,
-    idle: Cell<u64>,
+    deadline: Cell<Millis>,
+    lifetime: Cell<Millis>,
+    idle: Cell<Millis>,
     moved: Cell<u64>,
-    moved_at: Cell<u64>,
+    moved_at: Cell<Millis>,
     cut: Cell<Option<Cut>>,
     waiting: Cell<WaitReason>,
-    since: Cell<u64>,
+    since: Cell<Millis>,
     min_rate: Cell<MinRate>,
-    looked_at: Cell<u64>,
+    looked_at: Cell<Millis>,
     body: WaitTime,
     room: WaitTime,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Watch {
-    fn new(now: u64) -> Self {
+    fn new(now: Millis) -> Self {
         Self {
             meter: Meter::default(),
             client: Cell::default(),
@@ -422,11 +422,11 @@ impl Watch {
             resting: Cell::default(),
             held_at_rest: OnceCell::new(),
             stream_of: OnceCell::new(),
-            stalled_at: Cell::new(NEVER),
+            stalled_at: Cell::new(Millis::MAX),
             index: Cell::default(),
-            deadline: Cell::new(NEVER),
-            lifetime: Cell::new(NEVER),
-            idle: Cell::new(NEVER),
+            deadline: Cell::new(Millis::MAX),
+            lifetime: Cell::new(Millis::MAX),
+            idle: Cell::new(Millis::MAX),
             moved: Cell::default(),
             moved_at: Cell::new(now),
             cut: Cell::default(),
@@ -478,12 +478,12 @@ impl Watch {
         self.resting.set(true);
     }
 
-    /// For how many milliseconds nothing has moved.
-    pub(crate) fn still_for(&self, now: u64) -> u64 {
+    /// For how long nothing has moved.
+    pub(crate) fn still_for(&self, now: Millis) -> Millis {
         if self.moves() == self.moved.get() {
-            now.saturating_sub(self.moved_at.get())
+            now - self.moved_at.get()
         } else {
-            0
+            Millis::ZERO
         }
     }
 
@@ -506,7 +506,7 @@ impl Watch {
     }
 
     /// When its present phase began.
-    pub fn since(&self) -> u64 {
+    pub fn since(&self) -> Millis {
         self.since.get()
     }
 
@@ -522,25 +522,23 @@ impl Watch {
         self.room.restart(self.meter.sent.get());
     }
 
-    fn is_slow(&self, now: u64) -> bool {
-        let millis = now.saturating_sub(self.looked_at.replace(now));
+    fn is_slow(&self, now: Millis) -> bool {
+        let more = now - self.looked_at.replace(now);
         let (min_rate, meter) = (self.min_rate.get(), &self.meter);
         match self.waiting.get() {
-            WaitReason::ForBody => self.body.is_slow(
-                millis,
-                meter.received.get(),
-                min_rate.min_in,
-                min_rate.grace,
-            ),
+            WaitReason::ForBody => {
+                self.body
+                    .is_slow(more, meter.received.get(), min_rate.min_in, min_rate.grace)
+            }
             WaitReason::ForRoom => {
                 self.room
-                    .is_slow(millis, meter.sent.get(), min_rate.min_out, min_rate.grace)
+                    .is_slow(more, meter.sent.get(), min_rate.min_out, min_rate.grace)
             }
             _ => false,
         }
     }
 
-    fn check(&self, now: u64) {
+    fn check(&self, now: Millis) {
         let (moved, held) = (self.moves(), &self.meter.held);
         // A connection that we hold to a rate is not idle.
         if moved != self.moved.replace(moved) || held.get() {
@@ -593,14 +591,14 @@ impl Guard {
 
     /// Limits how long nothing may move, from now on.
     pub fn limit_idle(&self, limit: Duration) {
-        self.watch.idle.set(millis(limit));
+        self.watch.idle.set(limit.into());
         self.watch.moved_at.set(self.clock.now());
     }
 
     /// Ends the phase: only the idle limit and the lifetime hold from here on. This undoes the cut
     /// of a phase too, so that a slow client can be sent its error.
     pub fn end_phase(&self) {
-        self.watch.deadline.set(NEVER);
+        self.watch.deadline.set(Millis::MAX);
         if self.watch.cut.get().is_some_and(Cut::is_of_phase) {
             self.watch.cut.set(None);
         }
@@ -654,8 +652,8 @@ impl Guard {
         .await
     }
 
-    fn after(&self, limit: Duration) -> u64 {
-        self.clock.now().saturating_add(millis(limit))
+    fn after(&self, limit: Duration) -> Millis {
+        self.clock.now() + limit.into()
     }
 }
 
@@ -666,13 +664,8 @@ impl Drop for Guard {
 }
 
 /// The time as [`Clock::now`] has it, for threads other than workers.
-pub fn now() -> u64 {
-    millis(ORIGIN.elapsed())
-}
-
-/// A duration in the milliseconds of clocks.
-pub fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(NEVER)
+pub fn now() -> Millis {
+    ORIGIN.elapsed().into()
 }
 
 #[cfg(test)]

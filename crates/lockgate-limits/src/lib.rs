@@ -11,6 +11,7 @@ pub mod clients;
 pub mod clock;
 pub mod connections;
 pub mod handshakes;
+mod index;
 pub mod member_set;
 pub mod memory;
 pub mod preemption;
@@ -18,6 +19,7 @@ mod process_limit;
 mod sharded_table;
 pub mod sockets;
 
+pub use index::{ListenerIndex, MemberIndex, PoolIndex, RelayIndex, WorkerIndex};
 pub use process_limit::{
     CountGuard, KeyedLimit, KeyedPermit, PerClient, PerClientPermit, Permit, ProcessLimit, client,
 };

@@ -14,12 +14,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::millis::Millis;
 
 use crate::clock::{Clock, Cut, Guard, WaitReason, Watch};
 
-/// Milliseconds without a byte after which a connection may be cut that does not wait for its
+/// The time without a byte after which a connection may be cut that does not wait for its
 /// client.
-const STILL: u64 = 2_000;
+const STILL: Millis = Millis::from_secs(2);
 /// Bytes that a connection must hold to be worth cutting.
 const WORTH: usize = 4 * 1024;
 
@@ -89,13 +90,17 @@ enum CutOrder {
 }
 
 impl CutOrder {
-    fn of(watch: &Watch, now: u64) -> Option<Self> {
+    fn of(watch: &Watch, now: Millis) -> Option<Self> {
         let is_stream_stalled = watch.stalled_at.get() == now;
-        let phase = now.saturating_sub(watch.since());
+        let phase = now - watch.since();
         match (watch.waiting(), watch.still_for(now)) {
             (WaitReason::ForPermit, _) => (phase >= STILL).then_some(Self::Queued),
             (waiting, still) if waiting.is_for_client() || is_stream_stalled => {
-                Some(if still > 0 { Self::Stalled } else { Self::Slow })
+                Some(if still > Millis::ZERO {
+                    Self::Stalled
+                } else {
+                    Self::Slow
+                })
             }
             (_, still) => (still >= STILL).then_some(Self::Still),
         }
@@ -235,7 +240,7 @@ mod tests {
         guard.phase(std::time::Duration::from_secs(60));
         guard.watch().set_wait(WaitReason::ForPermit);
         let standing = |after| CutOrder::of(guard.watch(), guard.watch().since() + after);
-        assert_eq!(standing(STILL - 1), None);
+        assert_eq!(standing(STILL - Millis::new(1)), None);
         assert_eq!(standing(STILL), Some(CutOrder::Queued));
     }
 

@@ -11,11 +11,13 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
 
+use lockgate_net::millis::Millis;
+
 use crate::clients::{ClientAccount, CountedConnection};
 use crate::clock::{Clock, Cut, WaitReason, Watch};
 
-/// Milliseconds without a byte after which an exchange stands still.
-const STILL: u64 = 2_000;
+/// The time without a byte after which an exchange stands still.
+const STILL: Millis = Millis::from_secs(2);
 /// Connections that are closed at once at the most where one permit is wanted: an eighth of those
 /// that may go first. The search costs as much for one.
 const CLOSED_AT_ONCE: usize = 32;
@@ -48,9 +50,9 @@ enum PreemptionReason {
 }
 
 impl PreemptionReason {
-    /// The reason to close a connection that has waited or stood still for so many milliseconds.
-    fn of(waiting: WaitReason, millis: u64, is_greedy: bool, idle: IdleAge) -> Option<Self> {
-        let is_still = millis >= STILL;
+    /// The reason to close a connection that has waited or stood still for so long.
+    fn of(waiting: WaitReason, still: Millis, is_greedy: bool, idle: IdleAge) -> Option<Self> {
+        let is_still = still >= STILL;
         match waiting {
             WaitReason::ForRequest | WaitReason::ForClose if is_still && !is_greedy => {
                 Some(Self::Rests)
@@ -79,17 +81,17 @@ pub fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: IdleAg
     let first = Cell::new(0);
     let order = |watch: &Watch| {
         let waiting = watch.waiting();
-        let millis = match waiting {
+        let still = match waiting {
             // Even if it still sends.
-            WaitReason::ForRequest | WaitReason::ForClose => now.saturating_sub(watch.since()),
+            WaitReason::ForRequest | WaitReason::ForClose => now - watch.since(),
             _ => watch.still_for(now),
         };
         // Accounts are read of those that may give way only: other workers write them.
-        PreemptionReason::of(waiting, millis, true, idle)?;
+        PreemptionReason::of(waiting, still, true, idle)?;
         let account = watch.account.get().map(CountedConnection::account);
         let held = account.map_or(0, |account| account.connections.now());
         let is_greedy = held > part && !account.is_some_and(|account| account.is_exempt());
-        let reason = PreemptionReason::of(waiting, millis, is_greedy, idle)?;
+        let reason = PreemptionReason::of(waiting, still, is_greedy, idle)?;
         first.set(first.get() + usize::from(reason <= PreemptionReason::GreedyOpens));
         Some((reason, Reverse(held), watch.since()))
     };
@@ -100,7 +102,7 @@ pub fn close_connections(clock: &Clock, wanted: usize, part: usize, idle: IdleAg
 struct SocketUse {
     watch: Rc<Watch>,
     client: IpAddr,
-    still: u64,
+    still: Millis,
 }
 
 /// Ends exchanges of one worker as long as they are `wanted`, which is called once for each;
@@ -109,7 +111,7 @@ pub fn end_stalled_exchanges(clock: &Clock, wanted: impl FnMut() -> bool) -> usi
     end_at(clock.now(), clock, wanted)
 }
 
-fn end_at(now: u64, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
+fn end_at(now: Millis, clock: &Clock, mut wanted: impl FnMut() -> bool) -> usize {
     let (mut counts, mut exchanges) = (HashMap::<IpAddr, usize>::new(), Vec::new());
     clock.each_shared(|watch| {
         if let Some(account) = account(watch).filter(|_| uses_socket(watch)) {
@@ -217,13 +219,13 @@ mod tests {
             }
         }
 
-        /// Ends as many as `wanted` after `millis`; returns how many of each client are left.
-        fn left(&self, millis: u64, wanted: usize) -> [usize; 3] {
-            self.left_at(self.clock.now() + millis, wanted)
+        /// Ends as many as `wanted` after `time`; returns how many of each client are left.
+        fn left(&self, time: Millis, wanted: usize) -> [usize; 3] {
+            self.left_at(self.clock.now() + time, wanted)
         }
 
         /// Ends as many as `wanted` at the time `now`; returns how many of each client are left.
-        fn left_at(&self, now: u64, mut wanted: usize) -> [usize; 3] {
+        fn left_at(&self, now: Millis, mut wanted: usize) -> [usize; 3] {
             end_at(now, &self.clock, || {
                 let more = wanted > 0;
                 wanted = wanted.saturating_sub(1);
@@ -246,31 +248,31 @@ mod tests {
     #[test]
     fn preemption_order_follows_wait_reason_and_share_of_the_client() {
         let order = [
-            PreemptionReason::of(WaitReason::ForClose, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForClose, Millis::ZERO, true, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRequest, STILL, true, IdleAge::Long),
-            PreemptionReason::of(WaitReason::ForHead, 0, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForHead, Millis::ZERO, true, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForClose, STILL, false, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRequest, STILL, false, IdleAge::Long),
             PreemptionReason::of(WaitReason::ForRoom, STILL, true, IdleAge::Long),
-            PreemptionReason::of(WaitReason::ForRequest, 0, true, IdleAge::Long),
-            PreemptionReason::of(WaitReason::ForRequest, 0, false, IdleAge::Any),
+            PreemptionReason::of(WaitReason::ForRequest, Millis::ZERO, true, IdleAge::Long),
+            PreemptionReason::of(WaitReason::ForRequest, Millis::ZERO, false, IdleAge::Any),
         ];
         assert!(
             order.iter().all(Option::is_some) && order.is_sorted(),
             "{order:?}"
         );
-        for (waiting, millis, is_greedy) in [
-            (WaitReason::ForRequest, STILL - 1, false),
-            (WaitReason::ForClose, STILL - 1, false),
+        for (waiting, still, is_greedy) in [
+            (WaitReason::ForRequest, STILL - Millis::new(1), false),
+            (WaitReason::ForClose, STILL - Millis::new(1), false),
             (WaitReason::ForHead, STILL, false),
             (WaitReason::ForBody, STILL, false),
-            (WaitReason::ForBody, STILL - 1, true),
+            (WaitReason::ForBody, STILL - Millis::new(1), true),
             (WaitReason::ForTunnel, STILL, true),
         ] {
-            let reason = PreemptionReason::of(waiting, millis, is_greedy, IdleAge::Long);
+            let reason = PreemptionReason::of(waiting, still, is_greedy, IdleAge::Long);
             assert_eq!(
                 reason, None,
-                "{waiting:?} for {millis} ms, greedy {is_greedy}"
+                "{waiting:?} for {still:?}, greedy {is_greedy}"
             );
         }
     }
@@ -315,7 +317,7 @@ mod tests {
         // The first began before the others, by as much as it took to begin them.
         let first = begun.exchanges.first().unwrap().1.watch().since();
         assert_eq!(
-            begun.left_at(first + STILL - 1, 10)[0],
+            begun.left_at(first + STILL - Millis::new(1), 10)[0],
             10,
             "not still for long enough"
         );

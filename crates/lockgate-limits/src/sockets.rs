@@ -12,6 +12,7 @@ use std::task::Poll;
 
 use crate::clients::ClientAccount;
 use crate::clock::{Clock, Ticker};
+use crate::index::WorkerIndex;
 use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 
 /// Sockets that the streams of a client may use, or wait for, however many others have: so many
@@ -139,8 +140,8 @@ impl SocketLimit {
     }
 
     /// Notes how many of a worker's sockets are idle.
-    pub fn rest(&self, worker: usize, idle: usize) {
-        if let Some(cell) = self.idle.get(worker) {
+    pub fn rest(&self, worker: WorkerIndex, idle: usize) {
+        if let Some(cell) = self.idle.get(worker.get()) {
             cell.0.store(idle, Ordering::Relaxed);
         }
     }

@@ -23,7 +23,8 @@
 //! | [`files`] | files below a root, by descriptors |
 //! | [`memory`] | the memory of the process |
 //! | [`thread_pool`] | a few threads for long work |
-//! | [`nanos`] | time in nanoseconds |
+//! | [`millis`], [`nanos`] | time |
+//! | [`index`] | indexes as types |
 //! | [`timer`] | an alarm of a worker |
 
 #![deny(unsafe_code)]
@@ -33,8 +34,10 @@ pub mod client_hello;
 pub mod dial;
 pub mod dns;
 pub mod files;
+pub mod index;
 pub mod listen;
 pub mod memory;
+pub mod millis;
 pub mod name_cache;
 pub mod nanos;
 pub mod proxy_protocol;

@@ -3,6 +3,8 @@
 use std::ops::{Add, AddAssign, Mul, Sub};
 use std::time::Duration;
 
+use crate::millis::Millis;
+
 /// Nanoseconds: a span of time, or a moment since an origin that all its users share. A type of its
 /// own, because workers' clocks count milliseconds. Arithmetic saturates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +42,12 @@ impl Nanos {
         self.0
             .checked_next_multiple_of(step.0)
             .map_or(Self::MAX, Self)
+    }
+}
+
+impl From<Millis> for Nanos {
+    fn from(millis: Millis) -> Self {
+        Self::from_millis(millis.as_u64())
     }
 }
 

@@ -9,6 +9,7 @@ pub mod relay;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use lockgate_limits::{ListenerIndex, RelayIndex};
 use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
 use lockgate_net::tls::handshake::Negotiated;
 
@@ -60,6 +61,18 @@ pub struct WorkerCells {
     pub memory_refused: Counter,
     /// The counters of HTTP.
     pub http: http::HttpCells,
+}
+
+impl WorkerCells {
+    /// The cells of a listener.
+    pub fn listener(&self, listener: ListenerIndex) -> Option<&ListenerCells> {
+        self.listeners.get(listener.get())
+    }
+
+    /// The cells of a relay.
+    pub fn relay(&self, relay: RelayIndex) -> Option<&relay::RelayCells> {
+        self.relays.get(relay.get())
+    }
 }
 
 /// The counters of one listener in one worker.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::h1::HeadLimits;
+use lockgate_net::tls::AcceptorIndex;
 use lockgate_rules::{FixedResponse, Http2, LimitScope, MinRates, SiteLog, Template};
 
 use crate::action::forward_auth::ForwardAuth;
@@ -16,7 +17,8 @@ use crate::admit::networks::Networks;
 use crate::admit::rate_limit::RateLimiter;
 use crate::error_response::ErrorPages;
 use crate::files::Files;
-use crate::route::Router;
+use crate::metrics::http::SiteIndex;
+use crate::route::{ListenerSiteIndex, RouteIndex, Router};
 use crate::rules::RouteRules;
 
 /// The sites of one listener.
@@ -49,20 +51,32 @@ pub struct ListenerSites {
     pub h2c: bool,
 }
 
+impl ListenerSites {
+    /// The site with this index.
+    pub fn site(&self, site: ListenerSiteIndex) -> &Site {
+        &self.sites[site.get()]
+    }
+
+    /// The route with this index.
+    pub fn route(&self, route: RouteIndex) -> &Route {
+        &self.routes[route.get()]
+    }
+}
+
 /// One site.
 #[derive(Debug)]
 pub struct Site {
     /// The site's key as configured.
     pub name: String,
-    /// The site's index in the process, for counters.
-    pub index: usize,
+    /// The site's index for counters.
+    pub index: SiteIndex,
     /// The log of its requests.
     pub log: SiteLog,
     /// The error pages for requests without a route.
     pub pages: Arc<ErrorPages>,
     /// The index of the listener's acceptor for its connections: a request over another one is
     /// misdirected (421).
-    pub acceptor_index: usize,
+    pub acceptor_index: AcceptorIndex,
 }
 
 /// One route: the action for its requests, their admission and their rules.

@@ -5,6 +5,7 @@
 
 use foldhash::fast::RandomState;
 use lockgate_metrics::{Top, TopSnapshot};
+use lockgate_net::millis::Millis;
 
 /// Hosts that one worker tracks: as a rule, all there are.
 const HOSTS: usize = 256;
@@ -49,8 +50,7 @@ impl Default for TopRequests {
 }
 
 impl TopRequests {
-    /// Counts a request; `now` is in milliseconds of any clock, the same for all calls of all
-    /// workers.
+    /// Counts a request; `now` is of any clock, the same for all calls of all workers.
     ///
     /// `host` is the name in the configuration, or `other`. `what` gives the path and the referer,
     /// if it is called. The path may have a query, which is left out: it is not the page, and may
@@ -59,13 +59,14 @@ impl TopRequests {
     /// do.
     pub fn record<'a>(
         &mut self,
-        now: u64,
+        now: Millis,
         host: &str,
         what: impl FnOnce() -> (Option<&'a [u8]>, Option<&'a [u8]>),
     ) {
         let Some(weight) = self.weight(now) else {
             return;
         };
+        let now = now.as_u64();
         self.hosts.add_borrowed(host, now, weight, 0);
         let (Some(path), referer) = what() else {
             return;
@@ -102,9 +103,10 @@ impl TopRequests {
     ///
     /// A thousand requests a second can be judged by samples. Looking at each would cost as much
     /// again as the rest of the counting, above all where every name is a new one.
-    fn weight(&mut self, now: u64) -> Option<u64> {
-        if now / 1_000 != self.second {
-            self.second = now / 1_000;
+    fn weight(&mut self, now: Millis) -> Option<u64> {
+        let second = now.as_u64() / 1_000;
+        if second != self.second {
+            self.second = second;
             self.seen = 0;
         }
         self.seen = self.seen.saturating_add(1);
@@ -116,7 +118,8 @@ impl TopRequests {
     }
 
     /// Reads all of it; `now` as in [`record`](Self::record).
-    pub fn snapshot(&self, now: u64) -> TopRequestsSnapshot {
+    pub fn snapshot(&self, now: Millis) -> TopRequestsSnapshot {
+        let now = now.as_u64();
         TopRequestsSnapshot {
             hosts: self.hosts.snapshot(now),
             pages: self.pages.snapshot(now),
@@ -205,13 +208,13 @@ mod tests {
             ("b.example", Some("/"), None),
             ("other", None, Some("https://ignored.example/")),
         ] {
-            top_requests.record(5_000, host, || {
+            top_requests.record(Millis::new(5_000), host, || {
                 (path.map(str::as_bytes), referer.map(str::as_bytes))
             });
         }
         let snapshot = TopRequestsSnapshot::merge([
-            top_requests.snapshot(5_000),
-            top_requests.snapshot(5_000),
+            top_requests.snapshot(Millis::new(5_000)),
+            top_requests.snapshot(Millis::new(5_000)),
         ]);
         let hosts = listed(&snapshot.hosts);
         assert_eq!(hosts[0], ("a.example".to_owned(), 6));
@@ -249,14 +252,15 @@ mod tests {
     fn top_requests_are_sampled_only_in_busy_seconds() {
         let mut top_requests = TopRequests::default();
         let requests = LOOKED_AT + 1_000 * ONE_IN;
-        (0..requests).for_each(|_| top_requests.record(1_500, "a", || (Some(b"/"), None)));
+        (0..requests)
+            .for_each(|_| top_requests.record(Millis::new(1_500), "a", || (Some(b"/"), None)));
         assert_eq!(
-            listed(&top_requests.snapshot(1_500).hosts),
+            listed(&top_requests.snapshot(Millis::new(1_500)).hosts),
             owned(&[("a", u64::from(requests))])
         );
-        top_requests.record(2_000, "a", || (Some(b"/"), None));
+        top_requests.record(Millis::new(2_000), "a", || (Some(b"/"), None));
         assert_eq!(
-            listed(&top_requests.snapshot(2_000).pages),
+            listed(&top_requests.snapshot(Millis::new(2_000)).pages),
             owned(&[("a/", u64::from(requests) + 1)])
         );
     }
@@ -268,16 +272,16 @@ mod tests {
             // Each in a second of its own, so that each is sampled.
             let path = format!("/{n}/{}", "x".repeat(1_000));
             let referer = format!("https://{n}.example/");
-            top_requests.record(n * 1_000, "a", || {
+            top_requests.record(Millis::new(n * 1_000), "a", || {
                 (Some(path.as_bytes()), Some(referer.as_bytes()))
             });
             if n.is_multiple_of(10) {
-                top_requests.record(n * 1_000, "a", || {
+                top_requests.record(Millis::new(n * 1_000), "a", || {
                     (Some(b"/popular"), Some(b"https://often.example/"))
                 });
             }
         }
-        let snapshot = top_requests.snapshot(0);
+        let snapshot = top_requests.snapshot(Millis::ZERO);
         assert_eq!(
             (snapshot.pages.tracked(), snapshot.referers.tracked()),
             (PAGES, REFERERS)
@@ -312,7 +316,7 @@ mod tests {
             let began = std::time::Instant::now();
             for (n, path) in paths.iter().enumerate() {
                 let now = n as u64 * 1_000 / per_second;
-                top_requests.record(now, "a.example", || {
+                top_requests.record(Millis::new(now), "a.example", || {
                     (Some(path.as_bytes()), Some(b"https://b.example/"))
                 });
             }

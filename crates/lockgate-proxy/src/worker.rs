@@ -21,14 +21,15 @@ use lockgate_limits::connections::ConnectionLimit;
 use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::preemption::{IdleAge, close_connections};
 use lockgate_limits::sockets::SocketLimit;
-use lockgate_limits::{PerClient, Permit};
+use lockgate_limits::{PerClient, Permit, PoolIndex, WorkerIndex};
 use lockgate_metrics::{Shard, Top, TopSnapshot};
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::millis::Millis;
 use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_upstream::{Pool, UpstreamPool, WorkerSockets};
+use lockgate_upstream::{EndpointIndex, Pool, UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
 use crate::access_log::{MaskIp, WorkerLog};
@@ -39,13 +40,13 @@ use crate::top_requests::{TopRequests, TopRequestsSnapshot};
 
 /// Clients for which one worker counts traffic: see `lockgate_metrics::Top`.
 const TOP_CLIENTS: usize = 1024;
-/// Milliseconds between two publications of the counts.
-const PUBLISHED_EVERY: u64 = 1_000;
+/// The time between two publications of the counts.
+const PUBLISHED_EVERY: Millis = Millis::from_secs(1);
 
-/// Milliseconds between two collections of the allocator: each takes a while.
-const COLLECTED_EVERY: u64 = 1_000;
-/// Milliseconds between two checks of the idle connections to endpoints.
-const TIDIED_EVERY: u64 = 1_000;
+/// The time between two collections of the allocator: each takes a while.
+const COLLECTED_EVERY: Millis = Millis::from_secs(1);
+/// The time between two checks of the idle connections to endpoints.
+const TIDIED_EVERY: Millis = Millis::from_secs(1);
 /// Ticks for which kept connections may still send a request when we stop.
 const LAST_REQUESTS: u32 = 10;
 /// Heads that are kept for later.
@@ -117,8 +118,8 @@ pub struct Setup {
     pub pools: Vec<Arc<Pool>>,
     /// The most files that it may keep open for the next request.
     pub files: usize,
-    /// Its index among the workers.
-    pub number: usize,
+    /// Its index.
+    pub index: WorkerIndex,
 }
 
 /// The state that the connections of one worker share.
@@ -151,19 +152,19 @@ pub struct Worker {
     /// Sockets towards endpoints.
     pub sockets: Rc<WorkerSockets>,
     upstreams: Box<[Rc<UpstreamPool>]>,
-    date: Cell<(u64, [u8; date::LENGTH])>,
+    date: Cell<(Millis, [u8; date::LENGTH])>,
     /// The most requested hosts, pages and referers.
     pub top_requests: RefCell<TopRequests>,
     top: RefCell<Top<IpAddr>>,
     published: PublishedTop,
-    published_at: Cell<u64>,
-    tidied_at: Cell<u64>,
+    published_at: Cell<Millis>,
+    tidied_at: Cell<Millis>,
     /// When the log last said that a client is not known.
-    pub unknown_client_told: Cell<Option<u64>>,
+    pub unknown_client_told: Cell<Option<Millis>>,
     /// When the allocator last gave memory back, while memory is scarce.
-    collected_at: Cell<Option<u64>>,
+    collected_at: Cell<Option<Millis>>,
     /// When no connection was found that could be closed for another client.
-    none_at: Cell<Option<u64>>,
+    none_at: Cell<Option<Millis>>,
     /// Ticks since the start of the shutdown.
     stopping_for: Cell<u32>,
     stopping: Cell<bool>,
@@ -203,10 +204,10 @@ impl Worker {
     /// A worker without connections; `line` has the connections that wait for their rates.
     pub fn new(setup: Setup, line: Rc<ShapingQueue>) -> Rc<Self> {
         let blocks = BufferPool::new();
-        let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.number);
+        let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.index);
         let mut first = 0;
         let upstream = |pool: Arc<Pool>| {
-            let here = first;
+            let here = EndpointIndex::new(first);
             first += pool.members().len();
             UpstreamPool::new(pool, here, &blocks, &sockets)
         };
@@ -219,7 +220,7 @@ impl Worker {
             response_heads: Recycler::default(),
             sockets,
             upstreams,
-            date: Cell::new((u64::MAX, [0; date::LENGTH])),
+            date: Cell::new((Millis::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.ticker),
             scratch: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&line)),
@@ -231,8 +232,8 @@ impl Worker {
             top: RefCell::new(Top::new(TOP_CLIENTS)),
             mask: setup.mask,
             published: setup.top,
-            published_at: Cell::new(0),
-            tidied_at: Cell::new(0),
+            published_at: Cell::default(),
+            tidied_at: Cell::default(),
             unknown_client_told: Cell::new(None),
             collected_at: Cell::new(None),
             none_at: Cell::new(None),
@@ -326,10 +327,10 @@ impl Worker {
         else {
             return;
         };
-        let Some(upstream) = self.upstreams.get(upstream) else {
+        let Some(upstream) = self.upstreams.get(upstream.get()) else {
             return;
         };
-        let Some(member) = upstream.pool().members().get(member) else {
+        let Some(member) = upstream.pool().member(member) else {
             return;
         };
         member
@@ -427,8 +428,8 @@ impl Worker {
     }
 
     /// The pool of the sites with this index.
-    pub fn upstream(&self, number: usize) -> &Rc<UpstreamPool> {
-        &self.upstreams[number]
+    pub fn upstream(&self, pool: PoolIndex) -> &Rc<UpstreamPool> {
+        &self.upstreams[pool.get()]
     }
 
     /// The time as a Date field has it (RFC 9110 §5.6.7).
@@ -460,17 +461,13 @@ impl Worker {
         if let Some(cells) = watch
             .listener
             .get()
-            .and_then(|index| self.cells.listeners.get(index))
+            .and_then(|listener| self.cells.listener(listener))
         {
             cells.held_nanos.add(held_for);
             cells.received.add(received);
             cells.sent.add(sent);
         }
-        if let Some(cells) = watch
-            .relay
-            .get()
-            .and_then(|index| self.cells.relays.get(index))
-        {
+        if let Some(cells) = watch.relay.get().and_then(|relay| self.cells.relay(relay)) {
             cells.received.add(received);
             cells.sent.add(sent);
         }

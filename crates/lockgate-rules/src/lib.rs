@@ -52,7 +52,7 @@ pub use media_range::MediaRange;
 pub use media_types::FileTypes;
 pub use network::Cidr;
 pub use pattern::{PathKey, Pattern, PatternError, Segment};
-pub use pool::{ConnectionUsage, Eject, HashKey, IdleSettings, Queue, Retry, ServerErrors};
+pub use pool::{Eject, HashKey, IdleSettings, Queue, Retry, ServerErrors};
 pub use proxy_header::{AcceptProxy, ProxyVersion, SentHeader};
 pub use redirect_map::RedirectMap;
 pub use site_log::SiteLog;

@@ -103,18 +103,6 @@ pub struct IdleSettings {
     pub lifetime: Option<Duration>,
 }
 
-impl IdleSettings {
-    /// Whether a connection that was used so may have a further request.
-    pub fn allow_request(&self, usage: ConnectionUsage, now: u64) -> bool {
-        let is_within = |time, limit| Duration::from_millis(time) < limit;
-        usage.requests < self.requests
-            && is_within(usage.idle_for(now), self.age)
-            && self
-                .lifetime
-                .is_none_or(|lifetime| is_within(usage.age(now), lifetime))
-    }
-}
-
 impl Default for IdleSettings {
     fn default() -> Self {
         Self {
@@ -123,49 +111,6 @@ impl Default for IdleSettings {
             requests: 10_000,
             lifetime: Some(Duration::from_secs(3_600)),
         }
-    }
-}
-
-/// The use of a connection to an endpoint so far. Times are milliseconds of one clock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ConnectionUsage {
-    /// When it was established.
-    pub made_at: u64,
-    /// Since when it is known to have no request; `u64::MAX` while it is not.
-    pub idle_since: u64,
-    /// The requests that it was given.
-    pub requests: u64,
-}
-
-impl ConnectionUsage {
-    /// That of a connection that is established now.
-    pub fn new(now: u64) -> Self {
-        Self {
-            made_at: now,
-            idle_since: u64::MAX,
-            requests: 0,
-        }
-    }
-
-    /// Counts one more request, which begins.
-    pub fn begin_request(&mut self) {
-        self.idle_since = u64::MAX;
-        self.requests += 1;
-    }
-
-    /// Notes that it has no request now.
-    pub fn note_idle(&mut self, now: u64) {
-        self.idle_since = self.idle_since.min(now);
-    }
-
-    /// The time since it was established.
-    pub fn age(self, now: u64) -> u64 {
-        now.saturating_sub(self.made_at)
-    }
-
-    /// The time that it has had no request.
-    pub fn idle_for(self, now: u64) -> u64 {
-        now.saturating_sub(self.idle_since)
     }
 }
 
@@ -235,52 +180,5 @@ mod tests {
             all().collect::<ServerErrors>(),
             (500..600).collect::<ServerErrors>()
         );
-    }
-
-    #[test]
-    fn idle_settings_bound_requests_and_idle_time() {
-        let settings = IdleSettings {
-            age: Duration::from_millis(100),
-            requests: 2,
-            ..IdleSettings::default()
-        };
-        let mut usage = ConnectionUsage::new(1_000);
-        assert!(settings.allow_request(usage, 1_000));
-        assert!(settings.allow_request(usage, 5_000), "not known to be idle");
-        usage.begin_request();
-        assert!(settings.allow_request(usage, 5_000), "busy");
-        usage.note_idle(5_000);
-        usage.note_idle(5_050);
-        assert_eq!(usage.idle_for(5_099), 99);
-        assert!(settings.allow_request(usage, 5_099));
-        assert!(!settings.allow_request(usage, 5_100));
-        usage.begin_request();
-        usage.note_idle(5_100);
-        assert!(!settings.allow_request(usage, 5_100), "two requests");
-    }
-
-    #[test]
-    fn idle_lifetime_counts_since_the_connection_was_established() {
-        let settings = IdleSettings {
-            lifetime: Some(Duration::from_millis(100)),
-            ..IdleSettings::default()
-        };
-        let mut usage = ConnectionUsage::new(1_000);
-        for now in [1_000, 1_040, 1_099] {
-            usage.begin_request();
-            assert!(settings.allow_request(usage, now), "busy at {now}");
-            usage.note_idle(now);
-            assert!(settings.allow_request(usage, now), "idle at {now}");
-        }
-        assert!(!settings.allow_request(usage, 1_100), "idle");
-        usage.begin_request();
-        assert!(!settings.allow_request(usage, 1_100), "busy");
-        let off = IdleSettings {
-            lifetime: None,
-            age: Duration::MAX,
-            ..settings
-        };
-        usage.note_idle(1_100);
-        assert!(off.allow_request(usage, u64::MAX - 1));
     }
 }

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use lockgate_http::fields::Fields;
+use lockgate_net::millis::Millis;
 use lockgate_rules::HashKey;
 
 use super::preference::Preference;
@@ -37,7 +38,7 @@ pub enum Affinity {
 
 impl Affinity {
     /// The endpoint that a client prefers. `now` is [`lockgate_limits::clock::Clock::now`].
-    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: Millis) -> Preference {
         match self {
             Self::Hash(key) => preference(key, affinity_input),
             Self::Sticky(sticky) => affinity_input
@@ -97,6 +98,8 @@ pub(super) fn hash(bytes: &[u8]) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+
+    use lockgate_limits::MemberIndex;
 
     use super::*;
 
@@ -213,7 +216,7 @@ mod tests {
     #[test]
     fn tls_session_affinity_precedes_the_address_while_known() {
         let sessions = Sessions::default();
-        sessions.learn(b"known", 3, 0);
+        sessions.learn(b"known", MemberIndex::new(3), Millis::ZERO);
         let by_session = Affinity::Session(sessions);
         let preference = |ip: Option<&str>, session, now| {
             let client = ip.map(|ip| ip.parse().unwrap());
@@ -227,7 +230,7 @@ mod tests {
                 now,
             )
         };
-        let Preference::Hashed(address) = preference(Some("192.0.2.1"), None, 0) else {
+        let Preference::Hashed(address) = preference(Some("192.0.2.1"), None, Millis::ZERO) else {
             panic!()
         };
         let (known, other) = (Some(&b"known"[..]), Some(&b"other"[..]));
@@ -236,7 +239,7 @@ mod tests {
                 Some("192.0.2.1"),
                 known,
                 0,
-                Preference::Session(3, Some(address)),
+                Preference::Session(MemberIndex::new(3), Some(address)),
             ),
             (Some("192.0.2.1"), other, 0, Preference::Hashed(address)),
             (
@@ -251,11 +254,16 @@ mod tests {
                 u64::MAX,
                 Preference::Hashed(address),
             ),
-            (None, known, 0, Preference::Session(3, None)),
+            (
+                None,
+                known,
+                0,
+                Preference::Session(MemberIndex::new(3), None),
+            ),
             (None, None, 0, Preference::Any),
         ] {
             assert_eq!(
-                preference(ip, session, now),
+                preference(ip, session, Millis::new(now)),
                 expected,
                 "{ip:?} {session:?} {now}"
             );

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use arc_swap::ArcSwapOption;
+use lockgate_limits::MemberIndex;
+use lockgate_net::millis::Millis;
 
 use super::affinity::hash;
 use super::endpoint::Endpoint;
@@ -108,26 +110,24 @@ impl Member {
     }
 
     /// Takes it back into the pool. `now` is [`lockgate_limits::clock::Clock::now`].
-    pub fn mark_up(&self, now: u64) {
-        self.risen.store(now.max(1), Ordering::Relaxed);
+    pub fn mark_up(&self, now: Millis) {
+        self.risen.store(now.as_u64().max(1), Ordering::Relaxed);
         self.down.store(false, Ordering::Release);
     }
 
-    /// The part of its weight that counts: it grows to the whole in `slow_start` milliseconds after
+    /// The part of its weight that counts: it grows to the whole in `slow_start` after
     /// the member came up, or back from an ejection.
-    fn weight_share(&self, slow_start: u64, now: u64) -> f32 {
-        if slow_start == 0 {
+    fn weight_share(&self, slow_start: Millis, now: Millis) -> f32 {
+        if slow_start == Millis::ZERO {
             return 1.0;
         }
-        match self
-            .risen
-            .load(Ordering::Relaxed)
-            .max(self.endpoint.ejection_end())
-        {
-            0 => 1.0,
-            since if now.saturating_sub(since) >= slow_start => 1.0,
-            since => (now.saturating_sub(since) as f32 / slow_start as f32).max(SMALLEST),
+        let risen = Millis::new(self.risen.load(Ordering::Relaxed));
+        let since = risen.max(self.endpoint.ejection_end());
+        let passed = now - since;
+        if since == Millis::ZERO || passed >= slow_start {
+            return 1.0;
         }
+        (passed.as_u64() as f32 / slow_start.as_u64() as f32).max(SMALLEST)
     }
 }
 
@@ -144,8 +144,8 @@ pub(crate) struct Balancer {
     reweighed: ArcSwapOption<Box<[u32]>>,
     has_changed: AtomicBool,
     next: AtomicUsize,
-    /// Milliseconds in which the share of a returning member grows to the whole; 0 is at once.
-    slow_start: u64,
+    /// The time in which the share of a returning member grows to the whole; 0 is at once.
+    slow_start: Millis,
 }
 
 /// The first share of a member that returns slowly, as in Envoy (`min_weight_percent`).
@@ -168,8 +168,8 @@ const MARGIN: f32 = 1.25;
 
 impl Balancer {
     /// A balancer for `members`, always as many; the share of a returning one grows to the whole in
-    /// `slow_start` milliseconds.
-    pub(crate) fn new(members: &[Member], slow_start: u64) -> Self {
+    /// `slow_start`.
+    pub(crate) fn new(members: &[Member], slow_start: Millis) -> Self {
         let (reweighed, has_changed) = (ArcSwapOption::empty(), AtomicBool::new(false));
         Self {
             turns: turns_of(members),
@@ -193,17 +193,18 @@ impl Balancer {
         see(self.reweighed.load().as_deref().unwrap_or(&self.turns))
     }
 
-    /// The index of the next member, among those that were not `tried` and have room; `None` when
+    /// The next member, among those that were not `tried` and have room; `None` when
     /// there is none, or when healthy ones are only full: the caller waits for these. `random` is a
     /// fresh number, or the hash of [`Balance::Hash`]; `now` is [`lockgate_limits::clock::Clock::now`].
     pub(crate) fn choose(
         &self,
         balance: Balance,
         members: &[Member],
-        tried: impl Fn(usize) -> bool,
+        tried: impl Fn(MemberIndex) -> bool,
         random: u64,
-        now: u64,
-    ) -> Option<usize> {
+        now: Millis,
+    ) -> Option<MemberIndex> {
+        let tried = |at| tried(MemberIndex::new(at));
         let standing = |at: usize| match members.get(at) {
             // Hashing needs no chance: a lower weight gives a member fewer hashes.
             Some(member) if balance == Balance::Hash && !tried(at) => Availability::of(member, now),
@@ -220,9 +221,9 @@ impl Balancer {
         let weight =
             |member: &Member| member.weight() as f32 * member.weight_share(self.slow_start, now);
         if let [_] = members {
-            return (standing(0) < Availability::Full).then_some(0);
+            return (standing(0) < Availability::Full).then_some(MemberIndex::new(0));
         }
-        match balance {
+        let chosen = match balance {
             Balance::LatencyAware => {
                 self.power_of_two_choices(members, standing, weight, random, now)
             }
@@ -234,11 +235,12 @@ impl Balancer {
             ),
             Balance::RoundRobin => self.round_robin(members, standing, random),
             Balance::Hash => rendezvous(members, standing, weight, random),
-        }
+        };
+        chosen.map(MemberIndex::new)
     }
 
     /// Whether a member that returns slowly is left out of this choice.
-    fn is_held_back(&self, member: &Member, random: u64, now: u64) -> bool {
+    fn is_held_back(&self, member: &Member, random: u64, now: Millis) -> bool {
         let share = member.weight_share(self.slow_start, now);
         share < 1.0 && (mix(random) >> 40) as f32 >= share * (1 << 24) as f32
     }
@@ -249,7 +251,7 @@ impl Balancer {
         standing: impl Fn(usize) -> Availability,
         weight: impl Fn(&Member) -> f32,
         random: u64,
-        now: u64,
+        now: Millis,
     ) -> Option<usize> {
         let cheaper = |first: usize, second: usize| {
             let cost = |at: usize| {
@@ -337,7 +339,7 @@ pub(super) enum Availability {
 }
 
 impl Availability {
-    pub(super) fn of(member: &Member, now: u64) -> Self {
+    pub(super) fn of(member: &Member, now: Millis) -> Self {
         let endpoint = &member.endpoint;
         if !member.is_up() {
             return Self::Out;
@@ -456,7 +458,7 @@ fn rendezvous(
 
 /// The expected latency of the next request. The weight divides only requests in flight: an idle
 /// endpoint is not quicker for a larger weight.
-fn cost(member: &Member, weight: f32, now: u64) -> f32 {
+fn cost(member: &Member, weight: f32, now: Millis) -> f32 {
     let in_flight = member.endpoint.in_flight();
     let latency = match member.endpoint.latency().now(now) {
         Some(latency) => latency.max(FLOOR),

@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_limits::sockets::SocketShare;
-use lockgate_limits::{Permit, ProcessLimit};
+use lockgate_limits::{MemberIndex, Permit, ProcessLimit};
 use lockgate_net::acknowledge::EndpointStalls;
 use lockgate_net::dial::DialTarget;
+use lockgate_net::index_type;
+use lockgate_net::millis::Millis;
 use lockgate_rules::Eject;
 
 use super::endpoint_name::EndpointName;
@@ -19,6 +21,19 @@ use super::latency::Latency;
 use super::notice::Notice;
 use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
 use super::worker_sockets::SocketPermit;
+
+index_type! {
+    /// The index of an endpoint among those that the process counts: the members of all pools, one
+    /// pool after the other.
+    EndpointIndex;
+}
+
+impl EndpointIndex {
+    /// The index of a member of the pool; this is the index of the first one.
+    pub(super) fn of_member(self, member: MemberIndex) -> Self {
+        Self::new(self.get() + member.get())
+    }
+}
 
 /// The address of an endpoint.
 #[derive(Debug)]
@@ -142,18 +157,18 @@ impl Endpoint {
 
     /// Records the time from a request to the head of its response. `now` is
     /// [`lockgate_limits::clock::Clock::now`], here and below.
-    pub fn record_response(&self, took: Duration, now: u64) {
+    pub fn record_response(&self, took: Duration, now: Millis) {
         self.load.latency.observe(took, now);
     }
 
     /// Records the time for which a response is overdue. By one record a tick, an endpoint that
     /// hangs gets no more requests long before the first deadline.
-    pub fn record_wait(&self, waited: Duration, now: u64) {
+    pub fn record_wait(&self, waited: Duration, now: Millis) {
         self.load.latency.at_least(waited, now);
     }
 
     /// Notes a success, which ends earlier failures; returns whether there were any.
-    pub(super) fn succeeded(&self, now: u64) -> bool {
+    pub(super) fn succeeded(&self, now: Millis) -> bool {
         self.load.avoidance.succeeded(now)
     }
 
@@ -165,7 +180,7 @@ impl Endpoint {
     pub fn failed(
         &self,
         failure: EndpointFailure,
-        now: u64,
+        now: Millis,
         eject: Option<Eject>,
         may: impl FnOnce() -> bool,
     ) -> bool {
@@ -184,7 +199,7 @@ impl Endpoint {
             return false;
         };
         self.load.latency.forget();
-        self.back.store(until, Ordering::Relaxed);
+        self.back.store(until.as_u64(), Ordering::Relaxed);
         self.ejections.fetch_add(1, Ordering::Relaxed);
         true
     }
@@ -199,23 +214,23 @@ impl Endpoint {
     }
 
     /// Its condition, by its latest results.
-    pub fn condition(&self, now: u64) -> Condition {
+    pub fn condition(&self, now: Millis) -> Condition {
         self.load.avoidance.condition(now)
     }
 
     /// Whether others are preferred, because it has failed lately.
-    pub fn is_avoided(&self, now: u64) -> bool {
+    pub fn is_avoided(&self, now: Millis) -> bool {
         self.condition(now) != Condition::Healthy
     }
 
-    /// Milliseconds for which others are still preferred, because it has failed lately.
-    pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
+    /// The time for which others are still preferred, because it has failed lately.
+    pub(super) fn passed_over(&self, now: Millis) -> Option<Millis> {
         self.load.avoidance.passed_over(now)
     }
 
     /// Whether it could not be reached or was ejected in the last attempt, or others are preferred
     /// now.
-    pub fn is_out(&self, now: u64) -> bool {
+    pub fn is_out(&self, now: Millis) -> bool {
         self.is_avoided(now) || self.load.avoidance.was_gone()
     }
 
@@ -225,7 +240,7 @@ impl Endpoint {
     }
 
     /// Whether it is ejected.
-    pub fn is_ejected(&self, now: u64) -> bool {
+    pub fn is_ejected(&self, now: Millis) -> bool {
         self.load.avoidance.is_ejected(now)
     }
 
@@ -235,8 +250,8 @@ impl Endpoint {
     }
 
     /// The end of its last ejection; 0 without any.
-    pub(super) fn ejection_end(&self) -> u64 {
-        self.back.load(Ordering::Relaxed)
+    pub(super) fn ejection_end(&self) -> Millis {
+        Millis::new(self.back.load(Ordering::Relaxed))
     }
 
     /// Whether it is at its `max`.
@@ -402,25 +417,27 @@ mod tests {
     #[test]
     fn a_reset_raises_endpoint_latency_and_unreachability_forgets_it() {
         let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
-        endpoint.record_response(tenth, 0);
-        endpoint.failed(EndpointFailure::Reset, 0, None, || false);
-        assert_eq!(endpoint.latency().now(0), Some(5e5));
-        endpoint.failed(EndpointFailure::Reset, 0, None, || false);
-        assert_eq!(endpoint.latency().now(0), Some(1e6));
+        endpoint.record_response(tenth, Millis::ZERO);
+        endpoint.failed(EndpointFailure::Reset, Millis::ZERO, None, || false);
+        assert_eq!(endpoint.latency().now(Millis::ZERO), Some(5e5));
+        endpoint.failed(EndpointFailure::Reset, Millis::ZERO, None, || false);
+        assert_eq!(endpoint.latency().now(Millis::ZERO), Some(1e6));
         for _ in 0..100 {
-            endpoint.failed(EndpointFailure::Reset, 0, None, || false);
+            endpoint.failed(EndpointFailure::Reset, Millis::ZERO, None, || false);
         }
         assert_eq!(
-            endpoint.latency().now(0),
+            endpoint.latency().now(Millis::ZERO),
             Some(5e6),
             "it is no worse for failing more often"
         );
-        endpoint.failed(EndpointFailure::Unreachable, 0, None, || false);
-        assert_eq!(endpoint.latency().now(0), None);
-        endpoint.record_wait(tenth, 0);
-        assert_eq!(endpoint.latency().now(0), Some(1e5));
+        endpoint.failed(EndpointFailure::Unreachable, Millis::ZERO, None, || false);
+        assert_eq!(endpoint.latency().now(Millis::ZERO), None);
+        endpoint.record_wait(tenth, Millis::ZERO);
+        assert_eq!(endpoint.latency().now(Millis::ZERO), Some(1e5));
         endpoint.reset_history();
-        assert!(endpoint.latency().now(0).is_none() && !endpoint.is_avoided(0));
+        assert!(
+            endpoint.latency().now(Millis::ZERO).is_none() && !endpoint.is_avoided(Millis::ZERO)
+        );
     }
 
     #[test]
@@ -433,19 +450,20 @@ mod tests {
                 ..Eject::default()
             }),
         );
-        endpoint.record_response(Duration::from_millis(1), 0);
-        assert!(!endpoint.failed(EndpointFailure::Unserved, 0, eject, || true));
-        assert!(endpoint.ejections() == 0 && endpoint.latency().now(0).is_some());
+        endpoint.record_response(Duration::from_millis(1), Millis::ZERO);
+        assert!(!endpoint.failed(EndpointFailure::Unserved, Millis::ZERO, eject, || true));
+        assert!(endpoint.ejections() == 0 && endpoint.latency().now(Millis::ZERO).is_some());
         assert!(
-            endpoint.failed(EndpointFailure::Unserved, 7, eject, || true) && endpoint.is_ejected(7)
+            endpoint.failed(EndpointFailure::Unserved, Millis::new(7), eject, || true)
+                && endpoint.is_ejected(Millis::new(7))
         );
         assert_eq!(
             (
                 endpoint.ejections(),
                 endpoint.ejection_end(),
-                endpoint.latency().now(7)
+                endpoint.latency().now(Millis::new(7))
             ),
-            (1, 507, None)
+            (1, Millis::new(507), None)
         );
         // After an early end of an ejection the caller decides how slowly the endpoint returns.
         endpoint.reset_history();
@@ -453,9 +471,9 @@ mod tests {
             (
                 endpoint.ejections(),
                 endpoint.ejection_end(),
-                endpoint.is_ejected(7)
+                endpoint.is_ejected(Millis::new(7))
             ),
-            (1, 0, false)
+            (1, Millis::ZERO, false)
         );
     }
 }

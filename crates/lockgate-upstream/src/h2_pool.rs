@@ -9,10 +9,12 @@ use std::time::{Duration, Instant};
 
 use lockgate_http_io::h2::{MOST, SharedConnection, UpstreamStream};
 use lockgate_limits::clock::{Cut, Guard};
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, Stream};
-use lockgate_rules::{ConnectionUsage, IdleSettings};
+use lockgate_rules::IdleSettings;
 use tokio::sync::Notify;
 
+use super::connection_usage::ConnectionUsage;
 use super::{DialError, Endpoint, EndpointFailure, Pool, WorkerSockets};
 
 /// Which connections a request may reuse.
@@ -86,7 +88,7 @@ impl H2Pool {
         &self,
         reuse: ReusePolicy,
         idle_settings: IdleSettings,
-        now: u64,
+        now: Millis,
     ) -> Option<LeasedStream> {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());
@@ -235,8 +237,8 @@ impl H2Pool {
         }
     }
 
-    /// Since when the longest idle connection is idle; `u64::MAX` before the first check.
-    pub(super) fn oldest(&self) -> Option<u64> {
+    /// Since when the longest idle connection is idle; the maximum before the first check.
+    pub(super) fn oldest(&self) -> Option<Millis> {
         self.connections
             .borrow()
             .iter()
@@ -266,7 +268,7 @@ impl H2Pool {
 
     /// Checks all connections, and closes superfluous ones: see
     /// [`SharedConnection::check_liveness`].
-    pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: u64) {
+    pub(super) fn close_stale(&self, idle_settings: IdleSettings, now: Millis) {
         let mut connections = self.connections.borrow_mut();
         connections.retain(|one| !one.is_closed());
         let mut idle = 0;
@@ -282,8 +284,8 @@ impl H2Pool {
 }
 
 /// Lets a connection that may have no further request close after the open ones.
-fn close_worn(one: &SharedConnection, idle_settings: IdleSettings, now: u64) {
-    if !idle_settings.allow_request(usage_of(one), now) {
+fn close_worn(one: &SharedConnection, idle_settings: IdleSettings, now: Millis) {
+    if !usage_of(one).allows_request(idle_settings, now) {
         one.close_when_idle();
     }
 }
@@ -291,7 +293,7 @@ fn close_worn(one: &SharedConnection, idle_settings: IdleSettings, now: u64) {
 fn usage_of(one: &SharedConnection) -> ConnectionUsage {
     ConnectionUsage {
         made_at: one.begun_at(),
-        idle_since: one.idle_since().unwrap_or(u64::MAX),
+        idle_since: one.idle_since().unwrap_or(Millis::MAX),
         requests: one.requests_made(),
     }
 }

@@ -8,6 +8,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use lockgate_net::millis::Millis;
+
 /// After so long an old average counts for 1/e; Finagle's and Linkerd's default.
 const DECAY: f32 = 10_000.0;
 /// Low bits of the milliseconds that the time of an average lacks. The clocks of the workers are no
@@ -24,7 +26,7 @@ pub struct Latency(AtomicU64);
 impl Latency {
     /// The average now in microseconds; `None` before the first response. `now` is
     /// [`lockgate_limits::clock::Clock::now`], here and below.
-    pub fn now(&self, now: u64) -> Option<f32> {
+    pub fn now(&self, now: Millis) -> Option<f32> {
         let (average, made) = self.load()?;
         Some(match elapsed(made, now) {
             0.0 => average,
@@ -33,7 +35,7 @@ impl Latency {
     }
 
     /// Adds the latency of a response.
-    pub fn observe(&self, took: Duration, now: u64) {
+    pub fn observe(&self, took: Duration, now: Millis) {
         let took = micros(took);
         let next = match self.load() {
             None => took,
@@ -50,7 +52,7 @@ impl Latency {
     }
 
     /// Adds the latency so far of a response that is not there yet.
-    pub fn at_least(&self, waited: Duration, now: u64) {
+    pub fn at_least(&self, waited: Duration, now: Millis) {
         if self.now(now).is_none_or(|average| micros(waited) > average) {
             self.store(micros(waited), now);
         }
@@ -67,18 +69,18 @@ impl Latency {
         (word != 0).then(|| (f32::from_bits((word >> 32) as u32), word as u32))
     }
 
-    fn store(&self, average: f32, now: u64) {
+    fn store(&self, average: f32, now: Millis) {
         let word = (u64::from(average.max(1.0).to_bits()) << 32) | u64::from(coarse(now));
         self.0.store(word, Ordering::Relaxed);
     }
 }
 
-fn coarse(now: u64) -> u32 {
-    (now >> COARSE) as u32
+fn coarse(now: Millis) -> u32 {
+    (now.as_u64() >> COARSE) as u32
 }
 
 /// Milliseconds from `made` to `now`; none where another worker's clock is ahead.
-fn elapsed(made: u32, now: u64) -> f32 {
+fn elapsed(made: u32, now: Millis) -> f32 {
     let units = coarse(now).wrapping_sub(made).cast_signed().max(0);
     (units as f32) * (1_u32 << COARSE) as f32
 }
@@ -99,21 +101,23 @@ mod tests {
 
     /// In milliseconds, rounded.
     fn average(latency: &Latency, now: u64) -> Option<u32> {
-        latency.now(now).map(|micros| (micros / 1e3).round() as u32)
+        latency
+            .now(Millis::new(now))
+            .map(|micros| (micros / 1e3).round() as u32)
     }
 
     #[test]
     fn a_latency_peak_counts_at_once_and_decays_slowly() {
         let latency = Latency::default();
         assert_eq!(average(&latency, 0), None);
-        latency.observe(ms(10), 0);
+        latency.observe(ms(10), Millis::ZERO);
         assert_eq!(average(&latency, 0), Some(10));
-        latency.observe(ms(500), 1);
-        latency.observe(ms(10), 2);
+        latency.observe(ms(500), Millis::new(1));
+        latency.observe(ms(10), Millis::new(2));
         assert_eq!(average(&latency, 2), Some(500));
         // Ten seconds of quick responses: 1/e of the peak, the rest is their own latency.
         for now in 1..=1000 {
-            latency.observe(ms(10), now * 10);
+            latency.observe(ms(10), Millis::new(now * 10));
         }
         let now = average(&latency, 10 * SECOND);
         assert!((185..=195).contains(&now.unwrap()), "{now:?}");
@@ -122,7 +126,7 @@ mod tests {
     #[test]
     fn the_latency_of_an_unused_endpoint_fades() {
         let latency = Latency::default();
-        latency.observe(ms(200), 0);
+        latency.observe(ms(200), Millis::ZERO);
         let after = [0, 10, 20, 60].map(|seconds| average(&latency, seconds * SECOND));
         assert_eq!(after, [Some(200), Some(74), Some(27), Some(0)]);
     }
@@ -130,10 +134,10 @@ mod tests {
     #[test]
     fn a_pending_response_counts_its_waiting_time_as_latency() {
         let latency = Latency::default();
-        latency.at_least(ms(100), 0);
-        latency.at_least(ms(50), 0);
+        latency.at_least(ms(100), Millis::ZERO);
+        latency.at_least(ms(50), Millis::ZERO);
         assert_eq!(average(&latency, 0), Some(100));
-        latency.at_least(ms(3_000), 0);
+        latency.at_least(ms(3_000), Millis::ZERO);
         assert_eq!(average(&latency, 0), Some(3_000));
         latency.forget();
         assert_eq!(average(&latency, 0), None);
@@ -142,22 +146,29 @@ mod tests {
     #[test]
     fn a_clock_that_is_behind_leaves_latency_unchanged() {
         let latency = Latency::default();
-        latency.observe(ms(100), 5 * SECOND);
-        latency.observe(ms(1), 4 * SECOND);
+        latency.observe(ms(100), Millis::new(5 * SECOND));
+        latency.observe(ms(1), Millis::new(4 * SECOND));
         assert_eq!(average(&latency, 4 * SECOND), Some(100));
-        assert_eq!(latency.now(5 * SECOND), latency.now(0));
+        assert_eq!(
+            latency.now(Millis::new(5 * SECOND)),
+            latency.now(Millis::ZERO)
+        );
     }
 
     #[test]
     fn extreme_latencies_and_times_do_not_overflow() {
         let (latency, wrap) = (Latency::default(), 1 << (32 + COARSE));
-        latency.observe(ms(100), wrap - 1);
+        latency.observe(ms(100), Millis::new(wrap - 1));
         assert_eq!(average(&latency, wrap + 10 * SECOND), Some(37));
-        latency.observe(Duration::ZERO, wrap + 10 * SECOND);
-        latency.observe(Duration::MAX, wrap + 10 * SECOND);
-        assert!(latency.now(wrap + 10 * SECOND).is_some_and(f32::is_finite));
+        latency.observe(Duration::ZERO, Millis::new(wrap + 10 * SECOND));
+        latency.observe(Duration::MAX, Millis::new(wrap + 10 * SECOND));
+        assert!(
+            latency
+                .now(Millis::new(wrap + 10 * SECOND))
+                .is_some_and(f32::is_finite)
+        );
         let never = Latency::default();
-        never.observe(Duration::ZERO, 0);
-        assert_eq!(never.now(0), Some(1.0));
+        never.observe(Duration::ZERO, Millis::ZERO);
+        assert_eq!(never.now(Millis::ZERO), Some(1.0));
     }
 }

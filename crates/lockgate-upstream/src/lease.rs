@@ -5,19 +5,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http_io::h1::H1Connection;
+use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clients::ClientAccount;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::Stream;
-use lockgate_rules::ConnectionUsage;
 
+use super::connection_usage::ConnectionUsage;
 use super::h2_pool::LeasedStream;
 use super::lease_request::{LeaseRequest, QueuedRequest};
 use super::upstream_pool::{IdleConnection, UpstreamPool};
 use super::{
-    ConnectionPermit, DialError, Endpoint, InFlight, Pool, ReusePolicy, Settings, SocketPermit,
-    UpstreamConnection,
+    ConnectionPermit, DialError, Endpoint, EndpointIndex, InFlight, Pool, ReusePolicy, Settings,
+    SocketPermit, UpstreamConnection,
 };
 
 /// The right to send one request over a connection; dropping it closes the connection, or its
@@ -34,7 +36,7 @@ pub struct Lease {
     permit: ConnectionPermit,
     /// Whether the endpoint was avoided when it was chosen.
     avoided: bool,
-    member: usize,
+    member: MemberIndex,
     upstream: Rc<UpstreamPool>,
 }
 
@@ -44,8 +46,8 @@ impl Lease {
     pub(super) fn reuse(
         idle: IdleConnection,
         mut permit: ConnectionPermit,
-        (member, upstream): (usize, Rc<UpstreamPool>),
-        now: u64,
+        (member, upstream): (MemberIndex, Rc<UpstreamPool>),
+        now: Millis,
     ) -> Self {
         permit.set_socket(idle.socket_permit);
         let endpoint = permit.endpoint();
@@ -76,8 +78,8 @@ impl Lease {
         self.upstream.pool()
     }
 
-    /// The endpoint's index among the members of the pool.
-    pub fn member(&self) -> usize {
+    /// The endpoint as a member of the pool.
+    pub fn member(&self) -> MemberIndex {
         self.member
     }
 
@@ -86,15 +88,15 @@ impl Lease {
         &self.pool().settings
     }
 
-    /// The index of the endpoint among the process's, for counters.
-    pub fn endpoint_index(&self) -> Option<usize> {
+    /// The endpoint's index for counters.
+    pub fn endpoint_index(&self) -> Option<EndpointIndex> {
         self.upstream.endpoint_index(self.member)
     }
 
     /// Whether the endpoint was healthy when it was chosen and has failed since. When an endpoint
     /// dies, all its requests fail together: that is one failure, and no failing pool.
-    pub fn is_overtaken(&self, now: u64) -> bool {
-        let member = self.pool().members().get(self.member);
+    pub fn is_overtaken(&self, now: Millis) -> bool {
+        let member = self.pool().member(self.member);
         let down = member.is_some_and(|member| !member.is_up());
         !self.avoided && (down || self.endpoint().is_avoided(now))
     }
@@ -106,7 +108,7 @@ impl Lease {
 
     /// Keeps the connection for the next request of any client. Only after a complete response; not
     /// while its socket is needed elsewhere.
-    pub fn keep(self, now: u64) {
+    pub fn keep(self, now: Millis) {
         if let Some((idle, member, upstream)) = self.into_idle(now)
             && upstream.pool().settings.idle_settings.max > 0
         {
@@ -117,7 +119,10 @@ impl Lease {
     /// The connection for a next request, with its member and pool; none if it must be closed, or
     /// is shared, and so kept by its pool.
     #[inline]
-    pub(super) fn into_idle(self, now: u64) -> Option<(IdleConnection, usize, Rc<UpstreamPool>)> {
+    pub(super) fn into_idle(
+        self,
+        now: Millis,
+    ) -> Option<(IdleConnection, MemberIndex, Rc<UpstreamPool>)> {
         let Self {
             link: UpstreamConnection::H1(link),
             mut permit,
@@ -133,7 +138,7 @@ impl Lease {
         usage.note_idle(now);
         let idle_settings = upstream.pool().settings.idle_settings;
         let may_stay = link.is_spent()
-            && idle_settings.allow_request(usage, now)
+            && usage.allows_request(idle_settings, now)
             && !upstream.are_sockets_wanted();
         let idle = IdleConnection {
             link,
@@ -151,7 +156,7 @@ impl Lease {
 
 /// A chosen member with the permit of the request at it.
 struct ChosenMember {
-    member: usize,
+    member: MemberIndex,
     permit: ConnectionPermit,
     in_flight: InFlight,
 }
@@ -225,7 +230,7 @@ impl UpstreamPool {
         &self,
         request: &LeaseRequest<'_>,
         tried: MemberSet,
-    ) -> Result<(usize, ConnectionPermit), DialError> {
+    ) -> Result<(MemberIndex, ConnectionPermit), DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
         let (guard, wait_budget) = (request.guard, request.wait_budget);
         self.pool
@@ -308,7 +313,7 @@ impl UpstreamPool {
         let (began, permit) = (Instant::now(), chosen.permit.without_connection());
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let (h2_pool, idle_settings) = (
-            &self.shared[chosen.member],
+            &self.shared[chosen.member.get()],
             self.pool.settings.idle_settings,
         );
         let (mut waited, mut dialled) = (false, None);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lockgate_limits::clients::ClientAccount;
 use lockgate_limits::clock::Guard;
 
-use super::{DialError, Preference, ReusePolicy, WaitBudget};
+use super::{DialError, EndpointIndex, Preference, ReusePolicy, WaitBudget};
 
 /// A request for a lease.
 pub struct LeaseRequest<'a> {
@@ -36,8 +36,8 @@ pub trait LeaseMetrics {
     /// Counts the end of such a wait, and its time.
     fn wait_ends(&self, waited: Duration);
 
-    /// Counts an endpoint that could not be reached; `endpoint` is its index among the process's.
-    fn unreachable(&self, endpoint: Option<usize>, error: &DialError);
+    /// Counts an endpoint that could not be reached; none is counted for a pool of a single request.
+    fn unreachable(&self, endpoint: Option<EndpointIndex>, error: &DialError);
 }
 
 /// A waiting request in the counters, until this is dropped.

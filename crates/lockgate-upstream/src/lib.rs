@@ -8,6 +8,7 @@
 
 mod affinity;
 mod balance;
+mod connection_usage;
 mod dial_error;
 mod endpoint;
 pub mod endpoint_name;
@@ -34,7 +35,7 @@ mod worker_sockets;
 pub use affinity::{Affinity, AffinityInput};
 pub use balance::{Balance, Member};
 pub use dial_error::DialError;
-pub use endpoint::{ConnectionPermit, Endpoint, EndpointAddress, InFlight};
+pub use endpoint::{ConnectionPermit, Endpoint, EndpointAddress, EndpointIndex, InFlight};
 pub use h2_pool::ReusePolicy;
 pub use health::{Health, Transition};
 pub use latency::Latency;

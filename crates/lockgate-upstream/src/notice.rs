@@ -3,8 +3,10 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Milliseconds between two lines about the same condition.
-const SELDOM: u64 = 10_000;
+use lockgate_net::millis::Millis;
+
+/// The time between two lines about the same condition.
+const SELDOM: Millis = Millis::from_secs(10);
 
 /// A condition that may hold, and whether the log has reported it.
 #[derive(Debug, Default)]
@@ -17,13 +19,13 @@ pub(super) struct Notice {
 impl Notice {
     /// Notes that it holds; returns whether to report it: not again before its end, nor soon after
     /// the last report.
-    pub(super) fn begins(&self, now: u64) -> bool {
+    pub(super) fn begins(&self, now: Millis) -> bool {
         let last = self.last.load(Ordering::Relaxed);
-        let soon = last != 0 && now < last.saturating_add(SELDOM);
+        let soon = last != 0 && now < Millis::new(last) + SELDOM;
         if soon || self.told.load(Ordering::Relaxed) || self.told.swap(true, Ordering::Relaxed) {
             return false;
         }
-        self.last.store(now.max(1), Ordering::Relaxed);
+        self.last.store(now.as_u64().max(1), Ordering::Relaxed);
         true
     }
 
@@ -46,10 +48,19 @@ mod tests {
     fn an_operator_notice_is_logged_once_and_seldom_repeated() {
         let notice = Notice::default();
         assert!(!notice.ends(), "there was none");
-        assert_eq!([notice.begins(5), notice.begins(6)], [true, false]);
+        assert_eq!(
+            [notice.begins(Millis::new(5)), notice.begins(Millis::new(6))],
+            [true, false]
+        );
         assert_eq!([notice.ends(), notice.ends()], [true, false]);
         // Soon after that, neither the next nor its end.
-        assert_eq!([notice.begins(10_004), notice.ends()], [false, false]);
-        assert_eq!([notice.begins(10_005), notice.ends()], [true, true]);
+        assert_eq!(
+            [notice.begins(Millis::new(10_004)), notice.ends()],
+            [false, false]
+        );
+        assert_eq!(
+            [notice.begins(Millis::new(10_005)), notice.ends()],
+            [true, true]
+        );
     }
 }

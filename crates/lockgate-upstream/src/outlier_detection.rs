@@ -15,7 +15,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockgate_limits::clock::millis;
+use lockgate_net::millis::Millis;
 use lockgate_rules::Eject;
 
 /// How an attempt at an endpoint failed.
@@ -46,9 +46,9 @@ pub enum Condition {
 #[derive(Debug, Default)]
 pub(super) struct OutlierDetection(AtomicU64);
 
-/// Milliseconds of the first avoidance, and of the longest.
+/// The time of the first avoidance, in milliseconds, and that of the longest.
 const FIRST: u64 = 1_000;
-const LONGEST: u64 = 10_000;
+const LONGEST: Millis = Millis::from_secs(10);
 /// Consecutive failures after which an endpoint counts as lost.
 const SEVERAL: u64 = 3;
 /// The bits of the word.
@@ -57,18 +57,23 @@ const GONE: u64 = 1 << 8;
 const EJECTED: u64 = 1 << 9;
 const UNTIL: u32 = 10;
 
+/// The end of the avoidance that a word has.
+fn until(word: u64) -> Millis {
+    Millis::new(word >> UNTIL)
+}
+
 impl OutlierDetection {
-    pub(super) fn condition(&self, now: u64) -> Condition {
+    pub(super) fn condition(&self, now: Millis) -> Condition {
         match self.0.load(Ordering::Relaxed) {
-            word if word >> UNTIL <= now => Condition::Healthy,
+            word if until(word) <= now => Condition::Healthy,
             word if word & GONE != 0 => Condition::Unavailable,
             _ => Condition::Suspect,
         }
     }
 
-    pub(super) fn is_ejected(&self, now: u64) -> bool {
+    pub(super) fn is_ejected(&self, now: Millis) -> bool {
         let word = self.0.load(Ordering::Relaxed);
-        word >> UNTIL > now && word & EJECTED != 0
+        until(word) > now && word & EJECTED != 0
     }
 
     /// Counts a failure; returns the end of the ejection that follows, if one does. `may` decides
@@ -76,53 +81,52 @@ impl OutlierDetection {
     pub(super) fn failed(
         &self,
         failure: EndpointFailure,
-        now: u64,
+        now: Millis,
         eject: Option<Eject>,
         may: impl FnOnce() -> bool,
-    ) -> Option<u64> {
+    ) -> Option<Millis> {
         let before = self.0.load(Ordering::Relaxed);
         // Attempts that fail meanwhile were begun before, or had no choice: it is the same failure.
-        if before >> UNTIL > now {
+        if until(before) > now {
             return None;
         }
         let count = ((before & COUNT) + 1).min(COUNT);
-        let longest = eject.map_or(LONGEST, |eject| millis(eject.time).min(LONGEST));
-        let avoided = (FIRST << (count - 1).min(8)).min(longest);
+        let longest = eject.map_or(LONGEST, |eject| LONGEST.min(eject.time.into()));
+        let avoided = Millis::new(FIRST << (count - 1).min(8)).min(longest);
         let ejects = eject
             .filter(|eject| count >= u64::from(eject.errors))
             .filter(|_| may());
         let (time, why) = match (ejects, failure) {
-            (Some(eject), _) => (millis(eject.time), GONE | EJECTED),
+            (Some(eject), _) => (eject.time.into(), GONE | EJECTED),
             (None, EndpointFailure::Unreachable) => (avoided, GONE),
             (None, EndpointFailure::Reset) => (avoided, 0),
-            (None, EndpointFailure::Unserved) => (0, 0),
+            (None, EndpointFailure::Unserved) => (Millis::ZERO, 0),
         };
-        let until = now.saturating_add(time).min(u64::MAX >> UNTIL);
-        let next = (until << UNTIL) | why | count;
+        let end = (now + time).min(until(u64::MAX));
+        let next = (end.as_u64() << UNTIL) | why | count;
         // Another worker that was first has stored the same.
         let told = self
             .0
             .compare_exchange(before, next, Ordering::Relaxed, Ordering::Relaxed);
-        ejects.filter(|_| told.is_ok()).map(|_| until)
+        ejects.filter(|_| told.is_ok()).map(|_| end)
     }
 
     /// Notes a success. It ends all but an ejection, since its request may be older than that.
     /// Returns whether there was anything to end.
-    pub(super) fn succeeded(&self, now: u64) -> bool {
+    pub(super) fn succeeded(&self, now: Millis) -> bool {
         // Read first: writing would take the line from every other worker with each response.
         let word = self.0.load(Ordering::Relaxed);
-        let ends = word != 0 && (word & EJECTED == 0 || word >> UNTIL <= now);
+        let ends = word != 0 && (word & EJECTED == 0 || until(word) <= now);
         if ends {
             self.0.store(0, Ordering::Relaxed);
         }
         ends
     }
 
-    /// Milliseconds for which it is still avoided.
-    pub(super) fn passed_over(&self, now: u64) -> Option<u64> {
-        (self.0.load(Ordering::Relaxed) >> UNTIL)
-            .checked_sub(now)
-            .filter(|left| *left > 0)
+    /// The time for which it is still avoided.
+    pub(super) fn passed_over(&self, now: Millis) -> Option<Millis> {
+        let left = until(self.0.load(Ordering::Relaxed)) - now;
+        (left > Millis::ZERO).then_some(left)
     }
 
     /// Whether it could not be reached, or was ejected, and has had no success since.
@@ -159,10 +163,11 @@ mod tests {
         let (avoidance, mut now) = (OutlierDetection::default(), 5_000);
         let failed = |failure, now| avoidance.failed(failure, now, None, || unreachable!());
         for span in [1_000, 2_000, 4_000, 8_000, 10_000, 10_000] {
-            failed(EndpointFailure::Unreachable, now);
+            failed(EndpointFailure::Unreachable, Millis::new(now));
             // Requests in flight fail as well, and count as no further failure.
-            failed(EndpointFailure::Unreachable, now + 1);
-            let gone = [0, span - 1, span].map(|later| avoidance.condition(now + later));
+            failed(EndpointFailure::Unreachable, Millis::new(now + 1));
+            let gone =
+                [0, span - 1, span].map(|later| avoidance.condition(Millis::new(now + later)));
             assert_eq!(
                 gone,
                 [
@@ -173,19 +178,22 @@ mod tests {
             );
             now += span;
         }
-        assert!((0..100).all(|_| failed(EndpointFailure::Reset, now).is_none()));
-        assert_eq!(avoidance.condition(now), Condition::Suspect);
-        avoidance.succeeded(now);
-        assert_eq!(avoidance.condition(now), Condition::Healthy);
-        failed(EndpointFailure::Reset, now);
+        assert!((0..100).all(|_| failed(EndpointFailure::Reset, Millis::new(now)).is_none()));
+        assert_eq!(avoidance.condition(Millis::new(now)), Condition::Suspect);
+        avoidance.succeeded(Millis::new(now));
+        assert_eq!(avoidance.condition(Millis::new(now)), Condition::Healthy);
+        failed(EndpointFailure::Reset, Millis::new(now));
         assert_eq!(
-            avoidance.condition(now + 1_000),
+            avoidance.condition(Millis::new(now + 1_000)),
             Condition::Healthy,
             "it begins anew"
         );
-        assert!((0..1_000).all(|_| failed(EndpointFailure::Unserved, now + 1_000).is_none()));
+        assert!(
+            (0..1_000)
+                .all(|_| failed(EndpointFailure::Unserved, Millis::new(now + 1_000)).is_none())
+        );
         assert_eq!(
-            avoidance.condition(now + 1_000),
+            avoidance.condition(Millis::new(now + 1_000)),
             Condition::Healthy,
             "nobody is ejected"
         );
@@ -195,24 +203,34 @@ mod tests {
     fn consecutive_failures_eject_an_endpoint() {
         let avoidance = OutlierDetection::default();
         let failed = |now| avoidance.failed(EndpointFailure::Unserved, now, EJECT, || true);
-        assert_eq!([failed(0), failed(0)], [None, None]);
-        avoidance.succeeded(0);
+        assert_eq!([failed(Millis::ZERO), failed(Millis::ZERO)], [None, None]);
+        avoidance.succeeded(Millis::ZERO);
         assert_eq!(
-            [failed(0), failed(0), failed(7), failed(8)],
-            [None, None, Some(5_007), None]
+            [
+                failed(Millis::ZERO),
+                failed(Millis::ZERO),
+                failed(Millis::new(7)),
+                failed(Millis::new(8))
+            ],
+            [None, None, Some(Millis::new(5_007)), None]
         );
-        avoidance.succeeded(8);
-        assert!(avoidance.is_ejected(5_006) && !avoidance.is_ejected(5_007));
-        assert_eq!(avoidance.condition(5_006), Condition::Unavailable);
+        avoidance.succeeded(Millis::new(8));
+        assert!(
+            avoidance.is_ejected(Millis::new(5_006)) && !avoidance.is_ejected(Millis::new(5_007))
+        );
+        assert_eq!(
+            avoidance.condition(Millis::new(5_006)),
+            Condition::Unavailable
+        );
         // It has not shown that it is well: the next failure is enough.
-        assert_eq!(failed(6_000), Some(11_000));
-        avoidance.succeeded(11_000);
-        assert_eq!(failed(11_000), None);
-        failed(11_000);
-        failed(11_000);
-        assert!(avoidance.is_ejected(11_000));
+        assert_eq!(failed(Millis::new(6_000)), Some(Millis::new(11_000)));
+        avoidance.succeeded(Millis::new(11_000));
+        assert_eq!(failed(Millis::new(11_000)), None);
+        failed(Millis::new(11_000));
+        failed(Millis::new(11_000));
+        assert!(avoidance.is_ejected(Millis::new(11_000)));
         avoidance.end();
-        assert!(!avoidance.is_ejected(11_000));
+        assert!(!avoidance.is_ejected(Millis::new(11_000)));
     }
 
     #[test]
@@ -226,12 +244,17 @@ mod tests {
             (12_000, 17_000),
         ] {
             assert_eq!(
-                avoidance.failed(EndpointFailure::Unreachable, now, EJECT, || false),
+                avoidance.failed(
+                    EndpointFailure::Unreachable,
+                    Millis::new(now),
+                    EJECT,
+                    || false
+                ),
                 None
             );
-            let gone = [until - 1, until].map(|now| avoidance.condition(now));
+            let gone = [until - 1, until].map(|now| avoidance.condition(Millis::new(now)));
             assert_eq!(gone, [Condition::Unavailable, Condition::Healthy], "{now}");
-            assert!(!avoidance.is_ejected(now));
+            assert!(!avoidance.is_ejected(Millis::new(now)));
         }
     }
 
@@ -243,9 +266,10 @@ mod tests {
             time: Duration::from_millis(u64::MAX),
             ..Eject::default()
         });
-        let failed = |_| avoidance.failed(EndpointFailure::Unserved, 1, forever, || true);
+        let failed =
+            |_| avoidance.failed(EndpointFailure::Unserved, Millis::new(1), forever, || true);
         assert!((0..254).all(|at| failed(at).is_none()));
-        assert_eq!(failed(0), Some(u64::MAX >> UNTIL));
-        assert!(avoidance.is_ejected(u64::MAX >> (UNTIL + 1)));
+        assert_eq!(failed(0), Some(until(u64::MAX)));
+        assert!(avoidance.is_ejected(Millis::new(u64::MAX >> (UNTIL + 1))));
     }
 }

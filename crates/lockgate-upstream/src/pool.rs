@@ -12,10 +12,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
+use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Clock, Cut, Guard};
 use lockgate_limits::member_set::MemberSet;
 use lockgate_net::dial::{DialTarget, dial, is_exhaustion};
+use lockgate_net::millis::Millis;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::Connector;
 use lockgate_net::tls::handshake;
@@ -89,8 +91,13 @@ impl Pool {
         &self.members
     }
 
+    /// The member with this index.
+    pub fn member(&self, member: MemberIndex) -> Option<&Member> {
+        self.members.get(member.get())
+    }
+
     /// The endpoint that a client prefers. `now` is [`Clock::now`].
-    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: u64) -> Preference {
+    pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: Millis) -> Preference {
         self.settings
             .affinity
             .as_ref()
@@ -99,9 +106,9 @@ impl Pool {
             })
     }
 
-    /// Gives the member with this index the clients of `alias`, an SRV record as text.
-    pub fn set_alias(&self, at: usize, alias: &str) {
-        if let Some(member) = self.members.get(at) {
+    /// Gives a member the clients of `alias`, an SRV record as text.
+    pub fn set_alias(&self, at: MemberIndex, alias: &str) {
+        if let Some(member) = self.member(at) {
             member.set_alias(alias);
         }
         if let Some(sticky) = self.settings.sticky() {
@@ -114,15 +121,15 @@ impl Pool {
         self.balancer.reweigh(&self.members);
     }
 
-    /// The index of a request's member, and a permit at it: see `Balancer::choose`. None while the
+    /// The member for a request, and a permit at it: see `Balancer::choose`. None while the
     /// member of a sticky cookie is full.
     pub fn choose(
         &self,
         preference: Preference,
         tried: MemberSet,
         random: u64,
-        now: u64,
-    ) -> Option<(usize, ConnectionPermit)> {
+        now: Millis,
+    ) -> Option<(MemberIndex, ConnectionPermit)> {
         self.take(
             self.balance.unwrap_or(Balance::LatencyAware),
             preference,
@@ -132,10 +139,15 @@ impl Pool {
         )
     }
 
-    /// Whether a client may keep its connection to the member with this index: not if that is
+    /// Whether a client may keep its connection to a member: not if that is
     /// avoided or is not the preferred one, nor to a backup when another is healthy again.
-    pub(crate) fn is_still_preferred(&self, at: usize, preference: Preference, now: u64) -> bool {
-        let Some(member) = self.members.get(at) else {
+    pub(crate) fn is_still_preferred(
+        &self,
+        at: MemberIndex,
+        preference: Preference,
+        now: Millis,
+    ) -> bool {
+        let Some(member) = self.member(at) else {
             return false;
         };
         let is_good = |member| Availability::of(member, now) == Availability::Good;
@@ -155,16 +167,16 @@ impl Pool {
     }
 
     /// The member of a sticky cookie, unless it was tried, or is avoided.
-    fn named(&self, preference: Preference, tried: MemberSet, now: u64) -> Option<usize> {
+    fn named(&self, preference: Preference, tried: MemberSet, now: Millis) -> Option<MemberIndex> {
         let Preference::Member(named) = preference else {
             return None;
         };
         self.available(named, tried, now).map(|_| named)
     }
 
-    /// The member with this index, unless it was tried, or is avoided.
-    fn available(&self, at: usize, tried: MemberSet, now: u64) -> Option<&Member> {
-        let member = self.members.get(at).filter(|_| !tried.contains(at))?;
+    /// The member, unless it was tried, or is avoided.
+    fn available(&self, at: MemberIndex, tried: MemberSet, now: Millis) -> Option<&Member> {
+        let member = self.member(at).filter(|_| !tried.contains(at))?;
         (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable)
             .then_some(member)
     }
@@ -175,11 +187,11 @@ impl Pool {
         preference: Preference,
         tried: MemberSet,
         random: u64,
-        now: u64,
-    ) -> Option<(usize, ConnectionPermit)> {
+        now: Millis,
+    ) -> Option<(MemberIndex, ConnectionPermit)> {
         let is_tried = |member| tried.contains(member);
         if let Some(named) = self.named(preference, tried, now) {
-            return Some((named, self.members.get(named)?.endpoint().try_take()?));
+            return Some((named, self.member(named)?.endpoint().try_take()?));
         }
         // A session only saves a handshake: where its member is full, it is not waited for.
         if let Preference::Session(at, _) = preference
@@ -199,7 +211,7 @@ impl Pool {
                 .balancer
                 .choose(balance, &self.members, is_tried, random, now)?;
             // Where another worker was first it is full now, and another member is next.
-            if let Some(permit) = self.members.get(member)?.endpoint().try_take() {
+            if let Some(permit) = self.member(member)?.endpoint().try_take() {
                 return Some((member, permit));
             }
         }
@@ -216,15 +228,11 @@ impl Pool {
         wait_budget: &WaitBudget,
         preference: Preference,
         tried: MemberSet,
-    ) -> Result<(usize, ConnectionPermit), DialError> {
+    ) -> Result<(MemberIndex, ConnectionPermit), DialError> {
         let now = guard.clock().now();
-        let left = |at: usize, member: &Member| member.is_up() && !tried.contains(at);
-        let members = || {
-            self.members
-                .iter()
-                .enumerate()
-                .filter(|(at, member)| left(*at, member))
-        };
+        let left = |at: MemberIndex, member: &Member| member.is_up() && !tried.contains(at);
+        let members =
+            || MemberIndex::enumerate(&self.members).filter(|(at, member)| left(*at, member));
         let well = |member: &Member| {
             matches!(
                 Availability::of(member, now),
@@ -249,7 +257,7 @@ impl Pool {
             drop(waiting.swap_remove(first));
             let at = indexes.swap_remove(first);
             // It may be down meanwhile, and have room because its requests were retried elsewhere.
-            if self.members.get(at).is_some_and(Member::is_up) {
+            if self.member(at).is_some_and(Member::is_up) {
                 return Ok((at, permit));
             }
         }
@@ -262,7 +270,7 @@ impl Pool {
     }
 
     /// Connects a relay to the next endpoint, or to another one that can be reached and
-    /// authenticated, and returns its index among the members; each has `limit` to connect and
+    /// authenticated, and returns it as a member; each has `limit` to connect and
     /// again for its TLS handshake, before which `header` goes in plain. Where the untried ones are
     /// at their `max`, waits for a permit as requests do.
     ///
@@ -275,7 +283,7 @@ impl Pool {
         limit: Duration,
         header: &[u8],
         preference: Preference,
-    ) -> Result<(usize, Dialled), DialError> {
+    ) -> Result<(MemberIndex, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
         // `tried` has no room for members behind the 64th: the number of attempts is that of
@@ -514,28 +522,34 @@ mod tests {
                 },
             )
         };
-        let none = MemberSet::default();
-        let chosen =
-            |pool: &Pool, preference, tried| pool.choose(preference, tried, 0, 0).map(|(at, _)| at);
+        let (none, first) = (MemberSet::default(), MemberIndex::new(0));
+        let chosen = |pool: &Pool, preference, tried| {
+            pool.choose(preference, tried, 0, Millis::ZERO)
+                .map(|(at, _)| at)
+        };
         for hash in 0..20 {
-            let preference = Preference::Session(0, Some(hash));
+            let preference = Preference::Session(first, Some(hash));
             let pool = fresh();
-            assert_eq!(chosen(&pool, preference, none), Some(0));
+            assert_eq!(chosen(&pool, preference, none), Some(first));
             assert_eq!(
-                chosen(&pool, preference, none.with(0)),
-                pool.choose(Preference::Hashed(hash), none.with(0), 0, 0)
+                chosen(&pool, preference, none.with(first)),
+                pool.choose(Preference::Hashed(hash), none.with(first), 0, Millis::ZERO)
                     .map(|(at, _)| at)
             );
-            let permit = pool.choose(preference, none, 0, 0).unwrap();
-            assert_ne!(chosen(&pool, preference, none), Some(0), "it is full");
+            let permit = pool.choose(preference, none, 0, Millis::ZERO).unwrap();
+            assert_ne!(chosen(&pool, preference, none), Some(first), "it is full");
             drop(permit);
             pool.failed(
                 pool.members()[0].endpoint(),
                 EndpointFailure::Unserved,
                 &"",
-                0,
+                Millis::ZERO,
             );
-            assert_ne!(chosen(&pool, preference, none), Some(0), "it is ejected");
+            assert_ne!(
+                chosen(&pool, preference, none),
+                Some(first),
+                "it is ejected"
+            );
             let pool = fresh();
             pool.members()[0].mark_down();
             assert_eq!(
@@ -545,10 +559,17 @@ mod tests {
             );
         }
         assert_eq!(
-            chosen(&fresh(), Preference::Session(0, None), none),
-            Some(0)
+            chosen(&fresh(), Preference::Session(first, None), none),
+            Some(first)
         );
-        assert!(chosen(&fresh(), Preference::Session(9, None), none).is_some());
+        assert!(
+            chosen(
+                &fresh(),
+                Preference::Session(MemberIndex::new(9), None),
+                none
+            )
+            .is_some()
+        );
     }
 
     #[test]
@@ -564,13 +585,18 @@ mod tests {
             );
             for member in pool.members() {
                 (0..5).for_each(|_| {
-                    pool.failed(member.endpoint(), EndpointFailure::Unserved, &"", 0)
+                    pool.failed(
+                        member.endpoint(),
+                        EndpointFailure::Unserved,
+                        &"",
+                        Millis::ZERO,
+                    )
                 });
             }
             let count = pool
                 .members()
                 .iter()
-                .filter(|member| member.endpoint().is_ejected(0))
+                .filter(|member| member.endpoint().is_ejected(Millis::ZERO))
                 .count();
             assert_eq!(count, ejected, "of {members}");
         }
@@ -582,7 +608,7 @@ mod tests {
                     pool.members()[0].endpoint(),
                     EndpointFailure::Unreachable,
                     &"",
-                    0,
+                    Millis::ZERO,
                 );
             },
         ] {
@@ -603,9 +629,9 @@ mod tests {
                 pool.members()[1].endpoint(),
                 EndpointFailure::Unserved,
                 &"",
-                0,
+                Millis::ZERO,
             );
-            assert!(!pool.members()[1].endpoint().is_ejected(0));
+            assert!(!pool.members()[1].endpoint().is_ejected(Millis::ZERO));
         }
     }
 
@@ -613,12 +639,18 @@ mod tests {
     fn least_conn_counts_a_relay_until_it_ends() {
         let pool = pool(&[1, 2], Settings::default());
         let relay = || {
-            pool.take(Balance::Least, Preference::Any, MemberSet::default(), 0, 0)
-                .map(|(at, permit)| (at, permit.with_request()))
-                .unwrap()
+            pool.take(
+                Balance::Least,
+                Preference::Any,
+                MemberSet::default(),
+                0,
+                Millis::ZERO,
+            )
+            .map(|(at, permit)| (at, permit.with_request()))
+            .unwrap()
         };
         let relays: Vec<_> = (0..9).map(|_| relay()).collect();
-        assert_eq!(relays.iter().filter(|(at, _)| *at == 0).count(), 3);
+        assert_eq!(relays.iter().filter(|(at, _)| at.get() == 0).count(), 3);
         assert_eq!(pool.members()[0].endpoint().in_flight(), 3);
         drop(relays);
         assert_eq!(pool.members()[0].endpoint().in_flight(), 0);

@@ -1,5 +1,7 @@
 //! The endpoint that a request or a relay prefers.
 
+use lockgate_limits::MemberIndex;
+
 /// The endpoint that a request or a relay prefers, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
@@ -7,9 +9,9 @@ pub enum Preference {
     Any,
     /// The endpoint of this hash.
     Hashed(u64),
-    /// The member with this index.
-    Member(usize),
-    /// The member with this index, which has made its TLS session; while that is not available, the
+    /// This member.
+    Member(MemberIndex),
+    /// This member, which has made its TLS session; while that is not available, the
     /// endpoint of the hash.
-    Session(usize, Option<u64>),
+    Session(MemberIndex, Option<u64>),
 }

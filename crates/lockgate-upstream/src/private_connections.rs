@@ -4,8 +4,10 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use lockgate_limits::MemberIndex;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
+use lockgate_net::millis::Millis;
 
 use super::upstream_pool::{IdleConnection, UpstreamPool, is_alive};
 use super::worker_sockets::IdleSockets;
@@ -19,7 +21,7 @@ pub struct PrivateConnections(RefCell<Vec<PrivateConnection>>);
 #[derive(Debug)]
 pub struct PrivateConnection {
     idle: IdleConnection,
-    member: usize,
+    member: MemberIndex,
     upstream: Rc<UpstreamPool>,
 }
 
@@ -29,7 +31,7 @@ impl PrivateConnections {
         self.0.borrow_mut().pop()
     }
 
-    fn push(self: &Rc<Self>, private: PrivateConnection, most: usize, now: u64) {
+    fn push(self: &Rc<Self>, private: PrivateConnection, most: usize, now: Millis) {
         let mut kept = self.0.borrow_mut();
         kept.retain(|private| private.may_serve(now));
         if kept.len() >= most {
@@ -46,7 +48,7 @@ impl PrivateConnections {
 }
 
 impl IdleSockets for PrivateConnections {
-    fn oldest(&self) -> Option<u64> {
+    fn oldest(&self) -> Option<Millis> {
         let kept = self.0.borrow();
         kept.first().map(|private| private.idle.usage.idle_since)
     }
@@ -62,7 +64,7 @@ impl IdleSockets for PrivateConnections {
 impl Lease {
     /// Keeps the connection for the next request of the same client, and closes old ones:
     /// concurrent streams of HTTP/2 need many, successive ones only the last.
-    pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: u64) {
+    pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: Millis) {
         if let Some((idle, member, upstream)) = self.into_idle(now) {
             let most = upstream.pool().settings.idle_settings.max;
             let private = PrivateConnection {
@@ -76,9 +78,9 @@ impl Lease {
 }
 
 impl PrivateConnection {
-    fn may_serve(&self, now: u64) -> bool {
+    fn may_serve(&self, now: Millis) -> bool {
         let idle_settings = self.upstream.pool().settings.idle_settings;
-        idle_settings.allow_request(self.idle.usage, now)
+        self.idle.usage.allows_request(idle_settings, now)
     }
 
     /// The connection for another request, if it belongs to `upstream`, is alive, and its endpoint
@@ -87,12 +89,12 @@ impl PrivateConnection {
         self,
         upstream: &Rc<UpstreamPool>,
         share: Option<SocketShare>,
-        now: u64,
+        now: Millis,
         preference: Preference,
         tried: &mut MemberSet,
     ) -> Option<Lease> {
         let pool = self.upstream.pool();
-        let member = pool.members().get(self.member)?;
+        let member = pool.member(self.member)?;
         if !self.may_serve(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
             || !pool.is_still_preferred(self.member, preference, now)

@@ -4,6 +4,8 @@
 
 use std::fmt::Display;
 
+use lockgate_net::millis::Millis;
+
 use super::balance::Member;
 use super::endpoint::Endpoint;
 use super::outlier_detection::{Condition, EndpointFailure};
@@ -18,7 +20,7 @@ impl Pool {
         endpoint: &Endpoint,
         failure: EndpointFailure,
         why: &dyn Display,
-        now: u64,
+        now: Millis,
     ) {
         let remains = |member: &&Member| {
             let other = &**member.endpoint();
@@ -52,7 +54,7 @@ impl Pool {
                 EndpointFailure::Reset | EndpointFailure::Unserved => "failed",
             };
             if self.members().len() > 1 {
-                let seconds = left.div_ceil(1_000);
+                let seconds = left.as_u64().div_ceil(1_000);
                 tracing::warn!(%endpoint, pool, %why, "the endpoint {what}: others are preferred for {seconds} s");
             } else {
                 tracing::warn!(%endpoint, pool, %why, "the endpoint {what}");
@@ -70,7 +72,7 @@ impl Pool {
     }
 
     /// Notes that an endpoint of the pool has succeeded.
-    pub fn succeeded(&self, endpoint: &Endpoint, now: u64) {
+    pub fn succeeded(&self, endpoint: &Endpoint, now: Millis) {
         // A check may have reset the endpoint before: the pool responds again all the same.
         if endpoint.succeeded(now) || self.notice.is_told() {
             self.recovered(endpoint);

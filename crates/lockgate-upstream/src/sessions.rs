@@ -6,7 +6,9 @@ use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lockgate_limits::MemberIndex;
 use lockgate_net::client_hello::HelloVersion;
+use lockgate_net::millis::Millis;
 use lockgate_net::server_hello::{self, SERVER_HELLO_MAX, ServerHello};
 
 /// The most sessions, in half a megabyte.
@@ -39,8 +41,8 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// The index of the member that has made a session. `now` is [`lockgate_limits::clock::Clock::now`].
-    pub fn find(&self, session: &[u8], now: u64) -> Option<usize> {
+    /// The member that has made a session. `now` is [`lockgate_limits::clock::Clock::now`].
+    pub fn find(&self, session: &[u8], now: Millis) -> Option<MemberIndex> {
         if session.is_empty() {
             return None;
         }
@@ -49,12 +51,12 @@ impl Sessions {
             .iter()
             .map(SessionEntry::load)
             .find(|slot| slot.tag == tag && slot.is_alive(now))?;
-        usize::try_from(found.member).ok()
+        usize::try_from(found.member).ok().map(MemberIndex::new)
     }
 
-    /// Notes that the member with this index has made or resumed a session.
-    pub fn learn(&self, session: &[u8], member: usize, now: u64) {
-        let member = u64::try_from(member)
+    /// Notes that a member has made or resumed a session.
+    pub fn learn(&self, session: &[u8], member: MemberIndex, now: Millis) {
+        let member = u64::try_from(member.get())
             .ok()
             .filter(|member| member >> MEMBER_BITS == 0);
         let (Some(member), false) = (member, session.is_empty()) else {
@@ -140,14 +142,14 @@ impl SessionEntry {
         (self.tag << MEMBER_BITS | self.member) << MINUTE_BITS | self.minute
     }
 
-    fn is_alive(self, now: u64) -> bool {
+    fn is_alive(self, now: Millis) -> bool {
         self.minute > 0 && minute(now).saturating_sub(self.minute) < LIFETIME
     }
 }
 
-/// The minute of a time in milliseconds, plus one; after 31 years it stays at its maximum.
-fn minute(now: u64) -> u64 {
-    (now / 60_000 + 1).min((1 << MINUTE_BITS) - 1)
+/// The minute of a time, plus one; after 31 years it stays at its maximum.
+fn minute(now: Millis) -> u64 {
+    (now.as_u64() / 60_000 + 1).min((1 << MINUTE_BITS) - 1)
 }
 
 impl fmt::Debug for Sessions {
@@ -169,35 +171,51 @@ mod tests {
     #[test]
     fn a_tls_session_is_remembered_for_a_day() {
         let sessions = Sessions::default();
-        assert_eq!(sessions.find(&id(1), 0), None);
-        sessions.learn(&id(1), 3, 0);
-        sessions.learn(&id(2), 0, 0);
+        assert_eq!(sessions.find(&id(1), Millis::ZERO), None);
+        sessions.learn(&id(1), MemberIndex::new(3), Millis::ZERO);
+        sessions.learn(&id(2), MemberIndex::new(0), Millis::ZERO);
         for (now, found) in [
             (0, Some(3)),
             (LIFETIME * MINUTE - 1, Some(3)),
             (LIFETIME * MINUTE, None),
         ] {
-            assert_eq!(sessions.find(&id(1), now), found, "{now}");
+            assert_eq!(
+                sessions.find(&id(1), Millis::new(now)),
+                found.map(MemberIndex::new),
+                "{now}"
+            );
         }
         assert_eq!(
-            (sessions.find(&id(2), 0), sessions.find(&id(3), 0)),
-            (Some(0), None)
+            (
+                sessions.find(&id(2), Millis::ZERO),
+                sessions.find(&id(3), Millis::ZERO)
+            ),
+            (Some(MemberIndex::new(0)), None)
         );
         // Resumed by another member: endpoints may share their sessions.
-        sessions.learn(&id(1), 4, 60 * MINUTE);
-        assert_eq!(sessions.find(&id(1), LIFETIME * MINUTE), Some(4));
-        assert_eq!(sessions.find(&id(1), (60 + LIFETIME) * MINUTE), None);
+        sessions.learn(&id(1), MemberIndex::new(4), Millis::new(60 * MINUTE));
+        assert_eq!(
+            sessions.find(&id(1), Millis::new(LIFETIME * MINUTE)),
+            Some(MemberIndex::new(4))
+        );
+        assert_eq!(
+            sessions.find(&id(1), Millis::new((60 + LIFETIME) * MINUTE)),
+            None
+        );
     }
 
     #[test]
     fn session_ids_of_every_length_are_distinguished() {
         let sessions = Sessions::default();
-        (1..=32).for_each(|len| sessions.learn(&vec![7; len], len, 0));
+        (1..=32).for_each(|len| sessions.learn(&vec![7; len], MemberIndex::new(len), Millis::ZERO));
         for len in 1..=32 {
-            assert_eq!(sessions.find(&vec![7; len], 0), Some(len));
+            assert_eq!(
+                sessions.find(&vec![7; len], Millis::ZERO),
+                Some(MemberIndex::new(len))
+            );
         }
-        sessions.learn(&[], 1, 0);
-        assert_eq!(sessions.find(&[], 0), None);
+        sessions.learn(&[], MemberIndex::new(1), Millis::ZERO);
+        assert_eq!(sessions.find(&[], Millis::ZERO), None);
     }
 
     #[test]
@@ -205,8 +223,11 @@ mod tests {
         let sessions = Sessions::default();
         let last = (1 << MEMBER_BITS) - 1;
         for (member, found) in [(last, Some(last)), (last + 1, None), (usize::MAX, None)] {
-            sessions.learn(&id(member), member, 0);
-            assert_eq!(sessions.find(&id(member), 0), found);
+            sessions.learn(&id(member), MemberIndex::new(member), Millis::ZERO);
+            assert_eq!(
+                sessions.find(&id(member), Millis::ZERO),
+                found.map(MemberIndex::new)
+            );
         }
         assert_eq!(
             SessionEntry::load(&AtomicU64::new(u64::MAX)).word(),
@@ -214,8 +235,11 @@ mod tests {
         );
         // 31 years.
         let late = (1 << MINUTE_BITS) * MINUTE;
-        sessions.learn(&id(1), 1, late);
-        assert_eq!(sessions.find(&id(1), late + 1), Some(1));
+        sessions.learn(&id(1), MemberIndex::new(1), Millis::new(late));
+        assert_eq!(
+            sessions.find(&id(1), Millis::new(late + 1)),
+            Some(MemberIndex::new(1))
+        );
     }
 
     #[test]
@@ -224,11 +248,18 @@ mod tests {
         let all = 10 * SLOTS;
         let at = |number: usize| (number * 16 / SLOTS) as u64 * MINUTE;
         for number in 0..all {
-            sessions.learn(&id(number), number % 7, at(number));
+            sessions.learn(
+                &id(number),
+                MemberIndex::new(number % 7),
+                Millis::new(at(number)),
+            );
         }
         let kept = |of: std::ops::Range<usize>| {
-            of.filter(|number| sessions.find(&id(*number), at(all)) == Some(number % 7))
-                .count()
+            of.filter(|number| {
+                sessions.find(&id(*number), Millis::new(at(all)))
+                    == Some(MemberIndex::new(number % 7))
+            })
+            .count()
         };
         // A set has eight ways: where it gets more of the newest, some are evicted before their
         // time.
@@ -237,7 +268,8 @@ mod tests {
         let oldest = kept(0..all - 3 * SLOTS);
         assert!(oldest < 20, "{oldest}");
         // A repeated session takes no slot but its own.
-        (0..1_000).for_each(|_| sessions.learn(&id(all), 1, at(all)));
+        (0..1_000)
+            .for_each(|_| sessions.learn(&id(all), MemberIndex::new(1), Millis::new(at(all))));
         assert!(kept(all - SLOTS / 2..all) + 1 >= newest);
         assert_eq!(sessions.slots.len(), SLOTS);
     }

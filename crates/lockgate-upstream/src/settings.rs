@@ -1,5 +1,6 @@
 //! The settings of a pool.
 
+use lockgate_net::millis::Millis;
 use lockgate_rules::{Eject, IdleSettings, ProxyVersion, Queue, Retry};
 
 use super::affinity::Affinity;
@@ -22,7 +23,7 @@ pub struct Settings {
     /// The ejection of failing endpoints, if any.
     pub eject: Option<Eject>,
     /// Milliseconds in which the share of a returning endpoint grows to the whole; 0 is at once.
-    pub slow_start: u64,
+    pub slow_start: Millis,
     /// Limits of the queue for endpoints that are at their `max`.
     pub queue: Queue,
     /// The PROXY header that endpoints are sent; a connection then belongs to one client's

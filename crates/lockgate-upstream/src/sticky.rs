@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use aws_lc_rs::hmac;
 use lockgate_http::fields::Fields;
+use lockgate_limits::MemberIndex;
 
 use super::preference::Preference;
 
@@ -35,9 +36,9 @@ impl Sticky {
         }
     }
 
-    /// Gives the member with this index another label.
-    pub(super) fn rename(&self, member: usize, label: &str) {
-        if let Some(cookie) = self.values.get(member) {
+    /// Gives a member another label.
+    pub(super) fn rename(&self, member: MemberIndex, label: &str) {
+        if let Some(cookie) = self.values.get(member.get()) {
             cookie.store(value(&self.key, label), Ordering::Relaxed);
         }
     }
@@ -50,6 +51,7 @@ impl Sticky {
             self.values
                 .iter()
                 .position(|value| value.load(Ordering::Relaxed) == said)
+                .map(MemberIndex::new)
         };
         cookies(fields, &self.cookie)
             .find_map(member)
@@ -75,8 +77,8 @@ impl Sticky {
     /// Sets the cookie in a response of the member; `secure` where the client uses TLS. No shared
     /// cache may keep such a response, also if it has other Cache-Control (RFC 9111 §3): it would
     /// send the cookie to all clients.
-    pub fn say(&self, member: usize, secure: bool, response: &mut Fields) {
-        let Some(value) = self.values.get(member) else {
+    pub fn say(&self, member: MemberIndex, secure: bool, response: &mut Fields) {
+        let Some(value) = self.values.get(member.get()) else {
             return;
         };
         let value = format!("{:016x}", value.load(Ordering::Relaxed));
@@ -174,8 +176,8 @@ mod tests {
             sticky(),
             Sticky::new("lg", "app", ["srv:a#1", "srv:a#2"].into_iter()),
         );
-        other.rename(1, "10.0.0.1:80");
-        other.rename(2, "nobody");
+        other.rename(MemberIndex::new(1), "10.0.0.1:80");
+        other.rename(MemberIndex::new(2), "nobody");
         assert_eq!(values(&one)[0], values(&other)[1]);
     }
 
@@ -186,19 +188,22 @@ mod tests {
             unreachable!()
         };
         for (lines, expected) in [
-            (vec![format!("lg={first}")], Preference::Member(0)),
+            (
+                vec![format!("lg={first}")],
+                Preference::Member(MemberIndex::new(0)),
+            ),
             (
                 vec![format!("a=b; lg={second} ; c=d")],
-                Preference::Member(1),
+                Preference::Member(MemberIndex::new(1)),
             ),
             (
                 vec!["a=b".to_owned(), format!("lg={second}")],
-                Preference::Member(1),
+                Preference::Member(MemberIndex::new(1)),
             ),
             // One of an endpoint that is gone, of the same name for another path.
             (
                 vec![format!("lg=0123456789abcdef; lg={second}; lg={first}")],
-                Preference::Member(1),
+                Preference::Member(MemberIndex::new(1)),
             ),
             (
                 vec![format!("LG={first}; xlg={first}; lgx={first}; lg; lg=")],
@@ -244,7 +249,7 @@ mod tests {
     fn a_sticky_cookie_is_set_once_with_cache_control_private() {
         let said = |secure| {
             let (sticky, mut response) = (sticky(), Fields::default());
-            sticky.say(1, secure, &mut response);
+            sticky.say(MemberIndex::new(1), secure, &mut response);
             let cookie = response
                 .named(b"set-cookie")
                 .map(<[u8]>::to_vec)

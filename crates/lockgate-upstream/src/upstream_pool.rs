@@ -7,27 +7,33 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
 use lockgate_http_io::h1::H1Connection;
+use lockgate_limits::MemberIndex;
 use lockgate_limits::member_set::MemberSet;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::BufferPool;
-use lockgate_rules::{ConnectionUsage, IdleSettings, Retry};
+use lockgate_rules::{IdleSettings, Retry};
 
+use super::connection_usage::ConnectionUsage;
 use super::h2_pool::H2Pool;
 use super::worker_sockets::IdleSockets;
-use super::{Endpoint, Member, Pool, Random, ReusePolicy, Settings, SocketPermit, WorkerSockets};
+use super::{
+    Endpoint, EndpointIndex, Member, Pool, Random, ReusePolicy, Settings, SocketPermit,
+    WorkerSockets,
+};
 
 /// The most hundredths of a retry that are saved up, and the initial number: so that the first
 /// failures after a quiet time can be retried.
 const SAVED: u32 = 1_000;
 
-/// Milliseconds for which a superfluous connection is kept.
-const MOMENT: u64 = 1_000;
+/// The time for which a superfluous connection is kept.
+const MOMENT: Millis = Millis::from_secs(1);
 
 /// A pool with the connections of one worker.
 pub struct UpstreamPool {
     pub(super) pool: Arc<Pool>,
     /// The index of its first member among the process's, for counters; none where nothing is
     /// counted by endpoint.
-    first: Option<usize>,
+    first: Option<EndpointIndex>,
     pub(super) blocks: Rc<BufferPool>,
     pub(super) sockets: Rc<WorkerSockets>,
     pub(super) random: Random,
@@ -62,7 +68,7 @@ impl UpstreamPool {
     /// A pool without connections. Its first member has the index `first` among the process's.
     pub fn new(
         pool: Arc<Pool>,
-        first: usize,
+        first: EndpointIndex,
         blocks: &Rc<BufferPool>,
         sockets: &Rc<WorkerSockets>,
     ) -> Rc<Self> {
@@ -73,7 +79,7 @@ impl UpstreamPool {
     }
 
     fn at(
-        first: Option<usize>,
+        first: Option<EndpointIndex>,
         pool: Arc<Pool>,
         blocks: &Rc<BufferPool>,
         sockets: &Rc<WorkerSockets>,
@@ -105,7 +111,7 @@ impl UpstreamPool {
         (link, socket_permit): (Box<H1Connection>, SocketPermit),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<BufferPool>,
-        now: u64,
+        now: Millis,
     ) -> Rc<Self> {
         let idle_settings = IdleSettings {
             max: 0,
@@ -138,9 +144,9 @@ impl UpstreamPool {
     /// Takes an idle HTTP/1 connection to a member, if the policy allows one that is there.
     pub(super) fn take_idle(
         &self,
-        member: usize,
+        member: MemberIndex,
         reuse: ReusePolicy,
-        now: u64,
+        now: Millis,
     ) -> Option<IdleConnection> {
         let certain = match reuse {
             ReusePolicy::Any => false,
@@ -148,9 +154,9 @@ impl UpstreamPool {
             ReusePolicy::New(_) => return None,
         };
         let idle_settings = self.pool.settings.idle_settings;
-        let mut idle = self.idle[member].borrow_mut();
+        let mut idle = self.idle[member.get()].borrow_mut();
         while let Some(last) = idle.pop_back() {
-            if is_alive(&last.link, certain) && idle_settings.allow_request(last.usage, now) {
+            if is_alive(&last.link, certain) && last.usage.allows_request(idle_settings, now) {
                 return Some(last);
             }
         }
@@ -158,9 +164,9 @@ impl UpstreamPool {
     }
 
     /// Keeps a connection for the next request.
-    pub(super) fn keep_idle(&self, member: usize, idle: IdleConnection) {
+    pub(super) fn keep_idle(&self, member: MemberIndex, idle: IdleConnection) {
         idle.socket_permit.set_idle();
-        self.idle[member].borrow_mut().push_back(idle);
+        self.idle[member.get()].borrow_mut().push_back(idle);
     }
 
     pub(super) fn are_sockets_wanted(&self) -> bool {
@@ -169,7 +175,7 @@ impl UpstreamPool {
 
     /// Whether a member outside `tried` is up and has room.
     pub fn has_another(&self, tried: MemberSet) -> bool {
-        let members = self.pool.members().iter().enumerate();
+        let members = MemberIndex::enumerate(self.pool.members());
         let mut usable = members.filter(|(at, member)| member.is_up() && !tried.contains(*at));
         usable.any(|(_, member)| !member.endpoint().is_full())
     }
@@ -188,14 +194,17 @@ impl UpstreamPool {
     }
 
     /// The index of a member among the process's.
-    pub(super) fn endpoint_index(&self, member: usize) -> Option<usize> {
-        self.first.map(|first| first + member)
+    pub(super) fn endpoint_index(&self, member: MemberIndex) -> Option<EndpointIndex> {
+        self.first.map(|first| first.of_member(member))
     }
 
     /// For each member, its index among the process's and the number of idle connections to it.
-    pub fn idle_connections(&self) -> impl Iterator<Item = (Option<usize>, usize)> {
-        self.idle.iter().enumerate().map(|(member, idle)| {
-            let shared = self.shared.get(member).map_or(0, |shared| shared.count().0);
+    pub fn idle_connections(&self) -> impl Iterator<Item = (Option<EndpointIndex>, usize)> {
+        MemberIndex::enumerate(&self.idle).map(|(member, idle)| {
+            let shared = self
+                .shared
+                .get(member.get())
+                .map_or(0, |shared| shared.count().0);
             (self.endpoint_index(member), idle.borrow().len() + shared)
         })
     }
@@ -212,7 +221,7 @@ impl UpstreamPool {
     /// Superfluous ones are closed only here and not at once: after a thousand concurrent requests
     /// all connections are idle for a moment, and new ones for the next thousand would cost more
     /// than everything else.
-    pub fn close_stale(&self, now: u64) {
+    pub fn close_stale(&self, now: Millis) {
         let idle_settings = self.pool.settings.idle_settings;
         for shared in &self.shared {
             shared.close_stale(idle_settings, now);
@@ -224,7 +233,7 @@ impl UpstreamPool {
             let mut index = 0;
             idle.retain(|one| {
                 index += 1;
-                idle_settings.allow_request(one.usage, now)
+                one.usage.allows_request(idle_settings, now)
                     && (index > spare || one.usage.idle_for(now) < MOMENT)
                     && one.link.stream.is_quiet()
             });
@@ -233,7 +242,7 @@ impl UpstreamPool {
 }
 
 impl IdleSockets for UpstreamPool {
-    fn oldest(&self) -> Option<u64> {
+    fn oldest(&self) -> Option<Millis> {
         let own = self
             .idle
             .iter()

@@ -4,21 +4,22 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use lockgate_limits::clock::{Cut, Guard, WaitReason, millis};
+use lockgate_limits::clock::{Cut, Guard, WaitReason};
+use lockgate_net::millis::Millis;
 
-/// The rest of `queue.wait`, in milliseconds. Only time spent waiting counts.
+/// The rest of `queue.wait`. Only time spent waiting counts.
 #[derive(Debug)]
-pub struct WaitBudget(Cell<u64>);
+pub struct WaitBudget(Cell<Millis>);
 
 impl WaitBudget {
     /// The whole budget.
     pub fn new(wait: Duration) -> Self {
-        Self(Cell::new(millis(wait)))
+        Self(Cell::new(wait.into()))
     }
 
     /// The rest of the budget.
     pub fn left(&self) -> Duration {
-        Duration::from_millis(self.0.get())
+        self.0.get().into()
     }
 
     /// Waits for `future` in a phase of its own, within the rest of the budget.
@@ -31,8 +32,7 @@ impl WaitBudget {
         guard.watch().set_wait(WaitReason::ForPermit);
         let waited = guard.within(future).await;
         guard.watch().set_wait(WaitReason::Otherwise);
-        self.0
-            .set(self.0.get().saturating_sub(guard.clock().now() - began));
+        self.0.set(self.0.get() - (guard.clock().now() - began));
         waited
     }
 }

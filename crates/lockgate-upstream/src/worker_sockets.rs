@@ -7,27 +7,28 @@ use std::io;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 
-use lockgate_limits::Permit;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clients::ClientAccount;
 use lockgate_limits::clock::{Clock, Cut, Guard};
 use lockgate_limits::preemption::end_stalled_exchanges;
 use lockgate_limits::sockets::{SocketLimit, SocketShare};
+use lockgate_limits::{Permit, WorkerIndex};
+use lockgate_net::millis::Millis;
 
 use super::{DialError, WaitBudget};
 
 /// The sockets of one worker towards endpoints.
 pub struct WorkerSockets {
     process: Arc<SocketLimit>,
-    worker: usize,
+    worker: WorkerIndex,
     idle: Cell<usize>,
     keepers: RefCell<Vec<Weak<dyn IdleSockets>>>,
 }
 
 /// A holder of idle sockets.
 pub(crate) trait IdleSockets {
-    /// Since when the longest idle socket is idle, in milliseconds of the clock.
-    fn oldest(&self) -> Option<u64>;
+    /// Since when the longest idle socket is idle.
+    fn oldest(&self) -> Option<Millis>;
 
     /// Closes the longest idle socket.
     fn close_oldest(&self);
@@ -51,7 +52,7 @@ impl fmt::Debug for WorkerSockets {
 
 impl WorkerSockets {
     /// The sockets of the worker with this index, none yet.
-    pub fn new(process: Arc<SocketLimit>, worker: usize) -> Rc<Self> {
+    pub fn new(process: Arc<SocketLimit>, worker: WorkerIndex) -> Rc<Self> {
         Rc::new(Self {
             process,
             worker,

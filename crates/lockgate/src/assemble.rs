@@ -26,6 +26,7 @@ use lockgate_net::listen::{self, BoundListener, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
+use lockgate_proxy::metrics::http::SiteIndex;
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::site::{Action, Route};
 use lockgate_upstream::Pool;
@@ -204,8 +205,9 @@ pub(crate) fn assemble(
         .iter()
         .filter_map(|tcp| assembler.listener(tcp))
         .collect();
-    let tunnels = config.tunnels.iter().zip(config.sites.len()..);
-    listeners.extend(tunnels.filter_map(|(tunnel, place)| assembler.tunnel(tunnel, place)));
+    let indexes = (config.sites.len()..).map(SiteIndex::new);
+    let tunnels = config.tunnels.iter().zip(indexes);
+    listeners.extend(tunnels.filter_map(|(tunnel, index)| assembler.tunnel(tunnel, index)));
     listeners.extend(assembler.site_listeners());
     let Assembler {
         relays,
@@ -371,8 +373,4 @@ fn with_port(address: &ListenAddress, port: u16) -> ListenAddress {
         ListenAddress::Ip(address) => ListenAddress::Ip(SocketAddr::new(address.ip(), port)),
         ListenAddress::Unix(path) => ListenAddress::Unix(path.clone()),
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

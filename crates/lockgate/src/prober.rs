@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use lockgate_limits::MemberIndex;
 use lockgate_limits::clock;
 use lockgate_upstream::{Health, Member, Pool, Random, Transition};
 use tokio::task::LocalSet;
@@ -32,8 +33,8 @@ pub(crate) struct Prober {
 #[derive(Clone)]
 struct Probe {
     pool: Arc<Pool>,
-    /// Its place among the pool's members.
-    place: usize,
+    /// The member.
+    place: MemberIndex,
     check: Arc<Check>,
     finding: Arc<Finding>,
 }
@@ -80,7 +81,7 @@ impl Prober {
     /// Checks every member of `pool` as `check` says.
     pub(crate) fn watch(&mut self, pool: &Arc<Pool>, check: Check) {
         let check = Arc::new(check);
-        for place in 0..pool.members().len() {
+        for place in (0..pool.members().len()).map(MemberIndex::new) {
             let finding = Finding {
                 took: AtomicU64::new(NOT_YET),
                 why: ArcSwapOption::empty(),
@@ -120,7 +121,7 @@ impl Prober {
 
 impl Probe {
     async fn keep_checking(self) {
-        let Some(member) = self.pool.members().get(self.place) else {
+        let Some(member) = self.pool.member(self.place) else {
             return;
         };
         let mut health = Health::new(self.check.fall, self.check.rise);
@@ -190,8 +191,7 @@ impl Probe {
     fn standing(&self) -> Option<Standing> {
         let member = self
             .pool
-            .members()
-            .get(self.place)
+            .member(self.place)
             .filter(|member| !member.endpoint().is_vacant())?;
         let took = self.finding.took.load(Ordering::Acquire);
         Some(Standing {

@@ -20,6 +20,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::MemberIndex;
 use lockgate_net::dial::interleave;
 use lockgate_upstream::endpoint_name::EndpointName;
 use lockgate_upstream::{Endpoint, Pool, Random};
@@ -104,7 +105,13 @@ impl EndpointResolver {
 
     /// Lets the members of `pool` from `first` on follow the records of a service; all are backups
     /// if `backup` is set.
-    pub(crate) fn add_pool(&mut self, name: &str, pool: &Arc<Pool>, first: usize, backup: bool) {
+    pub(crate) fn add_pool(
+        &mut self,
+        name: &str,
+        pool: &Arc<Pool>,
+        first: MemberIndex,
+        backup: bool,
+    ) {
         if let Some(service) = self.services.get_mut(name) {
             service.add_pool(pool, first, backup);
         }

@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicU64;
 use std::thread::{self, JoinHandle};
 
 use lockgate_config::{AccessFormat, AccessLog, Config};
-use lockgate_limits::PerClient;
 use lockgate_limits::clients::Clients;
 use lockgate_limits::clock::Ticker;
 use lockgate_limits::connections::ConnectionLimit;
 use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::sockets::SocketLimit;
+use lockgate_limits::{ListenerIndex, PerClient, WorkerIndex};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::socket::SocketFamily;
@@ -111,10 +111,12 @@ pub(crate) fn start_workers(
             pipes: division.pipes,
             pools: assembly.upstreams.clone(),
             files,
-            number,
+            index: WorkerIndex::new(number),
         };
-        let own = assembly.listeners.iter().zip(&mut sockets).filter_map(
-            |(planned, (sockets, owner))| {
+        let listeners = ListenerIndex::enumerate(&assembly.listeners);
+        let own = listeners
+            .zip(&mut sockets)
+            .filter_map(|((index, planned), (sockets, owner))| {
                 let family = if matches!(planned.address, ListenAddress::Unix(_)) {
                     SocketFamily::Unix
                 } else {
@@ -124,10 +126,10 @@ pub(crate) fn start_workers(
                     fd: sockets.next()?,
                     family,
                     owner: *owner,
+                    index,
                     listener: Arc::clone(&planned.listener),
                 })
-            },
-        );
+            });
         let (prepared, is_prepared) = oneshot::channel();
         let task = WorkerTask {
             setup,

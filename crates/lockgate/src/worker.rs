@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
+use lockgate_limits::ListenerIndex;
 use lockgate_limits::clock::Ticker;
 use lockgate_net::listen::{self, SocketOwner};
 use lockgate_net::socket::SocketFamily;
@@ -52,6 +53,7 @@ pub(crate) struct WorkerSocket {
     pub(crate) fd: OwnedFd,
     pub(crate) family: SocketFamily,
     pub(crate) owner: SocketOwner,
+    pub(crate) index: ListenerIndex,
     pub(crate) listener: Arc<ListenerSettings>,
 }
 
@@ -93,6 +95,7 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
     for own in task.sockets {
         listening.push((
             listen::Listener::new(own.fd, own.family, own.owner)?,
+            own.index,
             own.listener,
         ));
     }
@@ -103,9 +106,8 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
     }
     let accepting: Vec<_> = listening
         .into_iter()
-        .enumerate()
-        .map(|(place, (socket, listener))| {
-            tokio::task::spawn_local(accept(Rc::clone(&worker), socket, place, listener))
+        .map(|(socket, index, listener)| {
+            tokio::task::spawn_local(accept(Rc::clone(&worker), socket, index, listener))
         })
         .collect();
     let mut cut = 0;

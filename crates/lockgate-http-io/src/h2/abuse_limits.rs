@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use lockgate_http::h2::SectionError;
 use lockgate_http::h2::frames::{self, Frame, FrameEvent, FrameScanner};
 use lockgate_http::priority::{self, Priority};
+use lockgate_net::millis::Millis;
 use lockgate_net::nanos::Nanos;
 use lockgate_net::token_bucket::{TokenBucket, TokenRate};
 
@@ -100,8 +101,8 @@ impl FrameAllowance {
 /// The counters of one client's frames.
 #[derive(Debug)]
 pub struct AbuseLimits {
-    /// Milliseconds of the worker's clock, as of the current turn.
-    now: u64,
+    /// The time as of the current turn.
+    now: Millis,
     scanner: FrameScanner,
     resets: FrameAllowance,
     control: FrameAllowance,
@@ -132,7 +133,7 @@ impl AbuseLimits {
     /// Counters for a client with these limits of resets and control frames, fields of up to
     /// `longest` bytes, and up to `streams` open requests.
     pub fn new(
-        now: u64,
+        now: Millis,
         resets: TokenRate,
         control: TokenRate,
         longest: usize,
@@ -159,8 +160,8 @@ impl AbuseLimits {
         }
     }
 
-    /// Sets the time, in milliseconds of the worker's clock.
-    pub fn set_now(&mut self, now: u64) {
+    /// Sets the time.
+    pub fn set_now(&mut self, now: Millis) {
         self.now = now;
     }
 
@@ -231,7 +232,7 @@ impl AbuseLimits {
 
     /// Counts the frames in received bytes; `sent` is the number of bytes sent so far.
     pub(super) fn observe(&mut self, bytes: &[u8], sent: u64) {
-        let now = Nanos::from_millis(self.now);
+        let now = Nanos::from(self.now);
         let fresh = sent
             .saturating_sub(self.ack_bytes)
             .saturating_sub(self.told)
@@ -333,7 +334,7 @@ impl AbuseLimits {
                 // Our own reasons, or an endpoint's.
                 _ => false,
             };
-            if counts && !resets.take(Nanos::from_millis(*now)) {
+            if counts && !resets.take(Nanos::from(*now)) {
                 *violation = violation.or(Some(Violation::Resets));
             }
         });
@@ -365,7 +366,7 @@ mod tests {
     fn abuse_limits() -> AbuseLimits {
         let some = |number| NonZeroU32::new(number).unwrap();
         let few = TokenRate::new(some(1), Duration::from_secs(1), some(10));
-        let mut abuse_limits = AbuseLimits::new(0, few, few, 1_024, 128);
+        let mut abuse_limits = AbuseLimits::new(Millis::ZERO, few, few, 1_024, 128);
         abuse_limits.observe(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 0);
         abuse_limits
     }

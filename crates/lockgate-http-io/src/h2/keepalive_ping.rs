@@ -5,10 +5,12 @@
 //! silence alone proves nothing: a PING is sent only after frames of a request that nothing has
 //! followed.
 
-/// Milliseconds that an endpoint may be silent after frames of a request.
-const QUIET: u64 = 10_000;
-/// Milliseconds for the acknowledgement of a PING.
-const PONG: u64 = 20_000;
+use lockgate_net::millis::Millis;
+
+/// The time for which an endpoint may be silent after frames of a request.
+const QUIET: Millis = Millis::from_secs(10);
+/// The time for the acknowledgement of a PING.
+const PONG: Millis = Millis::from_secs(20);
 /// The most PINGs between two frames of responses.
 const PINGS: u32 = 2;
 
@@ -37,9 +39,9 @@ pub(super) struct ConnectionActivity {
 pub(super) struct Keepalive {
     /// Bytes received when frames of a request were last sent.
     said: Option<u64>,
-    /// When the wait for a reaction began, in milliseconds of the clock.
-    waits_since: Option<u64>,
-    pinged_at: Option<u64>,
+    /// When the wait for a reaction began.
+    waits_since: Option<Millis>,
+    pinged_at: Option<Millis>,
     /// Whether the acknowledgement was missed once: it may be received and not read yet.
     missed: bool,
     /// Frames of responses, and PINGs since the last one.
@@ -55,7 +57,11 @@ impl Keepalive {
     }
 
     /// Checks the connection, about once a second.
-    pub(super) fn check(&mut self, now: u64, seen: ConnectionActivity) -> Option<KeepaliveAction> {
+    pub(super) fn check(
+        &mut self,
+        now: Millis,
+        seen: ConnectionActivity,
+    ) -> Option<KeepaliveAction> {
         let (sent, received) = std::mem::replace(&mut self.moved, (seen.sent, seen.received));
         let waits = !seen.idle && self.said == Some(seen.received);
         // A peer that takes bytes that could not leave before may respond behind them.
@@ -67,7 +73,7 @@ impl Keepalive {
         }
         let since = *self.waits_since.get_or_insert(now);
         match self.pinged_at {
-            None if now.saturating_sub(since) >= QUIET => {
+            None if now - since >= QUIET => {
                 if self.pings.0 != seen.responses {
                     self.pings = (seen.responses, 0);
                 }
@@ -78,7 +84,7 @@ impl Keepalive {
                 self.pinged_at = Some(now);
                 Some(KeepaliveAction::Ping)
             }
-            Some(at) if now.saturating_sub(at) >= PONG => {
+            Some(at) if now - at >= PONG => {
                 std::mem::replace(&mut self.missed, true).then_some(KeepaliveAction::Drop)
             }
             _ => None,
@@ -97,8 +103,8 @@ mod tests {
         seconds: u64,
         seen: ConnectionActivity,
     ) -> Vec<(u64, KeepaliveAction)> {
-        let looks =
-            (from..from + seconds).filter_map(|at| Some((at, keepalive.check(at * 1_000, seen)?)));
+        let looks = (from..from + seconds)
+            .filter_map(|at| Some((at, keepalive.check(Millis::new(at * 1_000), seen)?)));
         looks.collect()
     }
 
@@ -172,7 +178,7 @@ mod tests {
                 blocked: true,
                 ..ConnectionActivity::default()
             };
-            assert_eq!(keepalive.check(second * 1_000, seen), None);
+            assert_eq!(keepalive.check(Millis::new(second * 1_000), seen), None);
         }
     }
 

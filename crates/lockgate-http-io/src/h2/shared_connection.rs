@@ -15,6 +15,7 @@ use bytes::Bytes;
 use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
 use h2::{Ping, PingPong, SendStream};
 use lockgate_http::h2::SectionError;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
 use super::cancelled_requests::CancelledRequests;
@@ -69,9 +70,9 @@ pub struct SharedConnection {
     driver: RefCell<Option<Waker>>,
     made_at: Instant,
     /// When its handshake began; milliseconds of the clock, here and below.
-    begun_at: u64,
+    begun_at: Millis,
     /// When a check first found no open request.
-    idle_since: Cell<Option<u64>>,
+    idle_since: Cell<Option<Millis>>,
     keepalive: RefCell<Keepalive>,
 }
 
@@ -83,7 +84,7 @@ impl SharedConnection {
     pub async fn handshake(
         stream: Stream,
         blocks: &Rc<BufferPool>,
-        now: u64,
+        now: Millis,
     ) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
         let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
@@ -195,7 +196,7 @@ impl SharedConnection {
     }
 
     /// When its handshake began.
-    pub fn begun_at(&self) -> u64 {
+    pub fn begun_at(&self) -> Millis {
         self.begun_at
     }
 
@@ -204,10 +205,11 @@ impl SharedConnection {
         self.streams.get() == 0
     }
 
-    /// Since when no request is open, if it takes requests; `u64::MAX` before a check has found it
+    /// Since when no request is open, if it takes requests; [`Millis::MAX`] before a check has found it
     /// idle.
-    pub fn idle_since(&self) -> Option<u64> {
-        (self.is_idle() && !self.leaving.get()).then(|| self.idle_since.get().unwrap_or(u64::MAX))
+    pub fn idle_since(&self) -> Option<Millis> {
+        (self.is_idle() && !self.leaving.get())
+            .then(|| self.idle_since.get().unwrap_or(Millis::MAX))
     }
 
     /// Whether, without open requests, the kernel says that the endpoint has sent nothing and is
@@ -230,7 +232,7 @@ impl SharedConnection {
     }
 
     /// Checks about once a second whether the endpoint answers, and whether a request is open.
-    pub fn check_liveness(&self, now: u64) {
+    pub fn check_liveness(&self, now: Millis) {
         self.cancelled_lately.set(0);
         let seen = self.seen();
         let order = self.keepalive.borrow_mut().check(now, seen);

@@ -14,11 +14,11 @@ fn clock() -> Rc<Clock> {
 
 /// As if the clock and all watched connections had been there for this long.
 fn pass(clock: &Clock, time: Duration) {
-    let passed = millis(time);
-    let earlier = |at: &Cell<u64>| {
-        if at.get() != NEVER {
+    let passed = Millis::from(time);
+    let earlier = |at: &Cell<Millis>| {
+        if at.get() != Millis::MAX {
             // Limits that would lie before the clock's start have passed as well.
-            at.set(at.get().saturating_sub(passed));
+            at.set(at.get() - passed);
         }
     };
     for watch in clock.watches.borrow().iter() {
@@ -34,7 +34,7 @@ fn old_clock() -> Rc<Clock> {
         start: Instant::now()
             .checked_sub(60 * MINUTE)
             .expect("a time before the host was started is one too"),
-        now: Cell::new(0),
+        now: Cell::new(Millis::ZERO),
         swept: Cell::new(0),
         watches: RefCell::default(),
         ticks: RefCell::default(),
@@ -277,7 +277,7 @@ fn guards_may_be_dropped_in_any_order() {
     let clock = clock();
     let mut guards: Vec<_> = (0..10).map(|_| clock.watch()).collect();
     for (n, guard) in guards.iter().enumerate() {
-        guard.watch().listener.set(Some(n));
+        guard.watch().listener.set(Some(ListenerIndex::new(n)));
     }
     for index in [9, 0, 3, 3, 0, 1] {
         guards.remove(index);
@@ -311,14 +311,14 @@ fn many_connections_are_checked_within_ten_ticks() {
         let clock = clock();
         let mut guards: Vec<_> = (0..5000).map(|_| clock.watch()).collect();
         for (n, guard) in guards.iter().enumerate() {
-            guard.watch().listener.set(Some(n));
+            guard.watch().listener.set(Some(ListenerIndex::new(n)));
         }
         let mut seen = vec![0; 5000];
         for _ in 0..10 {
             let mut looked = 0;
             clock.tick(|watch| {
                 looked += 1;
-                seen[watch.listener.get().unwrap()] += 1;
+                seen[watch.listener.get().unwrap().get()] += 1;
             });
             assert!(looked <= 501, "{looked}");
             if churn {

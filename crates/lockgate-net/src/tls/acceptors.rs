@@ -7,6 +7,12 @@ use std::sync::Arc;
 
 use super::cert_store::Lowercase;
 use super::server::Acceptor;
+use crate::index_type;
+
+index_type! {
+    /// The index of an acceptor among those of one address.
+    AcceptorIndex;
+}
 
 /// A host with its own rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,15 +27,15 @@ pub enum SniPattern {
 #[derive(Debug)]
 pub struct Acceptors {
     all: Vec<Arc<Acceptor>>,
-    exact: HashMap<Box<str>, usize>,
-    under: HashMap<Box<str>, usize>,
-    default: usize,
+    exact: HashMap<Box<str>, AcceptorIndex>,
+    under: HashMap<Box<str>, AcceptorIndex>,
+    default: AcceptorIndex,
 }
 
 impl From<Arc<Acceptor>> for Acceptors {
     /// A single acceptor for all clients.
     fn from(only: Arc<Acceptor>) -> Self {
-        Self::new(vec![only], [], 0)
+        Self::new(vec![only], [], AcceptorIndex::new(0))
     }
 }
 
@@ -38,8 +44,8 @@ impl Acceptors {
     /// with an unknown name. The last of equal names counts.
     pub fn new(
         all: Vec<Arc<Acceptor>>,
-        names: impl IntoIterator<Item = (SniPattern, usize)>,
-        default: usize,
+        names: impl IntoIterator<Item = (SniPattern, AcceptorIndex)>,
+        default: AcceptorIndex,
     ) -> Self {
         let (mut exact, mut under) = (HashMap::new(), HashMap::new());
         for (name, place) in names {
@@ -59,13 +65,13 @@ impl Acceptors {
     /// The acceptor for a client with the SNI `name` (any case), and its index; `None` calls for
     /// the alert unrecognized_name (RFC 6066 §3). As for sites, an exact name precedes the longest
     /// matching suffix.
-    pub fn choose(&self, name: Option<&str>) -> Option<(usize, &Arc<Acceptor>)> {
+    pub fn choose(&self, name: Option<&str>) -> Option<(AcceptorIndex, &Arc<Acceptor>)> {
         let place = if self.all.len() > 1 {
             self.place(name)
         } else {
             self.default
         };
-        let chosen = self.all.get(place)?;
+        let chosen = self.all.get(place.get())?;
         chosen.serves(name).then_some((place, chosen))
     }
 
@@ -74,7 +80,7 @@ impl Acceptors {
         &self.all
     }
 
-    fn place(&self, name: Option<&str>) -> usize {
+    fn place(&self, name: Option<&str>) -> AcceptorIndex {
         let Some(name) = name.and_then(Lowercase::new) else {
             return self.default;
         };

@@ -34,7 +34,7 @@ mod tickets;
 mod verify;
 mod x509;
 
-pub use acceptors::{Acceptors, SniPattern};
+pub use acceptors::{AcceptorIndex, Acceptors, SniPattern};
 pub use cert_files::CertFiles;
 pub use cert_store::{CertStore, CertSummary, ReloadReport};
 pub use client::{CaSource, ClientSettings, Connector, ConnectorError};

@@ -13,6 +13,8 @@ mod upload;
 use std::rc::Rc;
 use std::time::Duration;
 
+use lockgate_limits::PoolIndex;
+
 use crate::exchange::{Exchange, ExchangeFailure};
 
 use attempts::Attempts;
@@ -24,7 +26,7 @@ use request::RequestAttempt;
 #[derive(Debug)]
 pub struct Proxy {
     /// Which of the worker's upstreams, if it is one of these.
-    pub upstream: usize,
+    pub upstream: PoolIndex,
     /// For one attempt to connect.
     pub connect: Duration,
     /// From a request that was sent to the head of its response, if that is limited.

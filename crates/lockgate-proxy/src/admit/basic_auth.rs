@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use base64ct::{Base64, Encoding};
+use lockgate_net::millis::Millis;
 use tokio::sync::oneshot;
 
 use super::credential_cache::Seal;
@@ -157,9 +158,9 @@ impl PasswordFile {
         Ok(())
     }
 
-    /// The user of a value of `Authorization` that was right not long before `now` (milliseconds,
-    /// on one clock for all workers). `None` means only that it must be checked.
-    pub fn cached(&self, authorization: &[u8], now: u64) -> Option<UserName> {
+    /// The user of a value of `Authorization` that was right not long before `now`, on one clock
+    /// for all workers. `None` means only that it must be checked.
+    pub fn cached(&self, authorization: &[u8], now: Millis) -> Option<UserName> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
         let (account, decoy) = self.find_entry(&users, &credentials)?;
@@ -177,7 +178,7 @@ impl PasswordFile {
         &self,
         authorization: &[u8],
         client: IpAddr,
-        now: u64,
+        now: Millis,
     ) -> impl Future<Output = PasswordOutcome> + Send + use<> {
         let asked = self.ask(authorization, client, now);
         async move {
@@ -192,7 +193,7 @@ impl PasswordFile {
         &self,
         authorization: &[u8],
         client: IpAddr,
-        now: u64,
+        now: Millis,
     ) -> Option<oneshot::Receiver<PasswordOutcome>> {
         let credentials = Credentials::parse(authorization).ok()?;
         let users = self.users.load();
@@ -355,15 +356,28 @@ mod tests {
     fn a_correct_password_is_checked_once_and_then_cached() {
         let (_folder, checker) = checker(ALICE);
         let right = basic("alice:open sesame");
-        assert_eq!(checker.cached(&right, 0), None);
+        assert_eq!(checker.cached(&right, Millis::ZERO), None);
         assert_eq!(
-            wait(checker.check(&right, CLIENT, 0)),
+            wait(checker.check(&right, CLIENT, Millis::ZERO)),
             PasswordOutcome::Accepted("alice".into())
         );
-        assert_eq!(checker.cached(&right, 1).as_deref(), Some("alice"));
-        assert_eq!(checker.cached(&basic("alice:open sesamE"), 1), None);
-        assert_eq!(checker.cached(&basic("bob:open sesame"), 1), None);
-        assert_eq!(checker.cached(&right, 3_600_000), None, "not for ever");
+        assert_eq!(
+            checker.cached(&right, Millis::new(1)).as_deref(),
+            Some("alice")
+        );
+        assert_eq!(
+            checker.cached(&basic("alice:open sesamE"), Millis::new(1)),
+            None
+        );
+        assert_eq!(
+            checker.cached(&basic("bob:open sesame"), Millis::new(1)),
+            None
+        );
+        assert_eq!(
+            checker.cached(&right, Millis::new(3_600_000)),
+            None,
+            "not for ever"
+        );
     }
 
     #[test]
@@ -380,14 +394,14 @@ mod tests {
         ] {
             let value = basic(wrong);
             assert_eq!(
-                wait(checker.check(&value, CLIENT, 0)),
+                wait(checker.check(&value, CLIENT, Millis::ZERO)),
                 PasswordOutcome::Refused,
                 "{wrong}"
             );
-            assert_eq!(checker.cached(&value, 0), None);
+            assert_eq!(checker.cached(&value, Millis::ZERO), None);
         }
         assert_eq!(
-            wait(checker.check(b"Bearer x", CLIENT, 0)),
+            wait(checker.check(b"Bearer x", CLIENT, Millis::ZERO)),
             PasswordOutcome::Refused
         );
     }
@@ -396,7 +410,7 @@ mod tests {
     fn an_htpasswd_file_without_users_refuses_everyone() {
         let (_folder, checker) = checker("# nobody yet\n");
         assert_eq!(
-            wait(checker.check(&basic("alice:open sesame"), CLIENT, 0)),
+            wait(checker.check(&basic("alice:open sesame"), CLIENT, Millis::ZERO)),
             PasswordOutcome::Refused
         );
     }
@@ -407,7 +421,7 @@ mod tests {
         let (alice, bob) = (basic("alice:open sesame"), basic("bob:pässwörd"));
         for value in [&alice, &bob] {
             assert!(matches!(
-                wait(checker.check(value, CLIENT, 0)),
+                wait(checker.check(value, CLIENT, Millis::ZERO)),
                 PasswordOutcome::Accepted(_)
             ));
         }
@@ -415,21 +429,21 @@ mod tests {
         checker.reload().unwrap();
         assert_eq!(
             (
-                checker.cached(&alice, 1),
-                checker.cached(&bob, 1).as_deref()
+                checker.cached(&alice, Millis::new(1)),
+                checker.cached(&bob, Millis::new(1)).as_deref()
             ),
             (None, Some("bob"))
         );
         assert_eq!(
-            wait(checker.check(&alice, CLIENT, 1)),
+            wait(checker.check(&alice, CLIENT, Millis::new(1))),
             PasswordOutcome::Refused
         );
         // A new password for the same name.
         fs::write(checker.path(), ALICE.replace("alice:", "bob:")).unwrap();
         checker.reload().unwrap();
-        assert_eq!(checker.cached(&bob, 2), None);
+        assert_eq!(checker.cached(&bob, Millis::new(2)), None);
         assert_eq!(
-            wait(checker.check(&basic("bob:open sesame"), CLIENT, 2)),
+            wait(checker.check(&basic("bob:open sesame"), CLIENT, Millis::new(2))),
             PasswordOutcome::Accepted("bob".into())
         );
     }
@@ -440,14 +454,14 @@ mod tests {
         let (_folder, checker) = checker(&format!("{ALICE}{copied}"));
         let carol = basic("carol:open sesame");
         assert_eq!(
-            wait(checker.check(&carol, CLIENT, 0)),
+            wait(checker.check(&carol, CLIENT, Millis::ZERO)),
             PasswordOutcome::Accepted("carol".into())
         );
         fs::write(checker.path(), ALICE).unwrap();
         checker.reload().unwrap();
-        assert_eq!(checker.cached(&carol, 1), None);
+        assert_eq!(checker.cached(&carol, Millis::new(1)), None);
         assert_eq!(
-            wait(checker.check(&carol, CLIENT, 1)),
+            wait(checker.check(&carol, CLIENT, Millis::new(1))),
             PasswordOutcome::Refused
         );
     }
@@ -465,7 +479,7 @@ mod tests {
         );
         let right = basic("alice:open sesame");
         assert_eq!(
-            wait(checker.check(&right, CLIENT, 0)),
+            wait(checker.check(&right, CLIENT, Millis::ZERO)),
             PasswordOutcome::Accepted("alice".into())
         );
     }

@@ -12,15 +12,16 @@ use arc_swap::ArcSwap;
 use aws_lc_rs::rand::SystemRandom;
 use aws_lc_rs::{constant_time, hmac};
 use foldhash::fast::RandomState;
+use lockgate_net::millis::Millis;
 
 use super::password_hash::PasswordHash;
 
 /// Right passwords that are remembered. Written by the threads that check, 1 ms of copying at this
 /// size beside the 10 ms and more that a check takes.
 const SIZE: usize = 16_384;
-/// Milliseconds for which an entry is valid: the password of an active user is checked six times in
+/// The time for which an entry is valid: the password of an active user is checked six times in
 /// an hour.
-const KEPT: u64 = 600_000;
+const KEPT: Millis = Millis::from_secs(600);
 
 /// Stands for one user with one password, checked against one stored hash.
 pub(super) type Seal = [u8; 32];
@@ -39,7 +40,7 @@ type SealTable = HashMap<u64, SealEntry, RandomState>;
 #[derive(Clone, Copy)]
 struct SealEntry {
     seal: Seal,
-    until: u64,
+    until: Millis,
 }
 
 impl CredentialCache {
@@ -71,7 +72,7 @@ impl CredentialCache {
     }
 
     /// Whether what `seal` stands for was right not long before `now`, in milliseconds.
-    pub(super) fn has(&self, seal: &Seal, now: u64) -> bool {
+    pub(super) fn has(&self, seal: &Seal, now: Millis) -> bool {
         let table = self.table.load();
         let entry = table.get(&short(seal));
         entry.is_some_and(|entry| {
@@ -80,7 +81,7 @@ impl CredentialCache {
     }
 
     /// Records that the credentials of `seal` were right at `now`, in milliseconds.
-    pub(super) fn insert(&self, seal: Seal, now: u64) {
+    pub(super) fn insert(&self, seal: Seal, now: Millis) {
         self.table.rcu(|table| {
             let mut table = SealTable::clone(table);
             if table.len() >= SIZE {
@@ -90,7 +91,7 @@ impl CredentialCache {
                 short(&seal),
                 SealEntry {
                     seal,
-                    until: now.saturating_add(KEPT),
+                    until: now + KEPT,
                 },
             );
             table
@@ -99,7 +100,7 @@ impl CredentialCache {
 }
 
 /// Forgets what is over, and the oldest eighth if that is not enough.
-fn make_room(table: &mut SealTable, now: u64) {
+fn make_room(table: &mut SealTable, now: Millis) {
     table.retain(|_, entry| now < entry.until);
     if table.len() < SIZE {
         return;
@@ -146,17 +147,17 @@ mod tests {
     fn a_cached_credential_is_valid_for_ten_minutes() {
         let remembered = CredentialCache::new();
         let (right, wrong) = ([1; 32], [2; 32]);
-        remembered.insert(right, 5);
+        remembered.insert(right, Millis::new(5));
         assert!(
-            remembered.has(&right, 5)
-                && remembered.has(&right, 600_004)
-                && !remembered.has(&right, 600_005)
+            remembered.has(&right, Millis::new(5))
+                && remembered.has(&right, Millis::new(600_004))
+                && !remembered.has(&right, Millis::new(600_005))
         );
-        assert!(!remembered.has(&wrong, 5));
+        assert!(!remembered.has(&wrong, Millis::new(5)));
         // The same slot of the table is not the same seal.
         let mut near = right;
         near[31] = 7;
-        assert!(!remembered.has(&near, 5));
+        assert!(!remembered.has(&near, Millis::new(5)));
     }
 
     #[test]
@@ -173,14 +174,17 @@ mod tests {
                 number,
                 SealEntry {
                     seal: seal(number),
-                    until: 1000 + number,
+                    until: Millis::new(1000 + number),
                 },
             );
         }
         remembered.table.store(full.into());
-        remembered.insert(seal(u64::MAX), 1);
+        remembered.insert(seal(u64::MAX), Millis::new(1));
         assert_eq!(remembered.table.load().len(), SIZE - SIZE / 8 + 1);
-        assert!(remembered.has(&seal(u64::MAX), 1) && remembered.has(&seal(SIZE as u64 - 1), 1));
-        assert!(!remembered.has(&seal(0), 1));
+        assert!(
+            remembered.has(&seal(u64::MAX), Millis::new(1))
+                && remembered.has(&seal(SIZE as u64 - 1), Millis::new(1))
+        );
+        assert!(!remembered.has(&seal(0), Millis::new(1)));
     }
 }

@@ -15,6 +15,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
+use lockgate_net::millis::Millis;
 use tokio::sync::oneshot;
 
 use super::credential_cache::{CredentialCache, Seal};
@@ -56,7 +57,7 @@ pub(super) struct PasswordQuery {
     pub(super) seal: Seal,
     pub(super) client: IpAddr,
     /// Milliseconds, on the clock of the workers.
-    pub(super) now: u64,
+    pub(super) now: Millis,
     pub(super) reply: oneshot::Sender<PasswordOutcome>,
 }
 
@@ -319,7 +320,7 @@ mod tests {
                 password: password.into(),
                 seal: [seal; 32],
                 client,
-                now: 0,
+                now: Millis::ZERO,
                 reply,
             },
             outcome,
@@ -343,7 +344,7 @@ mod tests {
                 .into_iter()
                 .all(|outcome| outcome.blocking_recv() == Ok(accepted.clone()))
         );
-        assert!(waiting.next().is_none() && remembered.has(&[1; 32], 0));
+        assert!(waiting.next().is_none() && remembered.has(&[1; 32], Millis::ZERO));
     }
 
     #[test]
@@ -452,7 +453,7 @@ mod tests {
         }
         .run(&remembered);
         assert_eq!(outcome.blocking_recv(), Ok(PasswordOutcome::Refused));
-        assert!(!remembered.has(&[1; 32], 0));
+        assert!(!remembered.has(&[1; 32], Millis::ZERO));
     }
 
     #[test]

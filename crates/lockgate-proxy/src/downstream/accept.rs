@@ -12,17 +12,18 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_limits::Permit;
+use lockgate_limits::{ListenerIndex, Permit};
 use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::millis::Millis;
 use lockgate_net::socket::{PeerState, Socket};
 
 use super::ListenerSettings;
 use super::connection::ClientConnection;
 use crate::worker::Worker;
 
-/// Milliseconds between two warnings that accepting fails.
-const WARN_EVERY: u64 = 10_000;
+/// The time between two warnings that accepting fails.
+const WARN_EVERY: Millis = Millis::from_secs(10);
 
 /// Ticks for which connections that have begun are still accepted: longer than a round trip around
 /// the world.
@@ -34,11 +35,11 @@ const BATCH: u32 = 16;
 const TURN: Duration = Duration::from_millis(1);
 
 /// Accepts on `socket` until the worker stops, and then the connections that are left in the
-/// backlog. `index` is the listener's among the worker's counters.
+/// backlog.
 pub async fn accept(
     worker: Rc<Worker>,
     socket: listen::Listener,
-    index: usize,
+    index: ListenerIndex,
     listener: Arc<ListenerSettings>,
 ) {
     let accept = AcceptLoop {
@@ -55,11 +56,10 @@ pub async fn accept(
 struct AcceptLoop {
     worker: Rc<Worker>,
     socket: listen::Listener,
-    /// The listener's index among the worker's counters.
-    index: usize,
+    index: ListenerIndex,
     listener: Arc<ListenerSettings>,
     /// When it was warned last that accepting fails.
-    warned: Cell<Option<u64>>,
+    warned: Cell<Option<Millis>>,
 }
 
 impl AcceptLoop {

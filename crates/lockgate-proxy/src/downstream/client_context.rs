@@ -10,6 +10,7 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarded_for;
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_net::listen::Peer;
+use lockgate_net::millis::Millis;
 use lockgate_rules::ClientAddress;
 use lockgate_upstream::PrivateConnections;
 
@@ -17,8 +18,8 @@ use super::connection::ClientConnection;
 use crate::shaping::{Shape, Shaped};
 use crate::site::ListenerSites;
 
-/// Milliseconds between two lines about clients that are not known.
-const TOLD_EVERY: u64 = 60_000;
+/// The time between two lines about clients that are not known.
+const TOLD_EVERY: Millis = Millis::from_secs(60);
 /// Bytes that such a line shows of what was sent.
 const LONGEST_HOP: usize = 64;
 

@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::HttpVersion;
-use lockgate_limits::Permit;
 use lockgate_limits::clients::{ClientAccount, CountedConnection};
 use lockgate_limits::clock::Guard;
+use lockgate_limits::{ListenerIndex, Permit};
 use lockgate_net::listen::Peer;
 use lockgate_net::relay::{DirectionTimes, Meter};
+use lockgate_net::tls::AcceptorIndex;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_rules::ProxyVersion;
 use lockgate_upstream::ConnectionPermit;
@@ -34,7 +35,7 @@ use crate::worker::{Worker, unix_millis};
 pub(super) struct ClientConnection {
     pub(super) worker: Rc<Worker>,
     pub(super) listener: Arc<ListenerSettings>,
-    index: usize,
+    index: ListenerIndex,
     pub(super) guard: Guard,
     accepted: Instant,
     accepted_at: u64,
@@ -50,7 +51,7 @@ pub(super) struct ClientConnection {
     /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
     session: Option<Box<[u8]>>,
     /// The index of the acceptor that it was made by, among those of its address.
-    pub(super) acceptor_index: usize,
+    pub(super) acceptor_index: AcceptorIndex,
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
@@ -73,7 +74,7 @@ impl ClientConnection {
     pub(super) fn new(
         worker: &Rc<Worker>,
         listener: Arc<ListenerSettings>,
-        index: usize,
+        index: ListenerIndex,
         peer: Peer,
         permit: Permit,
     ) -> Self {
@@ -93,7 +94,7 @@ impl ClientConnection {
             destination: None,
             server_name: None,
             session: None,
-            acceptor_index: 0,
+            acceptor_index: AcceptorIndex::new(0),
             negotiated: None,
             handshake: None,
             connect: None,
@@ -161,7 +162,7 @@ impl ClientConnection {
     }
 
     fn cells(&self) -> Option<&ListenerCells> {
-        self.worker.cells.listeners.get(self.index)
+        self.worker.cells.listener(self.index)
     }
 
     pub(super) fn finish(&self, termination: &Termination) {
@@ -179,7 +180,7 @@ impl ClientConnection {
         if let Some(cells) = watch
             .relay
             .get()
-            .and_then(|index| self.worker.cells.relays.get(index))
+            .and_then(|relay| self.worker.cells.relay(relay))
         {
             cells.open.dec();
             cells.ended[termination.cause.index()].inc();

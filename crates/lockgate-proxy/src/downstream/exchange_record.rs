@@ -8,6 +8,7 @@ use lockgate_http::head::{HttpVersion, Method, RequestHead};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
+use lockgate_limits::{MemberIndex, PoolIndex};
 use lockgate_rules::{ClientAddress, SiteLog};
 
 use super::connection::{ClientConnection, address};
@@ -18,6 +19,7 @@ use crate::access_log::{
 use crate::error_response::HttpFault;
 use crate::exchange::{ExchangeFailure, ExchangeOutcome};
 use crate::request_id::RequestId;
+use crate::route::ListenerSiteIndex;
 use crate::site::{Action, ListenerSites, Route, Site};
 use crate::worker::unix_millis;
 
@@ -30,10 +32,10 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) trace: Option<TraceId>,
     pub(super) began: Instant,
     pub(super) client: ClientAddress,
-    pub(super) site: Option<usize>,
+    pub(super) site: Option<ListenerSiteIndex>,
     pub(super) route: Option<&'a Route>,
     /// Which of the worker's upstreams it was handed to.
-    pub(super) upstream: Option<usize>,
+    pub(super) upstream: Option<PoolIndex>,
     pub(super) user: Option<std::sync::Arc<str>>,
     pub(super) received: u64,
     pub(super) sent: u64,
@@ -125,7 +127,7 @@ impl ClientConnection {
     ) {
         self.exchanges.set(self.exchanges.get() + 1);
         let took = record.began.elapsed();
-        let site = record.site.map(|site| &sites.sites[site]);
+        let site = record.site.map(|site| sites.site(site));
         self.count_exchange(request, site, record, took);
         let (mut shared, mut own) = (
             self.worker.log.borrow_mut(),
@@ -262,13 +264,8 @@ impl ClientConnection {
         let Some(upstream) = record.upstream.filter(|_| !record.outcome.tried.is_empty()) else {
             return String::new();
         };
-        let members = self
-            .worker
-            .upstream(upstream)
-            .pool()
-            .members()
-            .iter()
-            .enumerate();
+        let pool = self.worker.upstream(upstream).pool();
+        let members = MemberIndex::enumerate(pool.members());
         let tried = members.filter(|(at, _)| record.outcome.tried.contains(*at));
         tried
             .map(|(_, member)| member.endpoint().label.as_str())

@@ -27,6 +27,7 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, SwitchedConnection, TunnelLimits, TunnelPermits};
+use crate::metrics::http::SiteIndex;
 use crate::shaping::Shapers;
 use crate::site::ListenerSites;
 
@@ -60,7 +61,7 @@ pub(super) enum Http1End {
         /// The limits of the relay.
         tunnel_limits: TunnelLimits,
         /// The index of its site, for counters.
-        site: Option<usize>,
+        site: Option<SiteIndex>,
         /// The endpoint's count of exchanges, as long as this lasts.
         _in_flight: InFlight,
         /// The tunnel's permits of its client and its user.

@@ -39,6 +39,7 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, SwitchedConnection};
+use crate::metrics::http::SiteIndex;
 use crate::site::ListenerSites;
 
 /// Bytes of one response that may wait in the connection for others to leave.
@@ -581,7 +582,7 @@ impl ClientStreams {
         method: Method,
         switched: SwitchedConnection,
         guard: &Guard,
-        site: Option<usize>,
+        site: Option<SiteIndex>,
     ) {
         // The endpoint counts it for as long as it lasts.
         let SwitchedConnection {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lockgate_limits::RelayIndex;
 use lockgate_rules::SentHeader;
 use lockgate_upstream::Pool;
 
@@ -11,8 +12,8 @@ use crate::shaping::Shape;
 /// The settings of a relay.
 #[derive(Debug)]
 pub struct RelaySettings {
-    /// The index of its counters in each worker.
-    pub index: usize,
+    /// Its index for counters.
+    pub index: RelayIndex,
     /// The pool of its endpoints.
     pub pool: Arc<Pool>,
     /// The PROXY header that endpoints are sent, if any.

@@ -37,8 +37,9 @@ use super::exchange_record::{ExchangeRecord, ReadRequest};
 use super::termination::Termination;
 use crate::error_response::HttpFault;
 use crate::exchange::SwitchedConnection;
-use crate::metrics::http::SiteCells;
+use crate::metrics::http::{SiteCells, SiteIndex};
 use crate::request_id::RequestId;
+use crate::route::ListenerSiteIndex;
 use crate::site::{Auth, ListenerSites};
 use crate::worker::Worker;
 
@@ -65,7 +66,7 @@ pub(super) enum NextStep {
         /// The other end.
         switched: Box<SwitchedConnection>,
         /// The index of its site.
-        site: Option<usize>,
+        site: Option<SiteIndex>,
     },
 }
 
@@ -145,12 +146,12 @@ impl<'s> ServeContext<'s> {
     }
 
     /// The counters of a site.
-    fn cells(&self, site: usize) -> &'s SiteCells {
+    fn cells(&self, site: ListenerSiteIndex) -> &'s SiteCells {
         self.connection
             .worker
             .cells
             .http
-            .site(Some(self.sites.sites[site].index))
+            .site(Some(self.sites.site(site).index))
     }
 
     fn request_id(&self, head: &RequestHead) -> RequestId {

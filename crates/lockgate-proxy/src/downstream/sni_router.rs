@@ -16,7 +16,7 @@ use crate::site::ListenerSites;
 pub struct SniRouter {
     alpn: Vec<(Box<[u8]>, usize)>,
     /// The index behind the last of `routes` stands for the sites.
-    hosts: HostTable,
+    hosts: HostTable<usize>,
     routes: Vec<RelayRoute>,
     sites: Option<SecureSites>,
 }

@@ -11,6 +11,7 @@ use std::rc::Rc;
 use lockgate_http::coding::ContentCoding;
 use lockgate_http::head::ResponseHead;
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::millis::Millis;
 
 use super::CODINGS;
 use super::file::ServedFile;
@@ -22,8 +23,8 @@ const BYTES: u64 = 16 << 20;
 pub const DESCRIPTORS: usize = 128;
 /// The overhead of an entry beside its key and content.
 const AROUND: u64 = 1024;
-/// Milliseconds for which an entry is taken for what the file system has.
-const TRUSTED: u64 = 500;
+/// The time for which an entry is taken for what the file system has.
+const TRUSTED: Millis = Millis::new(500);
 
 /// A file in the cache, as a path has led to it.
 #[derive(Debug)]
@@ -35,7 +36,7 @@ pub(crate) struct CachedFile {
     pub(crate) caching: Option<Box<str>>,
     /// Whether another Accept may have led to something else.
     pub(crate) by_accept: bool,
-    checked: Cell<u64>,
+    checked: Cell<Millis>,
     /// The heads of whole responses, by coding.
     heads: [OnceCell<Box<ResponseHead>>; CODINGS.len() + 1],
 }
@@ -46,7 +47,7 @@ impl CachedFile {
         status: u16,
         caching: Option<Box<str>>,
         by_accept: bool,
-        now: u64,
+        now: Millis,
     ) -> Rc<Self> {
         Rc::new(Self {
             file,
@@ -59,7 +60,7 @@ impl CachedFile {
     }
 
     /// Whether it needs no look.
-    pub(crate) fn is_current(&self, now: u64) -> bool {
+    pub(crate) fn is_current(&self, now: Millis) -> bool {
         now < self.checked.get() + TRUSTED
     }
 
@@ -73,7 +74,7 @@ impl CachedFile {
     }
 
     /// Notes that the file was looked at and is unchanged.
-    pub(crate) fn confirm(&self, now: u64) {
+    pub(crate) fn confirm(&self, now: Millis) {
         self.checked.set(now);
     }
 }

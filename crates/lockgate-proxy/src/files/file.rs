@@ -12,6 +12,7 @@ use lockgate_http::coding::{Accepted, ContentCoding};
 use lockgate_http::date;
 use lockgate_http::fields::Fields;
 use lockgate_net::files::{DiskWait, Errno, Root};
+use lockgate_net::millis::Millis;
 use lockgate_net::thread_pool::ThreadPool;
 use lockgate_rules::Compression;
 use lockgate_rules::compression::{made, named};
@@ -125,8 +126,8 @@ pub(crate) struct ServedFile {
     made: [AsyncOnce<Option<Representation>>; CODINGS.len()],
     /// Copies of larger representations, where these are copied through us.
     read: [OnceCell<Bytes>; CODINGS.len() + 1],
-    /// Until when, in milliseconds, the kernel is taken to have all of it in memory.
-    pub(crate) resident: Cell<u64>,
+    /// Until when the kernel is taken to have all of it in memory.
+    pub(crate) resident: Cell<Millis>,
 }
 
 impl ServedFile {
@@ -144,7 +145,7 @@ impl ServedFile {
             loaded,
             made: Default::default(),
             read: Default::default(),
-            resident: Cell::new(0),
+            resident: Cell::default(),
         })
     }
 

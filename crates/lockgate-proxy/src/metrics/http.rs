@@ -10,7 +10,8 @@ use lockgate_http::head::Method;
 use lockgate_metrics::{
     Bounds, Counter, ExpositionText, Gauge, Histogram, HistogramSnapshot, Shards,
 };
-use lockgate_upstream::{DialError, LeaseMetrics};
+use lockgate_net::index_type;
+use lockgate_upstream::{DialError, EndpointIndex, LeaseMetrics};
 
 use super::WorkerCells;
 use crate::access_log::Cause;
@@ -46,6 +47,12 @@ const fn method_index(method: Method) -> usize {
     }
 }
 
+index_type! {
+    /// The index of a site among those that the process counts: the sites of the configuration,
+    /// then the tunnels.
+    SiteIndex;
+}
+
 /// The cells of one worker that are about HTTP.
 #[derive(Debug, Default)]
 pub struct HttpCells {
@@ -67,16 +74,15 @@ impl HttpCells {
         }
     }
 
-    /// The cells of the site with this index in the configuration; those of `other` for none.
-    pub fn site(&self, index: Option<usize>) -> &SiteCells {
-        index
-            .and_then(|index| self.sites.get(index))
+    /// The cells of the site; those of `other` for none.
+    pub fn site(&self, site: Option<SiteIndex>) -> &SiteCells {
+        site.and_then(|site| self.sites.get(site.get()))
             .unwrap_or(&self.other)
     }
 
-    /// The cells of the endpoint with this index in the configuration; there are none without one.
-    pub fn endpoint(&self, index: Option<usize>) -> Option<&EndpointCells> {
-        self.endpoints.get(index?)
+    /// The cells of the endpoint; there are none without one.
+    pub fn endpoint(&self, endpoint: Option<EndpointIndex>) -> Option<&EndpointCells> {
+        self.endpoints.get(endpoint?.get())
     }
 }
 
@@ -99,7 +105,7 @@ impl LeaseMetrics for LeaseCells<'_> {
         self.site.queue_wait.record(waited);
     }
 
-    fn unreachable(&self, endpoint: Option<usize>, error: &DialError) {
+    fn unreachable(&self, endpoint: Option<EndpointIndex>, error: &DialError) {
         if let Some(cells) = self.http.endpoint(endpoint) {
             cells.failed(HttpFault::from(error));
         }
@@ -366,16 +372,13 @@ impl SiteFamilies<'_> {
     }
 
     /// Every site, and what has none.
-    fn each(&self) -> impl Iterator<Item = (Option<usize>, &str)> {
-        let sites = self
-            .names
-            .iter()
-            .enumerate()
-            .map(|(index, name)| (Some(index), name.as_str()));
+    fn each(&self) -> impl Iterator<Item = (Option<SiteIndex>, &str)> {
+        let sites =
+            SiteIndex::enumerate(self.names).map(|(site, name)| (Some(site), name.as_str()));
         sites.chain([(None, OTHER)])
     }
 
-    fn counter(&self, site: Option<usize>, cell: impl Fn(&SiteCells) -> &Counter) -> u64 {
+    fn counter(&self, site: Option<SiteIndex>, cell: impl Fn(&SiteCells) -> &Counter) -> u64 {
         self.shards.counter(|cells| cell(cells.http.site(site)))
     }
 
@@ -521,10 +524,8 @@ impl EndpointFamilies<'_> {
         }
     }
 
-    fn each(&self) -> impl Iterator<Item = (usize, [(&str, &str); 2], &EndpointState)> {
-        self.states
-            .iter()
-            .enumerate()
+    fn each(&self) -> impl Iterator<Item = (EndpointIndex, [(&str, &str); 2], &EndpointState)> {
+        EndpointIndex::enumerate(self.states)
             .filter(|(_, state)| !state.vacant)
             .map(|(index, state)| {
                 (
@@ -539,13 +540,13 @@ impl EndpointFamilies<'_> {
     }
 
     /// The cells of one endpoint, of every worker.
-    fn cells(&self, index: usize) -> impl Iterator<Item = &EndpointCells> {
+    fn cells(&self, index: EndpointIndex) -> impl Iterator<Item = &EndpointCells> {
         self.shards
             .iter()
             .filter_map(move |cells| cells.http.endpoint(Some(index)))
     }
 
-    fn counter(&self, index: usize, cell: impl Fn(&EndpointCells) -> &Counter) -> u64 {
+    fn counter(&self, index: EndpointIndex, cell: impl Fn(&EndpointCells) -> &Counter) -> u64 {
         self.cells(index)
             .fold(0, |sum, cells| sum.wrapping_add(cell(cells).value()))
     }
@@ -621,13 +622,13 @@ mod tests {
         let shards = shards(2);
         for worker in 0..2 {
             let cells = shards.shard(worker).unwrap();
-            let site = cells.http.site(Some(1));
+            let site = cells.http.site(Some(SiteIndex::new(1)));
             site.finished(Method::Get, 204, Duration::from_millis(3));
             site.finished(Method::Other, 999, Duration::from_millis(3));
             site.in_flight.inc();
             site.received.add(10);
             site.queue_wait.record(Duration::from_millis(20));
-            for nowhere in [None, Some(7)] {
+            for nowhere in [None, Some(SiteIndex::new(7))] {
                 cells
                     .http
                     .site(nowhere)
@@ -656,14 +657,14 @@ mod tests {
         let shards = shards(2);
         for worker in 0..2 {
             let cells = shards.shard(worker).unwrap();
-            let endpoint = cells.http.endpoint(Some(0)).unwrap();
+            let endpoint = cells.http.endpoint(Some(EndpointIndex::new(0))).unwrap();
             endpoint.connected(Duration::from_micros(750));
             endpoint.responded(502, Duration::from_millis(2));
             endpoint.failed(HttpFault::QueueFull);
             endpoint.failed(HttpFault::QueueTimeout);
             endpoint.idle.inc();
             assert!(
-                [Some(1), None]
+                [Some(EndpointIndex::new(1)), None]
                     .iter()
                     .all(|nowhere| cells.http.endpoint(*nowhere).is_none())
             );

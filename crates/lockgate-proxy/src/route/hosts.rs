@@ -6,21 +6,31 @@ use foldhash::fast::RandomState;
 use lockgate_http::target::Authority;
 use lockgate_rules::HostPattern;
 
-use super::clash::Clash;
-
-/// The sites of one address by their hosts.
-#[derive(Debug, Default)]
-pub(crate) struct HostTable {
-    exact: HashMap<Box<str>, usize, RandomState>,
-    under: HashMap<Box<str>, usize, RandomState>,
+/// What hosts lead to, by their patterns: mostly the sites of one address.
+#[derive(Debug)]
+pub(crate) struct HostTable<T> {
+    exact: HashMap<Box<str>, T, RandomState>,
+    under: HashMap<Box<str>, T, RandomState>,
     /// The length of the longest name in `under`: no longer suffix need be looked for.
     longest: usize,
-    any: Option<usize>,
+    any: Option<T>,
 }
 
-impl HostTable {
-    /// Adds a host of a site; what is there already is a clash, also with the same site.
-    pub(crate) fn insert(&mut self, pattern: &HostPattern, site: usize) -> Result<(), Clash> {
+impl<T> Default for HostTable<T> {
+    fn default() -> Self {
+        Self {
+            exact: HashMap::default(),
+            under: HashMap::default(),
+            longest: 0,
+            any: None,
+        }
+    }
+}
+
+impl<T: Copy> HostTable<T> {
+    /// Adds a host of a site; returns the site that had it, also the same one, and a host that both
+    /// match.
+    pub(crate) fn insert(&mut self, pattern: &HostPattern, site: T) -> Option<(T, String)> {
         let (earlier, host) = match pattern {
             HostPattern::Any => (self.any.replace(site), "any.example".to_owned()),
             HostPattern::Exact(host) => {
@@ -36,18 +46,12 @@ impl HostTable {
                 )
             }
         };
-        match earlier {
-            None => Ok(()),
-            Some(earlier) => Err(Clash::Host {
-                sites: (earlier, site),
-                host,
-            }),
-        }
+        earlier.map(|earlier| (earlier, host))
     }
 
     /// The site of a host as [`Authority::name`] gives it.
     #[inline]
-    pub(crate) fn find(&self, host: Option<&str>) -> Option<usize> {
+    pub(crate) fn find(&self, host: Option<&str>) -> Option<T> {
         let Some(host) = host else { return self.any };
         // Empty maps are not hashed for: an address with one site for any host pays nothing.
         if let Some(&site) = self.exact.get(host) {
@@ -62,7 +66,7 @@ impl HostTable {
     }
 
     /// The longest wildcard above a host.
-    fn above(&self, host: &str) -> Option<usize> {
+    fn above(&self, host: &str) -> Option<T> {
         let dots = memchr::memchr_iter(b'.', host.as_bytes());
         let suffixes = dots.filter_map(|dot| host.get(dot + 1..));
         suffixes
@@ -80,10 +84,12 @@ fn normal(host: &str) -> String {
 mod tests {
     use super::*;
 
-    fn hosts(patterns: &[&str]) -> Result<HostTable, Clash> {
+    fn hosts(patterns: &[&str]) -> Result<HostTable<usize>, (usize, String)> {
         let mut hosts = HostTable::default();
         for (site, text) in patterns.iter().enumerate() {
-            hosts.insert(&pattern(text), site)?;
+            if let Some(taken) = hosts.insert(&pattern(text), site) {
+                return Err(taken);
+            }
         }
         Ok(hosts)
     }
@@ -150,13 +156,7 @@ mod tests {
             (["[::1]", "[0:0:0:0:0:0:0:1]"], "[::1]"),
         ] {
             let clash = hosts(&patterns).unwrap_err();
-            assert_eq!(
-                clash,
-                Clash::Host {
-                    sites: (0, 1),
-                    host: host.to_owned()
-                }
-            );
+            assert_eq!(clash, (0, host.to_owned()));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which route of which site a request belongs to: a pure function of its host, method and path.
 //!
 //! Knows no socket and no configuration file: the shell gives it [`SiteRoutes`] and keeps what each
-//! route means by the number that it gave to it. What becomes of the request is not decided here.
+//! route means by its index. What becomes of the request is not decided here.
 //!
 //! # The rule
 //! The most specific wins. Hosts: exact, then the longest wildcard, then any. Paths within a site:
@@ -16,9 +16,11 @@
 
 mod clash;
 pub mod hosts;
+mod index;
 pub mod paths;
 pub mod router;
 
 pub use clash::{Clash, Unreachable};
+pub use index::{ListenerSiteIndex, RouteIndex};
 pub use paths::{NoRoute, RouteEntry};
 pub use router::{RouteMatch, Router, SiteRoutes};

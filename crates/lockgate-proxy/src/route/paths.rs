@@ -12,6 +12,7 @@ use foldhash::fast::RandomState;
 use lockgate_rules::pattern::{Overlap, Pattern, Segment};
 
 use super::clash::{Clash, Unreachable};
+use super::index::{ListenerSiteIndex, RouteIndex};
 
 /// A route as the shell gives it.
 #[derive(Debug, Clone)]
@@ -20,8 +21,8 @@ pub struct RouteEntry {
     pub method: Option<Vec<u8>>,
     /// Which paths it is for.
     pub pattern: Pattern,
-    /// The shell's number of the route, in [`RouteMatch`](super::RouteMatch) and in mistakes.
-    pub value: usize,
+    /// The route.
+    pub value: RouteIndex,
 }
 
 /// Why a request has no route.
@@ -71,7 +72,11 @@ enum TreeMatch {
 impl PathTree {
     /// Makes the tree; the first of two rules that clash stays in it, so that all clashes are
     /// found.
-    pub(super) fn build(site: usize, rules: Vec<RouteEntry>, clashes: &mut Vec<Clash>) -> Self {
+    pub(super) fn build(
+        site: ListenerSiteIndex,
+        rules: Vec<RouteEntry>,
+        clashes: &mut Vec<Clash>,
+    ) -> Self {
         let mut paths = Self {
             nodes: vec![PathNode::default()],
             rules: Vec::with_capacity(rules.len()),
@@ -115,7 +120,7 @@ impl PathTree {
     }
 
     /// Routes that no request can reach.
-    pub(super) fn unreachable(&self, site: usize) -> impl Iterator<Item = Unreachable> {
+    pub(super) fn unreachable(&self, site: ListenerSiteIndex) -> impl Iterator<Item = Unreachable> {
         // RFC 9110 §9.3.6: the target of CONNECT is a host and port.
         let connects = |rule: &&RouteEntry| rule.method.as_deref() == Some(b"CONNECT");
         let rules = self.rules.iter().filter(connects);
@@ -313,7 +318,7 @@ impl Literals {
 }
 
 /// Finds patterns that cross. Only those with parameters can.
-fn crossings(site: usize, rules: &[RouteEntry], clashes: &mut Vec<Clash>) {
+fn crossings(site: ListenerSiteIndex, rules: &[RouteEntry], clashes: &mut Vec<Clash>) {
     let with_params: Vec<_> = rules
         .iter()
         .filter(|rule| rule.pattern.params().next().is_some())
@@ -339,7 +344,12 @@ fn shared_method<'a>(one: &'a RouteEntry, other: &'a RouteEntry) -> Option<Optio
     }
 }
 
-fn clash(site: usize, earlier: &RouteEntry, later: &RouteEntry, method: Option<&[u8]>) -> Clash {
+fn clash(
+    site: ListenerSiteIndex,
+    earlier: &RouteEntry,
+    later: &RouteEntry,
+    method: Option<&[u8]>,
+) -> Clash {
     Clash::Route {
         site,
         routes: (earlier.value, later.value),

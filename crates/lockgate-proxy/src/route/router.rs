@@ -4,6 +4,7 @@ use lockgate_rules::{HostPattern, Pattern};
 
 use super::clash::{Clash, Unreachable};
 use super::hosts::HostTable;
+use super::index::{ListenerSiteIndex, RouteIndex};
 use super::paths::{NoRoute, PathTree, RouteEntry};
 
 /// A site as the shell gives it.
@@ -18,8 +19,8 @@ pub struct SiteRoutes {
 /// The route of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct RouteMatch<'r> {
-    /// The shell's number of the route: [`RouteEntry::value`].
-    pub route: usize,
+    /// The route.
+    pub route: RouteIndex,
     /// The route's pattern: it finds the prefix, the rest and the parameters in the path when they
     /// are asked for.
     pub pattern: &'r Pattern,
@@ -28,7 +29,7 @@ pub struct RouteMatch<'r> {
 /// The sites and routes of one address. Does not change once it is built.
 #[derive(Debug)]
 pub struct Router {
-    hosts: HostTable,
+    hosts: HostTable<ListenerSiteIndex>,
     sites: Vec<PathTree>,
 }
 
@@ -44,12 +45,16 @@ impl Router {
         };
         let mut unreachable = Vec::new();
         let mut clashes = Vec::new();
-        for (site, SiteRoutes { hosts, routes }) in sites.into_iter().enumerate() {
+        for (site, SiteRoutes { hosts, routes }) in ListenerSiteIndex::enumerate(sites) {
             if hosts.is_empty() {
                 unreachable.push(Unreachable::Site { site });
             }
             for pattern in &hosts {
-                clashes.extend(router.hosts.insert(pattern, site).err());
+                let taken = router.hosts.insert(pattern, site);
+                clashes.extend(taken.map(|(earlier, host)| Clash::Host {
+                    sites: (earlier, site),
+                    host,
+                }));
                 if let (false, HostPattern::Exact(host) | HostPattern::Under(host)) =
                     (pattern.is_possible(), pattern)
                 {
@@ -70,10 +75,9 @@ impl Router {
         }
     }
 
-    /// The site of a host, as [`Authority::name`](lockgate_http::target::Authority::name) gives it,
-    /// by its index among those that the table was made of.
+    /// The site of a host, as [`Authority::name`](lockgate_http::target::Authority::name) gives it.
     #[inline]
-    pub fn site(&self, host: Option<&str>) -> Option<usize> {
+    pub fn site(&self, host: Option<&str>) -> Option<ListenerSiteIndex> {
         self.hosts.find(host)
     }
 
@@ -85,11 +89,11 @@ impl Router {
     #[inline]
     pub fn route(
         &self,
-        site: usize,
+        site: ListenerSiteIndex,
         method: &[u8],
         path: &[u8],
     ) -> Result<RouteMatch<'_>, NoRoute> {
-        let paths = self.sites.get(site).ok_or(NoRoute::Path)?;
+        let paths = self.sites.get(site.get()).ok_or(NoRoute::Path)?;
         paths.find(method, path).map(|rule| RouteMatch {
             route: rule.value,
             pattern: &rule.pattern,
@@ -101,7 +105,7 @@ impl Router {
 mod tests {
     use super::*;
 
-    fn rule(value: usize, text: &str) -> RouteEntry {
+    fn rule(value: RouteIndex, text: &str) -> RouteEntry {
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) => (Some(method.into()), path),
             None => (None, text),
@@ -118,9 +122,7 @@ mod tests {
     }
 
     fn site(hosts: Vec<HostPattern>, routes: &[&str]) -> SiteRoutes {
-        let routes = routes
-            .iter()
-            .enumerate()
+        let routes = RouteIndex::enumerate(routes)
             .map(|(value, text)| rule(value, text))
             .collect();
         SiteRoutes { hosts, routes }
@@ -143,7 +145,7 @@ mod tests {
             Some(
                 router
                     .route(site, b"GET", path.as_bytes())
-                    .map(|found| (site, found.route)),
+                    .map(|found| (site.get(), found.route.get())),
             )
         };
         assert_eq!(route("a.example.com", "/only"), Some(Ok((0, 0))));
@@ -179,11 +181,8 @@ mod tests {
         );
         assert!(matches!(
             clashes[0],
-            Clash::Route {
-                site: 0,
-                routes: (2, 3),
-                ..
-            }
+            Clash::Route { site, routes: (one, other), .. }
+                if [site.get(), one.get(), other.get()] == [0, 2, 3]
         ));
     }
 
@@ -194,15 +193,20 @@ mod tests {
             site(vec![exact("a:80")], &["CONNECT /*", "/a/b"]),
         ];
         let (_, unreachable) = Router::build(sites).unwrap();
+        let site = ListenerSiteIndex::new;
+        let route = RouteIndex::new(0);
         assert_eq!(
             unreachable,
             [
-                Unreachable::Site { site: 0 },
+                Unreachable::Site { site: site(0) },
                 Unreachable::Host {
-                    site: 1,
+                    site: site(1),
                     host: "a:80".into()
                 },
-                Unreachable::Connect { site: 1, route: 0 },
+                Unreachable::Connect {
+                    site: site(1),
+                    route
+                },
             ]
         );
     }

@@ -44,7 +44,7 @@ impl Script {
     fn of(balance: Balance, members: Vec<Member>) -> Self {
         Self {
             balance,
-            balancer: Balancer::new(&members, 0),
+            balancer: Balancer::new(&members, Millis::ZERO),
             members,
             random: Random::seeded(3),
             now: 0,
@@ -55,24 +55,26 @@ impl Script {
     fn slowly(balance: Balance, weights: &[u32], slow_start: u64) -> Self {
         let pool = Self::new(balance, weights);
         Self {
-            balancer: Balancer::new(&pool.members, slow_start),
+            balancer: Balancer::new(&pool.members, Millis::new(slow_start)),
             ..pool
         }
     }
 
     fn choose(&self, usable: impl Fn(usize) -> bool) -> Option<usize> {
-        let tried = |at| !usable(at);
-        self.balancer.choose(
+        let tried = |at: MemberIndex| !usable(at.get());
+        let chosen = self.balancer.choose(
             self.balance,
             &self.members,
             tried,
             self.random.next(),
-            self.now,
-        )
+            Millis::new(self.now),
+        );
+        chosen.map(MemberIndex::get)
     }
 
     fn fail(&self, at: usize, failure: EndpointFailure) {
-        self.endpoint(at).failed(failure, self.now, None, || false);
+        self.endpoint(at)
+            .failed(failure, Millis::new(self.now), None, || false);
     }
 
     fn next(&self) -> usize {
@@ -121,7 +123,7 @@ impl Script {
                     }
                     self.members[*at]
                         .endpoint()
-                        .record_response(Duration::from_millis(took), now);
+                        .record_response(Duration::from_millis(took), Millis::new(now));
                     *client = None;
                 }
                 let at = self.next();
@@ -163,7 +165,7 @@ fn round_robin_spreads_the_turns_of_a_down_endpoint() {
         "acacacac",
         "not twice as many to c, whose turn follows"
     );
-    pool.members[1].mark_up(0);
+    pool.members[1].mark_up(Millis::ZERO);
     pool.fail(0, EndpointFailure::Unreachable);
     assert_eq!(pool.sequence(6), "bcbcbc");
 }
@@ -241,9 +243,9 @@ fn equal_endpoints_get_equal_shares_and_weights_proportional_ones() {
 fn small_latency_differences_do_not_decide() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
     pool.endpoint(0)
-        .record_response(Duration::from_micros(80), 0);
+        .record_response(Duration::from_micros(80), Millis::ZERO);
     pool.endpoint(1)
-        .record_response(Duration::from_micros(800), 0);
+        .record_response(Duration::from_micros(800), Millis::ZERO);
     assert!(about(pool.shares()[0], 1000, 0.5));
 }
 
@@ -270,7 +272,7 @@ fn a_slow_endpoint_gets_under_a_twentieth_of_requests() {
 fn an_endpoint_without_responses_gets_one_request_until_it_responds() {
     let mut pool = Script::new(Balance::LatencyAware, &[1, 1]);
     pool.endpoint(1)
-        .record_response(Duration::from_millis(5), 0);
+        .record_response(Duration::from_millis(5), Millis::ZERO);
     let shares = pool.load(10, &[u64::MAX, 5], 1_000);
     assert_eq!(shares[0], 1, "{shares:?}");
 }
@@ -280,9 +282,10 @@ fn a_hanging_endpoint_gets_no_further_requests() {
     let pool = Script::new(Balance::LatencyAware, &[1, 1]);
     for at in [0, 1] {
         pool.endpoint(at)
-            .record_response(Duration::from_millis(5), 0);
+            .record_response(Duration::from_millis(5), Millis::ZERO);
     }
-    pool.endpoint(0).record_wait(Duration::from_millis(100), 0);
+    pool.endpoint(0)
+        .record_wait(Duration::from_millis(100), Millis::ZERO);
     assert_eq!(pool.shares(), [0, 1000]);
 }
 
@@ -322,7 +325,7 @@ fn a_recently_failed_endpoint_is_used_only_without_others() {
         pool.members[1].mark_down();
         assert_eq!(pool.next(), 0, "{balance:?}: a mark alone fails no request");
         pool.now = 1_000;
-        pool.members[1].mark_up(0);
+        pool.members[1].mark_up(Millis::ZERO);
         assert!(
             (0..100).any(|_| pool.next() == 0),
             "{balance:?}: its time is over"
@@ -355,7 +358,7 @@ fn a_backup_is_used_only_when_no_other_is_up() {
             shares[..2] == [0, 0] && shares[2] > 0 && shares[3] > 0,
             "{balance:?}: {shares:?}"
         );
-        pool.members[1].mark_up(0);
+        pool.members[1].mark_up(Millis::ZERO);
         pool.fail(1, EndpointFailure::Unreachable);
         assert!(pool.next() > 1, "{balance:?}");
         [2, 3]
@@ -364,7 +367,7 @@ fn a_backup_is_used_only_when_no_other_is_up() {
         assert_eq!(pool.next(), 1, "{balance:?}: better than nobody");
         [2, 3]
             .into_iter()
-            .for_each(|at| pool.members[at].mark_up(0));
+            .for_each(|at| pool.members[at].mark_up(Millis::ZERO));
         pool.now = 1_000;
         assert_eq!(pool.shares(), [0, 1000, 0, 0], "{balance:?}");
     }
@@ -426,12 +429,16 @@ fn slow_start_grows_a_returning_endpoint_to_full_weight() {
                     time: Duration::from_millis(1_000),
                     ..Eject::default()
                 });
-                pool.endpoint(1)
-                    .failed(EndpointFailure::Unserved, RETURN - 1_000, eject, || true);
-                pool.endpoint(1).succeeded(RETURN);
+                pool.endpoint(1).failed(
+                    EndpointFailure::Unserved,
+                    Millis::new(RETURN - 1_000),
+                    eject,
+                    || true,
+                );
+                pool.endpoint(1).succeeded(Millis::new(RETURN));
             } else {
                 pool.members[1].mark_down();
-                pool.members[1].mark_up(RETURN);
+                pool.members[1].mark_up(Millis::new(RETURN));
             }
             let mut last = 0;
             let whole = pool.shares_of(10_000, RETURN + 30_000)[1];
@@ -469,7 +476,7 @@ fn slow_start_also_spares_an_endpoint_under_load() {
         pool.load(40, &[10, 10], 1_000);
         pool.members[0].mark_down();
         pool.load(40, &[10, 10], 1_000);
-        pool.members[0].mark_up(pool.now);
+        pool.members[0].mark_up(Millis::new(pool.now));
         let parts: Vec<f64> = (0..6)
             .map(|_| pool.load(40, &[10, 10], 10_000))
             .map(|shares| shares[0] as f64 / shares.iter().sum::<usize>() as f64)
@@ -486,7 +493,9 @@ fn slow_start_is_skipped_when_all_endpoints_return_together() {
         pool.now = 5_000;
         pool.members.iter().for_each(Member::mark_down);
         assert_eq!(pool.choose(|_| true), None);
-        pool.members.iter().for_each(|member| member.mark_up(5_000));
+        pool.members
+            .iter()
+            .for_each(|member| member.mark_up(Millis::new(5_000)));
         assert!(about(pool.shares()[0], 1000, 0.5), "{balance:?}");
     }
 }
@@ -496,8 +505,15 @@ fn homes(pool: &Script, clients: u64) -> Vec<usize> {
     let home = |client: u64| {
         let hash = hash(&client.to_be_bytes());
         pool.balancer
-            .choose(Balance::Hash, &pool.members, |_| false, hash, pool.now)
+            .choose(
+                Balance::Hash,
+                &pool.members,
+                |_| false,
+                hash,
+                Millis::new(pool.now),
+            )
             .unwrap()
+            .get()
     };
     (0..clients).map(home).collect()
 }
@@ -530,7 +546,7 @@ fn consistent_hashing_moves_only_clients_of_the_fallen_endpoint() {
         {
             assert!((10_700..11_600).contains(&count), "{at}: {count}");
         }
-        pool.members[fallen].mark_up(0);
+        pool.members[fallen].mark_up(Millis::ZERO);
     }
     assert_eq!(homes(&pool, 100_000), before, "all are back");
 }
@@ -578,13 +594,15 @@ fn consistent_hashing_moves_clients_only_to_the_added_endpoint() {
 fn consistent_hashing_has_a_stable_second_choice() {
     let mut pool = Script::new(Balance::Hash, &[1; 3]);
     let choose = |pool: &Script, tried: &[usize]| {
-        pool.balancer.choose(
+        let tried = |at: MemberIndex| tried.contains(&at.get());
+        let chosen = (pool.balancer).choose(
             Balance::Hash,
             &pool.members,
-            |at| tried.contains(&at),
+            tried,
             7,
-            pool.now,
-        )
+            Millis::new(pool.now),
+        );
+        chosen.map(MemberIndex::get)
     };
     let first = choose(&pool, &[]).unwrap();
     let second = choose(&pool, &[first]).unwrap();
@@ -611,7 +629,7 @@ fn slow_start_returns_hashed_clients_gradually() {
     let mut pool = Script::slowly(Balance::Hash, &[1; 4], 10_000);
     let whole = homes(&pool, 10_000);
     pool.members[0].mark_down();
-    pool.members[0].mark_up(1);
+    pool.members[0].mark_up(Millis::new(1));
     let mut last = Vec::new();
     for (after, part) in [(0, 0.1), (2_500, 0.25), (5_000, 0.5), (10_000, 1.0)] {
         pool.now = 1 + after;

@@ -23,10 +23,10 @@ fn patient() -> WaitBudget {
 
 /// Idle sockets of one worker: nothing but their permits.
 #[derive(Default)]
-struct Idle(RefCell<VecDeque<(u64, SocketPermit)>>);
+struct Idle(RefCell<VecDeque<(Millis, SocketPermit)>>);
 
 impl IdleSockets for Idle {
-    fn oldest(&self) -> Option<u64> {
+    fn oldest(&self) -> Option<Millis> {
         self.0.borrow().front().map(|(since, _)| *since)
     }
 
@@ -49,7 +49,7 @@ fn worker<F>(
         .unwrap();
     runtime.block_on(async {
         let (sockets, clock) = (
-            WorkerSockets::new(Arc::clone(process), number),
+            WorkerSockets::new(Arc::clone(process), WorkerIndex::new(number)),
             Clock::new(Arc::clone(ticker)),
         );
         let idle = Rc::<Idle>::default();
@@ -146,7 +146,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
     let process = Arc::new(SocketLimit::new(3 * WORKERS, &Arc::from(tickers)));
     alone(|clock| async move {
         let workers: Vec<_> = (0..WORKERS)
-            .map(|number| WorkerSockets::new(Arc::clone(&process), number))
+            .map(|number| WorkerSockets::new(Arc::clone(&process), WorkerIndex::new(number)))
             .collect();
         let idle: Vec<_> = workers.iter().map(|_| Rc::<Idle>::default()).collect();
         for (since, (sockets, idle)) in workers
@@ -158,12 +158,17 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
         {
             let socket_permit = sockets.try_take().unwrap();
             socket_permit.set_idle();
-            idle.0.borrow_mut().push_back((since as u64, socket_permit));
+            idle.0
+                .borrow_mut()
+                .push_back((Millis::new(since as u64), socket_permit));
         }
         for (sockets, idle) in workers.iter().zip(&idle) {
             sockets.register(Rc::downgrade(idle) as Weak<dyn IdleSockets>);
         }
-        let (last, wait_budget) = (WorkerSockets::new(Arc::clone(&process), WORKERS), patient());
+        let (last, wait_budget) = (
+            WorkerSockets::new(Arc::clone(&process), WorkerIndex::new(WORKERS)),
+            patient(),
+        );
         let (guards, mut held) = ([clock.watch(), clock.watch()], Vec::new());
         for (wanted, guard) in guards.iter().enumerate() {
             let mut permit = pin!(last.take(guard, &wait_budget));
@@ -205,7 +210,7 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
     let process = Arc::new(SocketLimit::new(4, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
         let (sockets, idle) = (
-            WorkerSockets::new(Arc::clone(&process), 0),
+            WorkerSockets::new(Arc::clone(&process), WorkerIndex::new(0)),
             Rc::<Idle>::default(),
         );
         sockets.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
@@ -222,7 +227,7 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
         assert_eq!(held.len(), 2, "half of all");
         let others = sockets.try_take().unwrap();
         others.set_idle();
-        idle.0.borrow_mut().push_back((0, others));
+        idle.0.borrow_mut().push_back((Millis::ZERO, others));
         let (guard, wait_budget) = (clock.watch(), patient());
         let mut share = pin!(sockets.wait_for_share(connected.account(), &guard, &wait_budget));
         waits(share.as_mut()).await;
@@ -239,7 +244,10 @@ fn waiting_for_a_client_share_leaves_idle_sockets_alone() {
 
 #[test]
 fn keepers_of_departed_clients_are_forgotten() {
-    let sockets = WorkerSockets::new(Arc::new(SocketLimit::new(1, &Arc::from([]))), 0);
+    let sockets = WorkerSockets::new(
+        Arc::new(SocketLimit::new(1, &Arc::from([]))),
+        WorkerIndex::new(0),
+    );
     let stays = Rc::<Idle>::default();
     sockets.register(Rc::downgrade(&stays) as Weak<dyn IdleSockets>);
     for _ in 0..10_000 {
@@ -254,17 +262,17 @@ fn keepers_of_departed_clients_are_forgotten() {
 fn queue_wait_covers_share_and_socket_together() {
     let process = Arc::new(SocketLimit::new(1, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
-        let sockets = WorkerSockets::new(Arc::clone(&process), 0);
+        let sockets = WorkerSockets::new(Arc::clone(&process), WorkerIndex::new(0));
         let (held, guard, wait_budget) = (sockets.try_take().unwrap(), clock.watch(), patient());
         let began = clock.now();
         let mut permit = Box::pin(sockets.take(&guard, &wait_budget));
         waits(permit.as_mut()).await;
-        while clock.now() < began + 5 {
+        while clock.now() < began + Millis::new(5) {
             clock.tick(|_| {});
         }
         drop(held);
         assert!(permit.await.is_ok());
-        let waited = Duration::from_millis(clock.now() - began);
+        let waited = Duration::from(clock.now() - began);
         assert_eq!(wait_budget.left(), HOUR - waited);
         // Nothing is left: the next wait ends with the next tick.
         let (held, spent) = (sockets.try_take().unwrap(), WaitBudget::new(Duration::ZERO));
@@ -365,7 +373,7 @@ fn sockets_never_exceed_the_limit_and_every_wait_ends() {
 #[test]
 fn greedy_clients_get_a_fair_share_of_scarce_sockets() {
     let process = Arc::new(SocketLimit::new(60, &Arc::from([])));
-    let sockets = WorkerSockets::new(Arc::clone(&process), 0);
+    let sockets = WorkerSockets::new(Arc::clone(&process), WorkerIndex::new(0));
     let clients = Clients::new();
     let connected: Vec<_> = (1..=5)
         .map(|last| {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
+use lockgate_limits::MemberIndex;
 use lockgate_net::proxy_protocol::{ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::error_response::ErrorPage;
@@ -83,7 +84,7 @@ impl AssembledPools {
                     EndpointAddress::Name(self.resolver.register(host, *port)),
                 ),
                 config::EndpointAddr::Srv(name) => {
-                    services.push((name, members.len(), one.backup));
+                    services.push((name, MemberIndex::new(members.len()), one.backup));
                     members.extend(
                         self.resolver
                             .service(name, one.max)
@@ -263,7 +264,7 @@ fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> S
             _ => None,
         },
         eject: written.eject,
-        slow_start: super::millis(written.slow_start),
+        slow_start: written.slow_start.into(),
         queue: written.queue,
         proxy_protocol: written.proxy_protocol,
         maintenance,

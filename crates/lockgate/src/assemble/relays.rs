@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use lockgate_config as config;
+use lockgate_limits::RelayIndex;
 use lockgate_net::tls::Acceptors;
 use lockgate_proxy::downstream::{
     HelloMatch, ListenerService, ListenerSettings, RelayRoute, RelaySettings, SecureSites,
@@ -97,7 +98,7 @@ impl Assembler<'_> {
                 self.relays.len() - 1
             });
         let relaying = RelaySettings {
-            index: place,
+            index: RelayIndex::new(place),
             pool,
             proxy_protocol: relay.proxy_protocol,
             connect: tcp.timeouts.connect,

@@ -8,14 +8,19 @@ use std::time::Duration;
 use lockgate_config as config;
 use lockgate_config::{Code, Config, ListenAddr, Protocol, SiteListener, SourceSpan};
 use lockgate_http::h1::HeadLimits;
+use lockgate_limits::PoolIndex;
 use lockgate_net::thread_pool::ThreadPool;
+use lockgate_net::tls::AcceptorIndex;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
 use lockgate_proxy::error_response::ErrorPages;
 use lockgate_proxy::files::{Files, Symlinks};
-use lockgate_proxy::route::{Clash, RouteEntry, Router, SiteRoutes, Unreachable};
+use lockgate_proxy::metrics::http::SiteIndex;
+use lockgate_proxy::route::{
+    Clash, ListenerSiteIndex, RouteEntry, RouteIndex, Router, SiteRoutes, Unreachable,
+};
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_rules::{HostPattern, Pattern};
 use lockgate_upstream::Pool;
@@ -29,7 +34,7 @@ use super::{Assembler, DEFERRED, PlannedListener, address, options};
 pub(super) struct AssembledSites {
     upstreams: Vec<Arc<Pool>>,
     /// The index in `upstreams` of each pool, by its number in the configuration.
-    numbers: HashMap<usize, usize>,
+    numbers: HashMap<usize, PoolIndex>,
     pub(super) guards: SharedRules,
     /// The number of routes that serve files.
     files: usize,
@@ -66,8 +71,8 @@ impl AssembledSites {
 #[derive(Clone, Copy)]
 pub(super) struct SiteAtAddress<'a> {
     pub(super) site: &'a config::HostedSite,
-    /// Its index in the configuration.
-    place: usize,
+    /// Its index among the sites of the configuration, which the process counts first.
+    index: SiteIndex,
     /// Whether its requests are only redirected to HTTPS here.
     redirects: bool,
 }
@@ -87,7 +92,7 @@ impl Assembler<'_> {
     /// The listeners of all sites, each address once.
     pub(super) fn site_listeners(&mut self) -> Vec<PlannedListener> {
         let mut addresses: Vec<(&ListenAddr, bool, Vec<SiteAtAddress<'_>>)> = Vec::new();
-        for (place, site) in self.config.sites.iter().enumerate() {
+        for (index, site) in SiteIndex::enumerate(&self.config.sites) {
             for SiteListener {
                 addr,
                 secure,
@@ -96,7 +101,7 @@ impl Assembler<'_> {
             {
                 let served = SiteAtAddress {
                     site,
-                    place,
+                    index,
                     redirects: *redirects,
                 };
                 match addresses
@@ -242,9 +247,9 @@ impl Assembler<'_> {
     fn unreachable(&mut self, table: &SiteTable, unreachable: &[Unreachable]) {
         for one in unreachable {
             let at = match one {
-                Unreachable::Connect { route, .. } => table.route_places.get(*route),
+                Unreachable::Connect { route, .. } => table.route_place(*route),
                 Unreachable::Site { site } | Unreachable::Host { site, .. } => {
-                    table.site_places.get(*site)
+                    table.site_place(*site)
                 }
             };
             if let Some(at) = at {
@@ -261,11 +266,13 @@ impl Assembler<'_> {
 
     fn ambiguous(&mut self, table: &SiteTable, clashes: &[Clash]) {
         for clash in clashes {
-            let (places, pair) = match clash {
-                Clash::Host { sites, .. } => (&table.site_places, *sites),
-                Clash::Route { routes, .. } => (&table.route_places, *routes),
+            let (first, second) = match clash {
+                Clash::Host { sites: (a, b), .. } => (table.site_place(*a), table.site_place(*b)),
+                Clash::Route { routes: (a, b), .. } => {
+                    (table.route_place(*a), table.route_place(*b))
+                }
             };
-            let (Some(first), Some(second)) = (places.get(pair.0), places.get(pair.1)) else {
+            let (Some(first), Some(second)) = (first, second) else {
                 continue;
             };
             let cure = "make one of them more specific, or name a method in it";
@@ -297,7 +304,7 @@ impl Assembler<'_> {
             own.push(RouteEntry {
                 method,
                 pattern: route.pattern.clone(),
-                value: table.routes.len(),
+                value: RouteIndex::new(table.routes.len()),
             });
             table.routes.push(made);
             table.route_places.push(route.at.clone());
@@ -321,7 +328,7 @@ impl Assembler<'_> {
         let rule = RouteEntry {
             method: None,
             pattern,
-            value: table.routes.len(),
+            value: RouteIndex::new(table.routes.len()),
         };
         table.routes.push(site::Route {
             name: String::new(),
@@ -470,18 +477,26 @@ impl Assembler<'_> {
     }
 
     /// The index of a pool in `upstreams`; `user` is the name of a pool that has none of its own.
-    fn upstream(&mut self, number: usize, user: &str) -> Option<usize> {
+    fn upstream(&mut self, number: usize, user: &str) -> Option<PoolIndex> {
         let pool = self
             .pools
             .pool(&mut self.mistakes, self.config, number, user)?;
         Some(*self.sites.numbers.entry(number).or_insert_with(|| {
             self.sites.upstreams.push(pool);
-            self.sites.upstreams.len() - 1
+            PoolIndex::new(self.sites.upstreams.len() - 1)
         }))
     }
 }
 
 impl SiteTable {
+    fn site_place(&self, site: ListenerSiteIndex) -> Option<&SourceSpan> {
+        self.site_places.get(site.get())
+    }
+
+    fn route_place(&self, route: RouteIndex) -> Option<&SourceSpan> {
+        self.route_places.get(route.get())
+    }
+
     fn add(
         &mut self,
         served: &SiteAtAddress<'_>,
@@ -493,10 +508,10 @@ impl SiteTable {
         let name = served.site.name.clone();
         self.sites.push(site::Site {
             name,
-            index: served.place,
+            index: served.index,
             log: served.site.access_log,
             pages,
-            acceptor_index: 0,
+            acceptor_index: AcceptorIndex::new(0),
         });
         self.site_places.push(served.site.at.clone());
     }
@@ -509,15 +524,11 @@ pub(super) fn tls_sites_at<'a>(config: &'a Config, tcp: &config::Tcp) -> Vec<Sit
             .iter()
             .any(|at| at.secure && at.addr == tcp.listen)
     };
-    let sites = config
-        .sites
-        .iter()
-        .enumerate()
-        .filter(|(_, site)| is_here(site));
+    let sites = SiteIndex::enumerate(&config.sites).filter(|(_, site)| is_here(site));
     sites
-        .map(|(place, site)| SiteAtAddress {
+        .map(|(index, site)| SiteAtAddress {
             site,
-            place,
+            index,
             redirects: false,
         })
         .collect()

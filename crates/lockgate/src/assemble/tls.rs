@@ -9,8 +9,8 @@ use std::time::Instant;
 use lockgate_config as config;
 use lockgate_config::{Code, SourceSpan};
 use lockgate_net::tls::{
-    self, Acceptor, Acceptors, CertError, Connector, ConnectorError, Policy, TicketRing,
-    TlsSetupError, Warning,
+    self, Acceptor, AcceptorIndex, Acceptors, CertError, Connector, ConnectorError, Policy,
+    TicketRing, TlsSetupError, Warning,
 };
 use lockgate_rules::HostPattern;
 
@@ -89,9 +89,9 @@ impl TicketRings {
         mistakes: &mut MistakeLog<'_>,
         sites: &[&config::HostedSite],
         neighbours: Neighbours,
-    ) -> Option<(Acceptors, Vec<usize>)> {
+    ) -> Option<(Acceptors, Vec<AcceptorIndex>)> {
         let mut groups: Vec<(&SourceSpan, config::DownstreamTls)> = Vec::new();
-        let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), 0);
+        let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), AcceptorIndex::new(0));
         for site in sites {
             let written = site.tls.as_ref()?;
             let place = groups
@@ -107,6 +107,7 @@ impl TicketRings {
                     groups.len() - 1
                 });
             let (_, group) = groups.get_mut(place)?;
+            let place = AcceptorIndex::new(place);
             group.certs.extend(written.certs.iter().cloned());
             // The only certificate of a table is for every name where the table has the address
             // alone. A client that connects to an IP address sends no name (RFC 6066 §3).
@@ -140,7 +141,7 @@ impl TicketRings {
         let made: Vec<_> = made.into_iter().collect::<Option<_>>()?;
         for (site, place) in sites.iter().zip(&places) {
             let names = made
-                .get(*place)
+                .get(place.get())
                 .map(|acceptor| acceptor.store().describe())
                 .unwrap_or_default();
             for host in &site.hosts {

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_http::forwarding::ForwardedClient;
-use lockgate_limits::{KeyedLimit, PerClient};
+use lockgate_limits::{KeyedLimit, PerClient, PoolIndex};
 use lockgate_net::name_cache::NameCache;
+use lockgate_net::tls::AcceptorIndex;
 use lockgate_proxy::action::forward_proxy::{Connect, Forward};
 use lockgate_proxy::action::proxy::Proxy;
 use lockgate_proxy::admit::networks::Networks;
 use lockgate_proxy::admit::targets::TunnelTargets;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::exchange::TunnelLimits;
-use lockgate_proxy::route::{self, Router, SiteRoutes};
+use lockgate_proxy::metrics::http::SiteIndex;
+use lockgate_proxy::route::{self, RouteIndex, Router, SiteRoutes};
 use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
@@ -42,11 +44,11 @@ impl Default for TunnelLookups {
 }
 
 impl Assembler<'_> {
-    /// A listener of tunnels; `place` is its index among the sites of the process.
+    /// A listener of tunnels; `index` is that of its requests among the sites of the process.
     pub(super) fn tunnel(
         &mut self,
         tunnel: &config::TunnelListener,
-        place: usize,
+        index: SiteIndex,
     ) -> Option<PlannedListener> {
         let config = self.config;
         let tls = tunnel
@@ -89,7 +91,7 @@ impl Assembler<'_> {
         let rule = route::RouteEntry {
             method: None,
             pattern: Pattern::everything(),
-            value: 0,
+            value: RouteIndex::new(0),
         };
         let any = SiteRoutes {
             hosts: vec![HostPattern::Any],
@@ -98,10 +100,10 @@ impl Assembler<'_> {
         let (router, _) = Router::build(vec![any]).ok()?;
         let site = site::Site {
             name: tunnel.name.clone(),
-            index: place,
+            index,
             log: SiteLog::Shared,
             pages: Arc::default(),
-            acceptor_index: 0,
+            acceptor_index: AcceptorIndex::new(0),
         };
         let sites = site::ListenerSites {
             tunnels: true,
@@ -175,7 +177,7 @@ impl Assembler<'_> {
             per_user: tunnel.max_per_user.map(KeyedLimit::new),
             forward: tunnel.forward.then(|| Forward {
                 proxy: Proxy {
-                    upstream: usize::MAX,
+                    upstream: PoolIndex::new(usize::MAX),
                     connect: tunnel.timeouts.connect,
                     response: tunnel.timeouts.response,
                     whole: None,

@@ -8,7 +8,7 @@ use lockgate_config::{
     RelayDestination, RelaySelection, RouteAction, RouteModifiers, SharedSetting, SiteRoute, Tcp,
     TunnelListener, WeightedEndpoint, rates_shown,
 };
-use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_net::tls::{Acceptor, AcceptorIndex, Acceptors};
 use lockgate_proxy::downstream::ListenerService;
 use lockgate_proxy::site;
 use lockgate_rules::{
@@ -136,13 +136,13 @@ fn tunnel(tunnel: &TunnelListener, planned: &PlannedListener) -> Value {
 /// A listener of sites. Where its sites have different TLS settings, each site has the index of its
 /// own.
 fn served(config: &Config, sites: &site::ListenerSites, planned: &PlannedListener) -> Value {
-    let written = |one: &site::Site| config.sites.get(one.index);
+    let written = |one: &site::Site| config.sites.get(one.index.get());
     let groups = planned
         .listener
         .tls_of_sites()
         .map(Acceptors::all)
         .unwrap_or_default();
-    let tls = groups.iter().enumerate().filter_map(|(place, acceptor)| {
+    let tls = AcceptorIndex::enumerate(groups).filter_map(|(place, acceptor)| {
         let of_group = sites.sites.iter().find(|one| one.acceptor_index == place)?;
         Some(tls(written(of_group)?.tls.as_ref()?, acceptor))
     });
@@ -221,7 +221,7 @@ fn site(
     json!({
         "site": written.name,
         "hosts": hosts.map(ToString::to_string).collect::<Vec<_>>(),
-        "tls_rules": secure.then_some(one.acceptor_index),
+        "tls_rules": secure.then_some(one.acceptor_index.get()),
         "routes": routes,
     })
 }

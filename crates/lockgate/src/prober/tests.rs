@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use lockgate_limits::member_set::MemberSet;
+use lockgate_net::millis::Millis;
 use lockgate_testkit::{DEADLINE, Origin, Wire};
 use lockgate_upstream::{Endpoint, EndpointAddress, EndpointFailure, Preference, Settings};
 
@@ -86,7 +87,7 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
     assert_eq!((before.up, before.took, before.why), (true, None, None));
     let probing = prober.start().unwrap();
     let mut wire = next(&origin);
-    endpoint.failed(EndpointFailure::Unreachable, 0, None, || false);
+    endpoint.failed(EndpointFailure::Unreachable, Millis::ZERO, None, || false);
     for (status, up, why) in [
         (200, true, None),
         (500, true, Some("status 500")),
@@ -97,7 +98,7 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         (200, true, None),
     ] {
         assert!(
-            endpoint.is_avoided(0),
+            endpoint.is_avoided(Millis::ZERO),
             "what requests met is forgiven when it rises, not before"
         );
         answer(wire, status);
@@ -110,12 +111,12 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         );
         assert!(now.took.is_some());
         assert_eq!(
-            pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+            pool.choose(Preference::Any, MemberSet::default(), 0, Millis::ZERO)
                 .is_some(),
             up
         );
     }
-    assert!(!endpoint.is_avoided(0));
+    assert!(!endpoint.is_avoided(Millis::ZERO));
     drop(probing);
     // The check that was under way ends with the thread.
     wire.rest();
@@ -154,10 +155,10 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
     );
     assert!(
         strict
-            .choose(Preference::Any, MemberSet::default(), 0, 0)
+            .choose(Preference::Any, MemberSet::default(), 0, Millis::ZERO)
             .is_none()
             && lenient
-                .choose(Preference::Any, MemberSet::default(), 0, 0)
+                .choose(Preference::Any, MemberSet::default(), 0, Millis::ZERO)
                 .is_some()
     );
 }

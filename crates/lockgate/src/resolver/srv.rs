@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::MemberIndex;
 use lockgate_limits::clock;
 use lockgate_net::dns::Srv;
 use lockgate_upstream::endpoint_name::EndpointName;
@@ -53,10 +54,21 @@ enum State {
 /// A pool with members for the slots.
 struct ServicePool {
     pool: Arc<Pool>,
-    /// The index of the member for the first slot.
-    first: usize,
+    /// The member for the first slot.
+    first: MemberIndex,
     /// Whether all these members are backups.
     backup: bool,
+}
+
+impl ServicePool {
+    /// The member for a slot.
+    fn index(&self, slot: usize) -> MemberIndex {
+        MemberIndex::new(self.first.get() + slot)
+    }
+
+    fn member(&self, slot: usize) -> Option<&Member> {
+        self.pool.member(self.index(slot))
+    }
 }
 
 /// A record and the addresses of its host; none where the host does not resolve.
@@ -97,7 +109,7 @@ impl SrvService {
     }
 
     /// Adds a pool that follows the records; its members from `first` on are the endpoints.
-    pub(super) fn add_pool(&mut self, pool: &Arc<Pool>, first: usize, backup: bool) {
+    pub(super) fn add_pool(&mut self, pool: &Arc<Pool>, first: MemberIndex, backup: bool) {
         self.pools.push(ServicePool {
             pool: Arc::clone(pool),
             first,
@@ -210,9 +222,9 @@ impl SrvService {
 
     /// The members for a slot, one in each pool.
     fn members(&self, number: usize) -> impl Iterator<Item = &Member> {
-        self.pools.iter().filter_map(move |service_pool| {
-            service_pool.pool.members().get(service_pool.first + number)
-        })
+        self.pools
+            .iter()
+            .filter_map(move |service_pool| service_pool.member(number))
     }
 
     /// A slot for a new record: an unused one, else one without kept connections to its last
@@ -253,10 +265,9 @@ impl SrvService {
         self.set_weight(number, srv, best);
         let alias = format!("{}:{}", srv.target, srv.port);
         for service_pool in &self.pools {
-            if let Some(member) = service_pool.pool.members().get(service_pool.first + number) {
-                service_pool
-                    .pool
-                    .set_alias(service_pool.first + number, &alias);
+            if let Some(member) = service_pool.member(number) {
+                let index = service_pool.index(number);
+                service_pool.pool.set_alias(index, &alias);
                 member.mark_up(clock::now());
             }
         }
@@ -267,7 +278,7 @@ impl SrvService {
     fn set_weight(&self, number: usize, srv: &Srv, best: u16) {
         let weight = (u32::from(srv.weight) * 10).max(1);
         for service_pool in &self.pools {
-            if let Some(member) = service_pool.pool.members().get(service_pool.first + number) {
+            if let Some(member) = service_pool.member(number) {
                 member.set_weight(weight, service_pool.backup || srv.priority > best);
             }
         }

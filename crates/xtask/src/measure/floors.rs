@@ -34,8 +34,8 @@ const MODULES: [(&str, &Floors); 4] = [
     (
         "lockgate-limits",
         &[
-            &["box_future", "member_set", "sharded_table"],
-            &["process_limit"],
+            &["box_future", "index", "sharded_table"],
+            &["member_set", "process_limit"],
             &["clients"],
             &["clock", "handshakes"],
             &["connections", "memory", "preemption", "sockets"],
@@ -45,6 +45,7 @@ const MODULES: [(&str, &Floors); 4] = [
         "lockgate-upstream",
         &[
             &[
+                "connection_usage",
                 "dial_error",
                 "endpoint_name",
                 "health",

@@ -15,11 +15,11 @@ fn the_most_specific_sni_name_selects_the_tls_rules() {
         .map(|_| Arc::new(acceptor(settings(&[&cert], None))))
         .collect();
     let names = [
-        (SniPattern::Exact("A.example".into()), 1),
-        (SniPattern::Under("example".into()), 2),
-        (SniPattern::Under("b.example".into()), 3),
+        (SniPattern::Exact("A.example".into()), AcceptorIndex::new(1)),
+        (SniPattern::Under("example".into()), AcceptorIndex::new(2)),
+        (SniPattern::Under("b.example".into()), AcceptorIndex::new(3)),
     ];
-    let acceptors = Acceptors::new(all, names, 0);
+    let acceptors = Acceptors::new(all, names, AcceptorIndex::new(0));
     for (name, place) in [
         ("a.example", Some(1)),
         ("A.EXAMPLE.", Some(1)),
@@ -35,7 +35,7 @@ fn the_most_specific_sni_name_selects_the_tls_rules() {
     ] {
         assert_eq!(
             acceptors.choose(Some(name)).map(|(place, _)| place),
-            place,
+            place.map(AcceptorIndex::new),
             "{name}"
         );
     }
@@ -51,16 +51,22 @@ fn without_sni_the_default_certificate_is_served() {
     let closed = Arc::new(acceptor(settings(&[&cert], None)));
     let two = Acceptors::new(
         vec![closed, open],
-        [(SniPattern::Exact("a.example".into()), 0)],
-        1,
+        [(SniPattern::Exact("a.example".into()), AcceptorIndex::new(0))],
+        AcceptorIndex::new(1),
     );
     for name in [None, Some("elsewhere.test")] {
-        assert_eq!(only.choose(name).map(|(place, _)| place), Some(0));
-        assert_eq!(two.choose(name).map(|(place, _)| place), Some(1));
+        assert_eq!(
+            only.choose(name).map(|(place, _)| place),
+            Some(AcceptorIndex::new(0))
+        );
+        assert_eq!(
+            two.choose(name).map(|(place, _)| place),
+            Some(AcceptorIndex::new(1))
+        );
     }
     assert_eq!(
         two.choose(Some("a.example")).map(|(place, _)| place),
-        Some(0)
+        Some(AcceptorIndex::new(0))
     );
     assert_eq!(two.all().len(), 2);
 }

@@ -15,6 +15,7 @@ use lockgate_http_io::body::WriteError;
 use lockgate_http_io::message::ClientExchange;
 use lockgate_net::files::{self as disk, DiskWait, Errno};
 use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::millis::Millis;
 use lockgate_net::thread_pool::ThreadPool;
 use lockgate_net::traffic_shaping::Shaper;
 use tokio::sync::oneshot;
@@ -32,8 +33,8 @@ const FIRST: u64 = 16 * 1024;
 const COPIED: u64 = 128 * 1024;
 /// Parts that move in one turn; then the worker's other connections have theirs.
 const TURNS: usize = 16;
-/// Milliseconds for which a file that was all in the kernel's memory is taken to be still there.
-const RESIDENT: u64 = 1_000;
+/// The time for which a file that was all in the kernel's memory is taken to be still there.
+const RESIDENT: Millis = Millis::from_secs(1);
 
 /// Why a body was not sent to its end.
 #[derive(Debug, thiserror::Error)]
@@ -141,7 +142,7 @@ impl Delivery {
         cx: &mut Context<'_>,
         down: &mut D,
         files: &Files,
-        now: u64,
+        now: Millis,
         mut shaper: Option<&mut Shaper>,
     ) -> Poll<Result<(), DeliveryError>> {
         for _ in 0..TURNS {
@@ -198,7 +199,7 @@ impl Delivery {
         cx: &mut Context<'_>,
         down: &mut D,
         files: &Files,
-        now: u64,
+        now: Millis,
         allowed: usize,
     ) -> Poll<Result<(), DeliveryError>> {
         let (last, begun) = (self.parts.len() == 1, self.begun);
@@ -261,7 +262,7 @@ impl Delivery {
                                 self.piece.len() as u64
                             }
                             Err(error) if disk::would_wait(error) => {
-                                file.resident.set(0);
+                                file.resident.set(Millis::ZERO);
                                 self.reading =
                                     Some(order(&files.threads, descriptor, *offset, wanted)?);
                                 return Poll::Ready(Ok(()));

@@ -14,7 +14,9 @@ use lockgate_limits::clock::PendingResponse;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 use lockgate_upstream::EndpointFailure::Unserved;
-use lockgate_upstream::{DialError, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget};
+use lockgate_upstream::{
+    DialError, EndpointIndex, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget,
+};
 
 use super::Proxy;
 use super::replay::Replay;
@@ -47,7 +49,7 @@ pub(super) struct Attempts<'a> {
 struct FailedAttempt {
     failure: ExchangeFailure,
     /// The index of the endpoint that has failed.
-    endpoint_index: Option<usize>,
+    endpoint_index: Option<EndpointIndex>,
     /// Whether the next attempt counts as a retry.
     counts: bool,
 }

@@ -14,7 +14,7 @@ use lockgate_net::listen::Peer;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::TlsSession;
-use lockgate_net::tls::{Acceptor, Acceptors};
+use lockgate_net::tls::{Acceptor, AcceptorIndex, Acceptors};
 use lockgate_rules::{AcceptProxy, ClientAddress};
 
 use super::{ClientConnection, ConnectionPurpose};
@@ -33,7 +33,7 @@ pub(super) const FAREWELL_READS: usize = 16;
 /// The acceptor for a client's handshake.
 struct ChosenAcceptor {
     /// Its index among those of the address.
-    index: usize,
+    index: AcceptorIndex,
     acceptor: Arc<Acceptor>,
 }
 

@@ -5,9 +5,11 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_net::listen::{self, Peer};
+use lockgate_net::millis::Millis;
 use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
 use lockgate_rules::{ProxyVersion, SentHeader};
 use lockgate_upstream::{AffinityInput, DialError, Pool, SessionIdReader};
@@ -34,7 +36,7 @@ impl ClientConnection {
         let watch = self.guard.watch();
         watch.relay.set(Some(relaying.index));
         watch.set_wait(WaitReason::ForTunnel);
-        if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
+        if let Some(cells) = self.worker.cells.relay(relaying.index) {
             cells.begun.inc();
             cells.open.inc();
         }
@@ -61,7 +63,7 @@ impl ClientConnection {
                 if let Some(cells) = self.cells() {
                     cells.connect.record(took);
                 }
-                if let Some(cells) = self.worker.cells.relays.get(relaying.index) {
+                if let Some(cells) = self.worker.cells.relay(relaying.index) {
                     cells.connect.record(took);
                 }
                 let (mut relay, permit) =
@@ -198,10 +200,10 @@ impl ClientConnection {
 #[derive(Debug)]
 struct SessionSniffer {
     pool: Arc<Pool>,
-    /// The index of the endpoint.
-    member: usize,
+    /// The endpoint.
+    member: MemberIndex,
     /// When it was connected to.
-    now: u64,
+    now: Millis,
     reader: SessionIdReader,
 }
 

@@ -75,7 +75,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 pattern,
                 rules: &auth.rules,
             };
-            let site = self.record.site.map(|site| sites.sites[site].index);
+            let site = self.record.site.map(|site| sites.site(site).index);
             let mut gone = |cx: &mut std::task::Context<'_>| self.down.poll_gone(cx);
             let mut down = AuthDownstream::new(&mut gone);
             let mut exchange = Exchange {

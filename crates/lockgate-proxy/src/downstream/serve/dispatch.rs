@@ -109,7 +109,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             guard.watch().hold_to(min_rate(rules.rates));
             let shape = rules.shape.as_ref();
             let shapers = shape.map(|shape| self.shapers(shape, &request.route.action));
-            let site = self.record.site.map(|site| sites.sites[site].index);
+            let site = self.record.site.map(|site| sites.site(site).index);
             let mut exchange = Exchange {
                 request: RoutedRequest {
                     worker,
@@ -179,7 +179,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                     host: host.into(),
                     user: record.user.clone(),
                 }));
-                let site = record.site.map(|site| self.context.sites.sites[site].index);
+                let site = record.site.map(|site| self.context.sites.site(site).index);
                 NextStep::Tunnel { switched, site }
             }
             None if record.outcome.reusable => NextStep::Request,

@@ -12,7 +12,7 @@ use lockgate_rules::{Cors, Pattern, RequestValues, Template};
 use super::refusal::Refusal;
 use super::{IncomingRequest, ServeContext};
 use crate::error_response::HttpFault;
-use crate::route::NoRoute;
+use crate::route::{ListenerSiteIndex, NoRoute};
 use crate::site::Route;
 
 /// The resource that a request is for.
@@ -49,7 +49,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             let found = found.map_err(|_| Refusal::because(HttpFault::NotFound, "no route"))?;
             return Ok(Located::Route(LocatedRoute {
                 target,
-                route: &sites.routes[found.route],
+                route: sites.route(found.route),
                 pattern: found.pattern,
             }));
         }
@@ -66,7 +66,10 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
     }
 
     /// The site of the request's host.
-    fn locate_site(&mut self, target: &RequestTarget<'_>) -> Result<usize, Refusal<'s>> {
+    fn locate_site(
+        &mut self,
+        target: &RequestTarget<'_>,
+    ) -> Result<ListenerSiteIndex, Refusal<'s>> {
         let ServeContext {
             connection, sites, ..
         } = *self.context;
@@ -86,7 +89,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         };
         self.record.site = Some(site);
         self.context.cells(site).in_flight.inc();
-        if secure && sites.sites[site].acceptor_index != connection.acceptor_index {
+        if secure && sites.site(site).acceptor_index != connection.acceptor_index {
             let why = "the host has other TLS settings than this connection";
             return Err(Refusal::because(HttpFault::Misdirected, why));
         }
@@ -96,7 +99,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
     /// The route of the request's path and method within a site.
     fn locate_route(
         &self,
-        site: usize,
+        site: ListenerSiteIndex,
         target: &'e RequestTarget<'e>,
     ) -> Result<Located<'e, 's>, Refusal<'s>> {
         let (head, sites) = (self.head, self.context.sites);
@@ -110,7 +113,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         // A preflight is answered by the route of the method that it asks for.
         let wanted = Cors::preflight_method(head).and_then(|method| {
             let found = sites.router.route(site, method, &path).ok()?;
-            Some((method, sites.routes[found.route].rules.cors.as_ref()?))
+            Some((method, sites.route(found.route).rules.cors.as_ref()?))
         });
         let method = wanted.map_or(head.method_name(), |(method, _)| method);
         let found = sites
@@ -120,7 +123,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
                 NoRoute::Path => Refusal::because(HttpFault::NotFound, "no route has this path"),
                 NoRoute::Method { allow } => Refusal::method_not_allowed(allow),
             })?;
-        let route = &sites.routes[found.route];
+        let route = sites.route(found.route);
         let is_same_route = |reading: &[u8]| {
             let read = sites.router.route(site, method, reading);
             read.is_ok_and(|read| read.route == found.route)

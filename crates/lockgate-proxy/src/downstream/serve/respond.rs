@@ -8,7 +8,7 @@ use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
 use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
 use lockgate_http_io::message::{ClientExchange, Persistence};
-use lockgate_limits::clock::{Guard, MinRate, WaitReason, millis};
+use lockgate_limits::clock::{Guard, MinRate, WaitReason};
 use lockgate_rules::{Cors, MinRates, RequestValues, Template};
 
 use super::auth_response::AuthResponse;
@@ -409,7 +409,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
 
     /// The pages of the request's route; where it has none, of its site.
     fn pages(&self) -> Option<&'s ErrorPages> {
-        let site = |site: usize| &*self.context.sites.sites[site].pages;
+        let site = |site| &*self.context.sites.site(site).pages;
         match self.record.route {
             Some(route) => Some(&route.rules.pages),
             None => self.record.site.map(site),
@@ -509,7 +509,7 @@ pub(in crate::downstream) fn min_rate(rates: MinRates) -> MinRate {
     MinRate {
         min_in: rates.min_in,
         min_out: rates.min_out,
-        grace: millis(rates.grace),
+        grace: rates.grace.into(),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::*;
 
 fn rules(texts: &[&str]) -> Vec<RouteEntry> {
-    let rule = |(value, text): (usize, &&str)| {
+    let rule = |(value, text): (RouteIndex, &&str)| {
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) if !text.starts_with('/') => (Some(method.into()), path),
             _ => (None, *text),
@@ -14,12 +14,12 @@ fn rules(texts: &[&str]) -> Vec<RouteEntry> {
             value,
         }
     };
-    texts.iter().enumerate().map(rule).collect()
+    RouteIndex::enumerate(texts).map(rule).collect()
 }
 
 fn built(texts: &[&str]) -> Result<PathTree, Vec<Clash>> {
     let mut clashes = Vec::new();
-    let paths = PathTree::build(0, rules(texts), &mut clashes);
+    let paths = PathTree::build(ListenerSiteIndex::new(0), rules(texts), &mut clashes);
     if clashes.is_empty() {
         Ok(paths)
     } else {
@@ -31,7 +31,7 @@ fn built(texts: &[&str]) -> Result<PathTree, Vec<Clash>> {
 fn found(texts: &[&str], paths: &PathTree, request: &str) -> String {
     let (method, path) = request.split_once(' ').unwrap();
     match paths.find(method.as_bytes(), path.as_bytes()) {
-        Ok(rule) => texts[rule.value].to_owned(),
+        Ok(rule) => texts[rule.value.get()].to_owned(),
         Err(NoRoute::Path) => "404".to_owned(),
         Err(NoRoute::Method { allow }) => format!("405 {allow}"),
     }
@@ -177,8 +177,8 @@ fn routes_for_the_same_requests_conflict() {
         (["/{x}/{y}/c", "/a/b/{z}"], "GET", "/a/b/c"),
     ] {
         let clash = Clash::Route {
-            site: 0,
-            routes: (0, 1),
+            site: ListenerSiteIndex::new(0),
+            routes: (RouteIndex::new(0), RouteIndex::new(1)),
             method: method.into(),
             path: path.into(),
         };

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use lockgate_limits::member_set::MemberSet;
+use lockgate_net::millis::Millis;
 use lockgate_upstream::{Balance, Preference, Settings};
 
 use super::*;
@@ -22,7 +23,7 @@ fn service() -> (SrvService, Arc<Pool>) {
         Settings::default(),
     );
     let pool = Arc::new(pool);
-    service.add_pool(&pool, 0, false);
+    service.add_pool(&pool, MemberIndex::new(0), false);
     (service, pool)
 }
 
@@ -54,9 +55,10 @@ fn up(pool: &Pool) -> Vec<String> {
 fn chosen(pool: &Pool, count: usize) -> Vec<usize> {
     (0..count)
         .map(|_| {
-            pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+            pool.choose(Preference::Any, MemberSet::default(), 0, Millis::ZERO)
                 .unwrap()
                 .0
+                .get()
         })
         .collect()
 }
@@ -67,7 +69,7 @@ fn those_of_the_best_priority_serve_by_their_weights_and_others_are_backups() {
     assert!(
         up(&pool).is_empty()
             && pool
-                .choose(Preference::Any, MemberSet::default(), 0, 0)
+                .choose(Preference::Any, MemberSet::default(), 0, Millis::ZERO)
                 .is_none()
     );
     service.publish(
@@ -96,7 +98,7 @@ fn a_pool_always_has_a_member_while_records_replace_each_other() {
     std::thread::scope(|threads| {
         let looks = threads.spawn(|| {
             let has_member = || {
-                pool.choose(Preference::Any, MemberSet::default(), 0, 0)
+                pool.choose(Preference::Any, MemberSet::default(), 0, Millis::ZERO)
                     .is_some()
             };
             // A member that comes up behind the search is found by the next one: requests
@@ -192,9 +194,17 @@ fn whom_a_client_belongs_to_does_not_hang_on_the_place_that_a_record_has() {
     );
     let whose = |pool: &Pool, hash: u64| {
         let (place, _) = pool
-            .choose(Preference::Hashed(hash), MemberSet::default(), 0, 0)
+            .choose(
+                Preference::Hashed(hash),
+                MemberSet::default(),
+                0,
+                Millis::ZERO,
+            )
             .unwrap();
-        format!("{:?}", pool.members()[place].endpoint().address().targets())
+        format!(
+            "{:?}",
+            pool.member(place).unwrap().endpoint().address().targets()
+        )
     };
     for hash in (0..64_u64).map(|number| number.wrapping_mul(0x9e37_79b9_7f4a_7c15)) {
         assert_eq!(whose(&first, hash), whose(&second, hash));
