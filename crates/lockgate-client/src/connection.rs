@@ -22,8 +22,8 @@ use crate::tasks::Tasks;
 /// Bytes of bodies over HTTP/2 that a server may send unread: the windows that HTTP/2 begins with.
 const WINDOW: u32 = 65_535;
 
-/// A connection that speaks HTTP/1.1 or HTTP/2, for one exchange after the other. Dropping it closes
-/// it at once.
+/// A connection that speaks HTTP/1.1 or HTTP/2, for one exchange after the other. Dropping it
+/// closes it at once.
 pub struct HttpConnection {
     sender: Sender,
     tasks: Tasks,
@@ -144,8 +144,8 @@ impl HttpConnection {
         })
     }
 
-    /// Closes the connection, and says so where TLS or HTTP/2 has a word for it, as far as that goes
-    /// without waiting. Drop its responses before.
+    /// Closes the connection, and says so where TLS or HTTP/2 has a word for it, as far as that
+    /// goes without waiting. Drop its responses before.
     pub async fn close(self) {
         drop(self.sender);
         // The task of a connection comes before the one that tells it of the end.

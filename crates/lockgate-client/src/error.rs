@@ -43,7 +43,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// What hyper says of a chunked body, and the judge of a head, in the words of our codec where it has them.
+    /// What hyper says of a chunked body, and the judge of a head, in the words of our codec where
+    /// it has them.
     fn chunked(text: String) -> Self {
         let known = [
             ("extension", BodyError::Extension),

@@ -1,5 +1,5 @@
-//! HTTP/1 and HTTP/2 on connections, towards clients and endpoints alike. Data of bodies is lent from
-//! the buffer that received it.
+//! HTTP/1 and HTTP/2 on connections, towards clients and endpoints alike. Data of bodies is lent
+//! from the buffer that received it.
 //!
 //! Heads and framing are parsed in `lockgate_http`. Chooses no endpoint and knows no deadline: a
 //! wait ends when its future is dropped.

@@ -169,8 +169,8 @@ impl ClientAccount {
         self.key.1 == ClientClass::Exempt
     }
 
-    /// Waits until a handshake of the client may wait for a permit beside those of others. An exempt
-    /// client's need not.
+    /// Waits until a handshake of the client may wait for a permit beside those of others. An
+    /// exempt client's need not.
     pub(crate) async fn handshake_turn(&self) -> Option<WaitTurn<'_>> {
         if self.is_exempt() {
             None

@@ -44,8 +44,8 @@ impl HandshakeLimit {
         CountGuard::one(&self.begun)
     }
 
-    /// A permit to compute one flight in. Clients take turns: one handshake of each waits with those
-    /// of the others, in the order of asking, and the rest of its own wait behind it.
+    /// A permit to compute one flight in. Clients take turns: one handshake of each waits with
+    /// those of the others, in the order of asking, and the rest of its own wait behind it.
     pub async fn take(&self, account: Option<&ClientAccount>) -> Permit {
         let permit = match self.permits.try_take() {
             Some(permit) => permit,

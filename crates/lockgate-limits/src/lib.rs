@@ -1,5 +1,5 @@
-//! Limits of connections and of the process: time, sockets, handshakes, memory, and the part of them
-//! that one client may hold.
+//! Limits of connections and of the process: time, sockets, handshakes, memory, and the part of
+//! them that one client may hold.
 //!
 //! The clock of a worker has the deadlines of its connections; all workers share what is promised
 //! for the process. Knows no protocol: a connection is its [`Watch`](clock::Watch) here.

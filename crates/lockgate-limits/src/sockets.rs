@@ -97,8 +97,8 @@ impl SocketLimit {
             .sum()
     }
 
-    /// The number of requests and relays that wait for a socket: for a permit, or for their client's
-    /// share.
+    /// The number of requests and relays that wait for a socket: for a permit, or for their
+    /// client's share.
     pub fn waiting(&self) -> usize {
         self.wanted() + self.sharing.load(Ordering::Relaxed)
     }

@@ -193,9 +193,9 @@ impl Balancer {
         see(self.reweighed.load().as_deref().unwrap_or(&self.turns))
     }
 
-    /// The next member, among those that were not `tried` and have room; `None` when
-    /// there is none, or when healthy ones are only full: the caller waits for these. `random` is a
-    /// fresh number, or the hash of [`Balance::Hash`]; `now` is [`lockgate_limits::clock::Clock::now`].
+    /// The next member, among those that were not `tried` and have room; `None` when there is none,
+    /// or when healthy ones are only full: the caller waits for these. `random` is a fresh number,
+    /// or the hash of [`Balance::Hash`]; `now` is [`lockgate_limits::clock::Clock::now`].
     pub(crate) fn choose(
         &self,
         balance: Balance,

@@ -36,7 +36,8 @@ pub trait LeaseMetrics {
     /// Counts the end of such a wait, and its time.
     fn wait_ends(&self, waited: Duration);
 
-    /// Counts an endpoint that could not be reached; none is counted for a pool of a single request.
+    /// Counts an endpoint that could not be reached; none is counted for a pool of a single
+    /// request.
     fn unreachable(&self, endpoint: Option<EndpointIndex>, error: &DialError);
 }
 

@@ -217,8 +217,8 @@ impl Pool {
         }
     }
 
-    /// Waits for a permit at a member that is up and was not `tried`: the member of a sticky cookie,
-    /// else a healthy one, and others only where there is none.
+    /// Waits for a permit at a member that is up and was not `tried`: the member of a sticky
+    /// cookie, else a healthy one, and others only where there is none.
     ///
     /// # Errors
     /// When there is none, the queue is full, or no permit becomes free in time.

@@ -22,7 +22,7 @@ pub struct Settings {
     pub affinity: Option<Affinity>,
     /// The ejection of failing endpoints, if any.
     pub eject: Option<Eject>,
-    /// Milliseconds in which the share of a returning endpoint grows to the whole; 0 is at once.
+    /// The time in which the share of a returning endpoint grows to the whole; 0 is at once.
     pub slow_start: Millis,
     /// Limits of the queue for endpoints that are at their `max`.
     pub queue: Queue,

@@ -4,7 +4,7 @@
 //! Uses the system's getaddrinfo (through tokio's blocking threads), so `/etc/hosts`,
 //! `nsswitch.conf` and search domains count. getaddrinfo does not return a TTL: names are therefore
 //! resolved again every 30 s, and at once when an address does not answer. Chooses no address: see
-//! `lockgate_proxy`'s upstream.
+//! `lockgate_upstream`.
 //!
 //! getaddrinfo has no SRV records: name servers are asked for them, and the system for the hosts
 //! that they name.

@@ -205,8 +205,8 @@ impl SharedConnection {
         self.streams.get() == 0
     }
 
-    /// Since when no request is open, if it takes requests; [`Millis::MAX`] before a check has found it
-    /// idle.
+    /// Since when no request is open, if it takes requests; [`Millis::MAX`] before a check has
+    /// found it idle.
     pub fn idle_since(&self) -> Option<Millis> {
         (self.is_idle() && !self.leaving.get())
             .then(|| self.idle_since.get().unwrap_or(Millis::MAX))

@@ -165,8 +165,8 @@ impl Connect {
         Ok(())
     }
 
-    /// A permit for one more socket, and what it takes of the client's share; both are waited for as
-    /// requests wait for endpoints.
+    /// A permit for one more socket, and what it takes of the client's share; both are waited for
+    /// as requests wait for endpoints.
     async fn socket_permit<D: ClientExchange>(
         &self,
         exchange: &mut Exchange<'_, D>,

@@ -71,7 +71,7 @@ impl CredentialCache {
         self.names.hash_one(user)
     }
 
-    /// Whether what `seal` stands for was right not long before `now`, in milliseconds.
+    /// Whether what `seal` stands for was right not long before `now`.
     pub(super) fn has(&self, seal: &Seal, now: Millis) -> bool {
         let table = self.table.load();
         let entry = table.get(&short(seal));
@@ -80,7 +80,7 @@ impl CredentialCache {
         })
     }
 
-    /// Records that the credentials of `seal` were right at `now`, in milliseconds.
+    /// Records that the credentials of `seal` were right at `now`.
     pub(super) fn insert(&self, seal: Seal, now: Millis) {
         self.table.rcu(|table| {
             let mut table = SealTable::clone(table);

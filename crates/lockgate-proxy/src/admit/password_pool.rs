@@ -56,7 +56,7 @@ pub(super) struct PasswordQuery {
     pub(super) password: Box<str>,
     pub(super) seal: Seal,
     pub(super) client: IpAddr,
-    /// Milliseconds, on the clock of the workers.
+    /// The time of the workers' clocks.
     pub(super) now: Millis,
     pub(super) reply: oneshot::Sender<PasswordOutcome>,
 }

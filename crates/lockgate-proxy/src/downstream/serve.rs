@@ -1,9 +1,9 @@
 //! One request of a client, from its head to its line in the log: locate, admit, authorize,
 //! dispatch, respond.
 //!
-//! An [`IncomingRequest`] is consumed by its response: answering twice, or going on with a
-//! request that was answered, does not compile. It is handed on as a few references, in async blocks:
-//! async functions would store their arguments twice in each waiting request.
+//! An [`IncomingRequest`] is consumed by its response: answering twice, or going on with a request
+//! that was answered, does not compile. It is handed on as a few references, in async blocks: async
+//! functions would store their arguments twice in each waiting request.
 
 mod admission;
 mod auth_response;

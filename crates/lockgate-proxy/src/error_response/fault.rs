@@ -1,5 +1,5 @@
-//! Why Lockgate responds instead of the origin: one row for each reason, and every question about it
-//! answered there.
+//! Why Lockgate responds instead of the origin: one row for each reason, and every question about
+//! it answered there.
 //!
 //! Does not write anything: the response is in [`error_response`](super), its field in
 //! `proxy_status`.

@@ -150,20 +150,28 @@ impl Gateway {
             ],
             body: text.to_owned().into(),
         };
+        let mut connection = None;
         let exchange = async {
             let stream = server.connect(self.limits).await?;
-            let mut connection = HttpConnection::http1(stream).await?;
-            let mut response = connection.exchange(&request).await?;
+            let connection = connection.insert(HttpConnection::http1(stream).await?);
+            connection.exchange(&request).await
+        };
+        // A refusal counts as one although its body does not end.
+        let answered = async {
+            let mut response = self.limits.bound(exchange).await?;
             let message = match response.status {
                 200..300 => Vec::new(),
-                _ => response.read(|_, _| false).await.unwrap_or_default(),
+                _ => {
+                    let body = self.limits.bound(response.read(|_, _| false));
+                    body.await.unwrap_or_default()
+                }
             };
             Ok((response.status, message))
         };
         let runtime = runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
-        runtime.block_on(self.limits.bound(exchange))
+        runtime.block_on(answered)
     }
 }
 

@@ -287,6 +287,28 @@ fn a_gateway_that_refuses_is_quoted_once_and_counted_in_the_end() {
 }
 
 #[test]
+fn a_refusal_with_an_endless_body_keeps_its_status() {
+    let gateway = Origin::tcp();
+    let stages = [closed()];
+    let url = format!("http://{}", gateway.address());
+    let patient = Gateway::new(&url, "x")
+        .unwrap()
+        .with_timeout(Duration::from_secs(2));
+    let mut push = Push::start(patient, &stages).unwrap();
+    push.observe(&RunProgress::Begun {
+        index: Some(0),
+        stage: &stages[0],
+    });
+    let mut client: Http = gateway.http();
+    client.request();
+    client.send(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 9\r\n\r\nno");
+    let warning = warned(&mut push);
+    assert!(warning.contains("responds with status 400"), "{warning}");
+    drop((client, gateway));
+    push.finish();
+}
+
+#[test]
 fn a_gateway_that_hangs_holds_up_nothing_and_is_given_up() {
     // The kernel accepts connections, and there is no response.
     let silent = Origin::tcp();

@@ -271,8 +271,8 @@ impl Request {
     }
 }
 
-/// Whether `text` has `expected`. Up to `new` it was looked through before: only an end of that can be its
-/// beginning.
+/// Whether `text` has `expected`. Up to `new` it was looked through before: only an end of that can
+/// be its beginning.
 fn has(text: &[u8], new: usize, expected: &[u8]) -> bool {
     let from = new.saturating_sub(expected.len());
     let rest = text.get(from..).unwrap_or_default();

@@ -22,8 +22,11 @@ pub(super) async fn check(service: &str, stream: ClientStream, host: &str) -> Re
     if response.status != 200 {
         return Err(Wrong::Status(response.status));
     }
-    let message = response.read(|_, _| false).await?;
     // An error has nothing but a head, and its status there.
+    let message = match response.fields.contains_key("grpc-status") {
+        true => Vec::new(),
+        false => response.read(|_, _| false).await?,
+    };
     let [early, late] = [&response.fields, &response.trailers];
     let code = early.get("grpc-status").or(late.get("grpc-status"));
     match code.map(|code| code.to_str().unwrap_or_default()) {
