@@ -23,9 +23,10 @@ pub(super) async fn check(service: &str, stream: ClientStream, host: &str) -> Re
         return Err(Wrong::Status(response.status));
     }
     // An error has nothing but a head, and its status there.
-    let message = match response.fields.contains_key("grpc-status") {
-        true => Vec::new(),
-        false => response.read(|_, _| false).await?,
+    let message = if response.fields.contains_key("grpc-status") {
+        Vec::new()
+    } else {
+        response.read(|_, _| false).await?
     };
     let [early, late] = [&response.fields, &response.trailers];
     let code = early.get("grpc-status").or(late.get("grpc-status"));
