@@ -121,7 +121,7 @@ def pattern(length):
 
 
 def totals_of(path):
-    """Events to counts of the whole process."""
+    """Events to counts of the whole process, but for entropy: aws-lc measures jitter at the first handshake, for as long as it takes."""
     try:
         with open(path, errors="replace") as f:
             text = f.read()
@@ -129,4 +129,26 @@ def totals_of(path):
         return {}
     events = re.search(r"^events: (.+)$", text, re.M)
     totals = re.search(r"^totals: (.+)$", text, re.M)
-    return dict(zip(events.group(1).split(), map(int, totals.group(1).split()))) if events and totals else {}
+    if not events or not totals:
+        return {}
+    counts = [int(total) - noise for total, noise in zip(totals.group(1).split(), entropy_of(text.splitlines(), len(events.group(1).split())))]
+    return dict(zip(events.group(1).split(), counts))
+
+
+def entropy_of(lines, events):
+    """The counts of the functions that gather entropy, without those that they call."""
+    names, noise, function, is_call = {}, [0] * events, "", False
+    for line in lines:
+        if named := re.match(r"(c?fn)=(\(\d+\))(?: (.*))?$", line):
+            kind, number, name = named.groups()
+            name = names.setdefault(number, name)
+            if kind == "fn":
+                function = name
+        elif line.startswith("calls="):
+            is_call = True
+        elif line[:1] in "+-*0123456789" and line:
+            if not is_call and re.match(r"jent_|rol64|xoshiro", function):
+                costs = [int(cost) for cost in line.split()[1:]]
+                noise = [sum(pair) for pair in zip(noise, costs + [0] * (events - len(costs)))]
+            is_call = False
+    return noise
