@@ -96,7 +96,7 @@ codes! {
     LogUnwritable "E0112" "The log file cannot be opened.";
     TlsUnusable "E0113" "The certificates and the policy do not make a working TLS listener.";
     Ambiguous "E0114" "Some request would match two routes of a site, or two sites, and neither is more specific; both places are named.";
-    UsersUnreadable "E0115" "A file of users cannot be read, or has a line that is not `user:hash`.";
+    UsersUnreadable "E0115" "A file of users cannot be read, names a user twice, or has a line without a user and a supported hash.";
     PageUnreadable "E0116" "An error page cannot be read, is too long, or its name has no known extension.";
     RootUnusable "E0117" "A `root` is not a folder.";
     CertificateExpired "W0101" "A certificate has expired or is not valid yet.";

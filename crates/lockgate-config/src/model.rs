@@ -250,8 +250,8 @@ pub struct DownstreamTls {
     /// The certificate for clients without a server name or with one that no certificate covers;
     /// `None` refuses them.
     ///
-    /// The certificate of a table that names exactly one. At least one of `certs` and `default` is
-    /// set, unless every pattern in `certs` matches no file (a warning).
+    /// If a table names exactly one certificate, it is this one. At least one of `certs` and
+    /// `default` is set, unless every pattern in `certs` matches no file (a warning).
     pub default: Option<CertPaths>,
     /// The versions offered; never empty.
     pub versions: Vec<TlsVersion>,

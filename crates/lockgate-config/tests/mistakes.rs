@@ -422,7 +422,7 @@ fn every_mistake_has_its_code_its_place_and_its_cure() {
         (site("headers = { a = \"x\\r\\ny: z\" }"), "E0039", "\"x\\r\\ny: z\"", ""),
         (path("/x", "redirect = \"/y/{*}\""), "E0040", "\"/y/{*}\"", "{host}, {path}"),
         (path("/x/{id}", "rewrite = \"/y/{i}\""), "E0040", "\"/y/{i}\"", "{id}"),
-        (path("/x", "rewrite = \"/y#z\""), "E0040", "\"/y#z\"", "from the `#` on"),
+        (path("/x", "rewrite = \"/y#z\""), "E0040", "\"/y#z\"", "remove the `#` and the text after it"),
         (site("limit = \"20/s for client\""), "E0041", "\"20/s for client\"", "write \"20/s per client\""),
         (site("limit = { rate = \"1/s\", per = \"ip\" }"), "E0041", "\"ip\"", "\"client\""),
         (

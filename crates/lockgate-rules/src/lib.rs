@@ -10,7 +10,7 @@
 //! - [`fixed_response`], [`redirect_map`]: responses without an endpoint or a file.
 //! - [`caching`], [`compression`], [`cors`]: Cache-Control, compressed responses, cross-origin
 //!   requests.
-//! - [`pool`]: health by outcome, retries, queue and idle connections of a pool.
+//! - [`pool`]: ejection, retries, queue and idle connections of a pool.
 //! - [`host_pattern`], [`network`], [`target_rule`]: hosts, networks, and the targets of tunnels.
 //! - [`limits`]: rate limits, minimum rates, bandwidth, limits of HTTP/2.
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.

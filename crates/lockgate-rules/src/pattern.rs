@@ -56,7 +56,7 @@ pub enum PatternError {
     SameParam,
     /// A parameter has the name of a placeholder.
     Reserved,
-    /// Two slashes follow each other; request paths are merged before they are matched.
+    /// Two slashes follow each other; slashes in a row are merged before a request path is matched.
     EmptySegment,
     /// A segment is `.` or `..`; these are resolved or refused before paths are matched.
     DotSegment,

@@ -54,7 +54,8 @@ impl RedirectMap {
         self.len() == 0
     }
 
-    /// The redirect for a decoded path: its template and status. Slashes of the path are merged.
+    /// The redirect for a decoded path: its template and status. The caller has merged its
+    /// slashes.
     pub fn find(&self, path: &[u8]) -> Option<(&Template, u16)> {
         let (to, status) = self.exact.get(path).or_else(|| self.longest(path))?;
         Some((to, *status))

@@ -340,8 +340,8 @@ impl Unescaped {
 }
 
 impl UrlPart {
-    /// The characters of a path that are not escaped here. `%` never is: raw paths are escaped
-    /// already.
+    /// The characters of a path that are not escaped here. `%` is never escaped: raw paths are
+    /// escaped already.
     const fn keeps(self) -> Unescaped {
         const PATH: Unescaped = Unescaped::all_visible_but(b"?#");
         // In form data these would begin another pair, or stand for a space.

@@ -299,9 +299,9 @@ pub(crate) const PATHS: Defaulted<RawPaths> = ConfigKey::defaulted(
     &Words(&[("strict", RawPaths::Refused), ("as-is", RawPaths::Sent)]),
     r#""strict""#,
     r#""as-is""#,
-    "`\"strict\"` answers 400 to paths that an application could read differently (`%2f`, `%5c`, \
-     `%00`, dot segments). `\"as-is\"` forwards them unchanged, if every reading of them leads to \
-     the same route.",
+    "`\"strict\"` responds with 400 to paths that an application could read differently (`%2f`, \
+     `%5c`, `%00`, dot segments). `\"as-is\"` forwards them unchanged, if every reading of them \
+     leads to the same route.",
 );
 
 pub(super) const REALM: Defaulted<String> = ConfigKey::defaulted(

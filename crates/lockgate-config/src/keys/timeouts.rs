@@ -31,7 +31,7 @@ table! {
         r#""75s""#,
         r#""20s""#,
         "How long a client connection may wait for its next request, and for its first one. Less if \
-         other clients have no place: see `limits.connections`.",
+         other clients have no permit: see `limits.connections`.",
     );
 
     const CONNECT: Defaulted<Duration> = ConfigKey::defaulted(

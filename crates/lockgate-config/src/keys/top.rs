@@ -325,8 +325,8 @@ table! {
         &Time { min: 0 },
         r#""0s""#,
         r#""5s""#,
-        "How long listeners stay open after the signal, while `/ready` already answers 503, so that \
-         a load balancer in front can react.",
+        "How long listeners stay open after the signal, while `/ready` already responds with 503, \
+         so that a load balancer in front can react.",
     );
 
     const DEADLINE: Defaulted<Duration> = ConfigKey::defaulted(
@@ -353,9 +353,9 @@ table! {
          number is allowed, but an eighth always remains for endpoints. The log line `ready` shows \
          both numbers.\n\n\
          A client is an address (of IPv6 the /64), after a PROXY header where one is accepted. The \
-         fair share of a client is all places divided by the number of clients. Addresses in \
+         fair share of a client is all permits divided by the number of clients. Addresses in \
          `trusted` and clients on Unix sockets have no share.\n\n\
-         If no place is left, connections are closed for clients that wait \
+         If no permit is left, connections are closed for clients that wait \
          (`lockgate_connections_evicted_total`), over HTTP/2 by GOAWAY. Tunnels and relays are not \
          closed. The order is:\n\n\
          1. of clients above their share, connections without a request, or without a first byte, \
@@ -380,9 +380,9 @@ table! {
         &Unless(OFF, WholeNumber::count()),
         r#""off""#,
         "100",
-        "Connections at once from one client address (of IPv6 the /64), whether or not places are \
-         scarce. As many more may wait for a place, at most for `timeouts.handshake`; further ones \
-         are closed. Over HTTP/2, each connection may have `http2.streams` requests at once.",
+        "Connections at once from one client address (of IPv6 the /64), whether or not permits are \
+         scarce. As many more may wait for a permit, at most for `timeouts.handshake`; further \
+         ones are closed. Over HTTP/2, each connection may have `http2.streams` requests at once.",
     );
 
     const HANDSHAKES: Defaulted<usize> = ConfigKey::defaulted(

@@ -21,8 +21,8 @@ pub struct EndpointPool {
     /// The protocol that sites use; pools of `[tcp]` tables have `Http1`, without effect. `H2` has
     /// `tls`, `H2c` has none, and neither has a `proxy_protocol`.
     pub protocol: Protocol,
-    /// The choice of an endpoint; `None` stands for `P2c` in sites and `Least` in `[tcp]`. Pools of
-    /// `[tcp]` use clients' `Client`, `Sni` and `Session` only.
+    /// The choice of an endpoint; `None` stands for `P2c` in sites and `Least` in `[tcp]`. Of the
+    /// choices by client, pools of `[tcp]` have only `Session` and hashes by `Client` or `Sni`.
     pub balance: Option<EndpointChoice>,
     /// Active health checks; `None` is none.
     pub health: Option<HealthSettings>,

@@ -122,7 +122,7 @@ impl Resolver<'_> {
                         host => format!("{host} is served by two tables on {}", binding.addr),
                     };
                     let cure = "keep one of them, or give one another port";
-                    let texts = (message, "this is the second table with it", cure);
+                    let texts = (message, "this is the second table with this host", cure);
                     self.report
                         .push_pair(Code::SameHost, at, texts, (first, "here"));
                 }

@@ -109,7 +109,7 @@ impl Resolver<'_> {
                     Code::NoEffect,
                     &value.at,
                     message,
-                    "it would be looked for in vain",
+                    "it would be fetched for nothing",
                     cure,
                 );
             }
@@ -180,7 +180,7 @@ impl Resolver<'_> {
         }
         let change = if search == rule::SELECT.row().name {
             if let Some(with) = table.key_at(&rule::WITH) {
-                let why = "an operation names the inserted text itself";
+                let why = "the operation, such as `append`, has the text to insert";
                 self.push_once(
                     Code::Excluded,
                     with,

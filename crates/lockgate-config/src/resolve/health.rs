@@ -154,7 +154,7 @@ impl Resolver<'_> {
                 );
             }
             Expected::Statuses(_) => {
-                let why = "a TCP check expects bytes, not a response";
+                let why = "a TCP check expects a text, not a status";
                 let cure = "write one text such as \"PONG\"";
                 self.report.push_at(
                     Code::WrongType,

@@ -62,7 +62,7 @@ impl Resolver<'_> {
                 return self.report.push_at(code, at, message, why, cure);
             }
             TemplateError::Fragment => {
-                let cure = "remove it, from the `#` on; a `#` in a path is written %23";
+                let cure = "remove the `#` and the text after it; a `#` in a path is written %23";
                 return self.report.push_at(code, at, error.reason(), "", cure);
             }
             _ => {

@@ -96,7 +96,7 @@ impl Resolver<'_> {
             }),
             (None, None) if !long.broken(&[balance::HASH.row(), balance::STICKY.row()]) => {
                 let message = "neither `hash` nor `sticky`";
-                let why = "the table is empty";
+                let why = "one of them chooses a client's endpoint";
                 let cure = "add hash = \"client\" or sticky = \"cookie:lg\"";
                 self.report
                     .push_at(Code::MissingKey, at, message, why, cure);

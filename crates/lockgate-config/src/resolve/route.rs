@@ -293,10 +293,10 @@ impl Resolver<'_> {
     fn unused_modifiers(&mut self, view: &View<'_>, actions: &[&RouteAction], asks: bool) {
         let Some(first) = actions.first() else { return };
         let what = match first {
-            RouteAction::Proxy(_) => "this route proxies requests and serves no files",
-            RouteAction::Files(_) => "this route serves files and proxies no request",
-            RouteAction::Redirect { .. } => "a redirect is answered here",
-            RouteAction::Respond(_) => "`respond` is answered here",
+            RouteAction::Proxy(_) => "the action is `proxy`",
+            RouteAction::Files(_) => "the action is `root`",
+            RouteAction::Redirect { .. } => "the action is `redirect`",
+            RouteAction::Respond(_) => "the action is `respond`",
         };
         let proxied = actions
             .iter()

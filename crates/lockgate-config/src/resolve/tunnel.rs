@@ -185,7 +185,7 @@ impl Resolver<'_> {
         }
         let message = "tunnels may lead to the metadata service of a cloud";
         let why = format!(
-            "it gives this machine's credentials to every client that asks at {}",
+            "the service at {} gives this machine's credentials to every client",
             open.join(", ")
         );
         let listed: Vec<String> = open

@@ -24,7 +24,7 @@ impl TextLanguage for CachePolicy {
         cache_control::policy(&text.value).map_err(|why| {
             let meant = cache_meant(&text.value).map(|age| format!("write {age:?}"));
             let cure = "write \"no-cache\", \"no-store\", \"1h\", \"1y immutable\" or \"10m private stale-while-revalidate=1d\"";
-            text.invalid(Code::BadText, "is not a time to keep responses", why, cure)
+            text.invalid(Code::BadText, "is not a cache policy", why, cure)
                 .or_meant(meant)
         })
     }
@@ -72,6 +72,6 @@ pub(super) fn cached_key(name: &TomlString) -> Result<(), InvalidText> {
         "woff" | "woff2" | "ttf" | "otf" => "responses are matched by media type: write \"font/*\"",
         _ => "write \"*\", \"/assets/*\", \"text/css\" or \"image/*\"",
     };
-    let message = "is not a key for a time to keep responses";
+    let message = "is not a key of `cache`";
     Err(name.invalid(Code::BadPath, message, why, cure))
 }

@@ -51,7 +51,7 @@ impl<L: Language> Notation for Map<L> {
             MapKeys::Errors => "statuses",
             MapKeys::Attributes => "attributes",
             MapKeys::Cached => "paths and media types",
-            MapKeys::FileTypes => "endings and paths",
+            MapKeys::FileTypes => "extensions and paths",
             MapKeys::Servers => "names of servers",
             MapKeys::Protocols => "protocols",
             MapKeys::AnswerFields | MapKeys::RequestFields => "names of fields",

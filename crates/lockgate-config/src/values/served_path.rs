@@ -122,10 +122,5 @@ pub(super) fn file_type_key(name: &TomlString) -> Result<(), InvalidText> {
         },
     };
     let cure = "write \".wasm\", \"/feed\" or \"/feed/*\"";
-    Err(name.invalid(
-        Code::BadPath,
-        "is neither an extension nor a path",
-        why,
-        cure,
-    ))
+    Err(name.invalid(Code::BadPath, "is not a key of `types`", why, cure))
 }
