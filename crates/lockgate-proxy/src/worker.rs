@@ -145,7 +145,7 @@ pub struct Worker {
     /// Idle encoders of content codings.
     pub encoders: RefCell<Encoders>,
     /// Unused heads of requests.
-    pub requests: Recycler<RequestHead>,
+    pub request_heads: Recycler<RequestHead>,
     /// Unused heads of responses.
     pub response_heads: Recycler<ResponseHead>,
     mask: MaskIp,
@@ -216,7 +216,7 @@ impl Worker {
             blocks,
             files: files::FileCache::new(setup.files),
             encoders: RefCell::default(),
-            requests: Recycler::default(),
+            request_heads: Recycler::default(),
             response_heads: Recycler::default(),
             sockets,
             upstreams,
@@ -298,7 +298,7 @@ impl Worker {
     fn free_memory(&self) {
         self.files.clear();
         self.blocks.shrink();
-        self.requests.clear();
+        self.request_heads.clear();
         self.response_heads.clear();
         self.encoders.take();
         if memory::level() == MemoryLevel::Full {

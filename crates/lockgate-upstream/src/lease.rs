@@ -27,7 +27,7 @@ use super::{
 #[derive(Debug)]
 pub struct Lease {
     /// The connection.
-    pub link: UpstreamConnection,
+    pub connection: UpstreamConnection,
     /// Its use before this request; that of a new one where the request waited for one.
     usage: ConnectionUsage,
     /// The time to make it, if it is new.
@@ -52,7 +52,7 @@ impl Lease {
         permit.set_socket(idle.socket_permit);
         let endpoint = permit.endpoint();
         Self {
-            link: UpstreamConnection::H1(idle.link),
+            connection: UpstreamConnection::H1(idle.connection),
             usage: idle.usage,
             dialled: None,
             avoided: endpoint.is_avoided(now),
@@ -103,7 +103,7 @@ impl Lease {
 
     /// Whether no other request shares its connection.
     pub fn has_own_socket(&self) -> bool {
-        matches!(self.link, UpstreamConnection::H1(_))
+        matches!(self.connection, UpstreamConnection::H1(_))
     }
 
     /// Keeps the connection for the next request of any client. Only after a complete response; not
@@ -124,7 +124,7 @@ impl Lease {
         now: Millis,
     ) -> Option<(IdleConnection, MemberIndex, Rc<UpstreamPool>)> {
         let Self {
-            link: UpstreamConnection::H1(link),
+            connection: UpstreamConnection::H1(connection),
             mut permit,
             mut usage,
             member,
@@ -137,11 +137,11 @@ impl Lease {
         usage.begin_request();
         usage.note_idle(now);
         let idle_settings = upstream.pool().settings.idle_settings;
-        let may_stay = link.is_spent()
+        let may_stay = connection.is_spent()
             && usage.allows_request(idle_settings, now)
             && !upstream.are_sockets_wanted();
         let idle = IdleConnection {
-            link,
+            connection,
             socket_permit: permit.take_socket()?,
             usage,
         };
@@ -150,7 +150,7 @@ impl Lease {
 
     /// The connection for another protocol, with its permit and the request in flight.
     pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
-        (self.link, self.permit, self.in_flight)
+        (self.connection, self.permit, self.in_flight)
     }
 }
 
@@ -180,8 +180,7 @@ impl UpstreamPool {
             Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
         };
         let mut last = None;
-        // `tried` has no room for members behind the 64th: the number of attempts is that of
-        // members.
+        // Bounded, since `MemberSet` forgets members behind the 64th.
         for _ in self.pool.members() {
             let (now, random) = (request.guard.clock().now(), self.random.next());
             let chosen = self.pool.choose(request.preference, *tried, random, now);
@@ -282,12 +281,12 @@ impl UpstreamPool {
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-        let mut link = Box::new(H1Connection::new(stream, &self.blocks, &[]));
+        let mut connection = Box::new(H1Connection::new(stream, &self.blocks, &[]));
         if !before_tls {
-            link.writer.head().extend_from_slice(header);
+            connection.writer.head().extend_from_slice(header);
         }
         Ok(Lease {
-            link: UpstreamConnection::H1(link),
+            connection: UpstreamConnection::H1(connection),
             usage: ConnectionUsage::new(guard.clock().now()),
             dialled: Some(began.elapsed()),
             avoided,
@@ -319,9 +318,9 @@ impl UpstreamPool {
         let (mut waited, mut dialled) = (false, None);
         loop {
             let now = guard.clock().now();
-            if let Some(LeasedStream { call, usage }) = h2_pool.reserve(reuse, idle_settings, now) {
+            if let Some(LeasedStream { stream, usage }) = h2_pool.reserve(reuse, idle_settings, now) {
                 return Ok(Lease {
-                    link: UpstreamConnection::H2(call),
+                    connection: UpstreamConnection::H2(stream),
                     usage: if waited {
                         ConnectionUsage::new(now)
                     } else {

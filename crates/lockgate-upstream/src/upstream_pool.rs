@@ -50,7 +50,7 @@ pub struct UpstreamPool {
 /// An idle HTTP/1 connection.
 #[derive(Debug)]
 pub(super) struct IdleConnection {
-    pub(super) link: Box<H1Connection>,
+    pub(super) connection: Box<H1Connection>,
     pub(super) socket_permit: SocketPermit,
     /// Its use; it has no request.
     pub(super) usage: ConnectionUsage,
@@ -105,10 +105,10 @@ impl UpstreamPool {
         })
     }
 
-    /// The pool of a single request: `link` leads to `endpoint`, and is not kept. Nothing is
+    /// The pool of a single request: `connection` leads to `endpoint`, and is not kept. Nothing is
     /// counted by endpoint.
     pub fn single_use(
-        (link, socket_permit): (Box<H1Connection>, SocketPermit),
+        (connection, socket_permit): (Box<H1Connection>, SocketPermit),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<BufferPool>,
         now: Millis,
@@ -126,7 +126,7 @@ impl UpstreamPool {
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
         let upstream = Self::at(None, Arc::new(pool), blocks, socket_permit.sockets());
         let idle = IdleConnection {
-            link,
+            connection,
             socket_permit,
             usage: ConnectionUsage::new(now),
         };
@@ -156,7 +156,7 @@ impl UpstreamPool {
         let idle_settings = self.pool.settings.idle_settings;
         let mut idle = self.idle[member.get()].borrow_mut();
         while let Some(last) = idle.pop_back() {
-            if is_alive(&last.link, certain) && last.usage.allows_request(idle_settings, now) {
+            if is_alive(&last.connection, certain) && last.usage.allows_request(idle_settings, now) {
                 return Some(last);
             }
         }
@@ -235,7 +235,7 @@ impl UpstreamPool {
                 index += 1;
                 one.usage.allows_request(idle_settings, now)
                     && (index > spare || one.usage.idle_for(now) < MOMENT)
-                    && one.link.stream.is_quiet()
+                    && one.connection.stream.is_quiet()
             });
         }
     }
@@ -270,10 +270,10 @@ impl IdleSockets for UpstreamPool {
     }
 }
 
-pub(super) fn is_alive(link: &H1Connection, certain: bool) -> bool {
+pub(super) fn is_alive(connection: &H1Connection, certain: bool) -> bool {
     if certain {
-        link.stream.is_quiet_now()
+        connection.stream.is_quiet_now()
     } else {
-        link.stream.is_quiet()
+        connection.stream.is_quiet()
     }
 }

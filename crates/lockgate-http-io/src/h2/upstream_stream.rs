@@ -192,7 +192,7 @@ impl UpstreamStream {
     }
 
     /// Whether the endpoint has said that it did not process the request.
-    pub fn is_refused(&self) -> bool {
+    pub fn is_unprocessed(&self) -> bool {
         self.unprocessed
     }
 

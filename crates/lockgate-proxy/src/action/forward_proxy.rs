@@ -148,11 +148,11 @@ impl Connect {
         };
         let wait_budget = WaitBudget::new(Queue::default().wait);
         let (socket_permit, share) = self.socket_permit(exchange, &wait_budget).await?;
-        let (link, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
+        let (connection, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let worker = exchange.request.worker;
         let now = exchange.guard.clock().now();
         let upstream =
-            UpstreamPool::single_use((link, socket_permit), endpoint, &worker.blocks, now);
+            UpstreamPool::single_use((connection, socket_permit), endpoint, &worker.blocks, now);
         // The request takes it from here.
         drop(share);
         // What has passed is counted.

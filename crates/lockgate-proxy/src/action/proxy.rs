@@ -74,7 +74,7 @@ impl Proxy {
             );
             let upload = &mut attempts.upload;
             let mut attempt = RequestAttempt::new(
-                &mut lease.link,
+                &mut lease.connection,
                 upload,
                 &mut response,
                 self.response,

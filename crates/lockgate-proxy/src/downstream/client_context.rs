@@ -34,7 +34,7 @@ pub(super) struct ClientContext {
     /// call that few connections make.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
-    requests: Cell<u64>,
+    request_count: Cell<u64>,
     /// The connections to endpoints that were introduced to this client, and serve it alone.
     pub(super) private: Rc<PrivateConnections>,
     /// By the rates that it was held to so far: what it has left of them.
@@ -58,21 +58,21 @@ impl ClientContext {
                 trusted,
             ),
             addresses: OnceCell::new(),
-            requests: Cell::new(0),
+            request_count: Cell::new(0),
             private: Rc::default(),
             shaped: RefCell::default(),
         }
     }
 
     /// Requests so far.
-    pub(super) fn requests(&self) -> u64 {
-        self.requests.get()
+    pub(super) fn request_count(&self) -> u64 {
+        self.request_count.get()
     }
 
     /// Counts one more request, and returns its number.
     pub(super) fn begin(&self) -> u64 {
-        self.requests.set(self.requests.get() + 1);
-        self.requests.get()
+        self.request_count.set(self.request_count.get() + 1);
+        self.request_count.get()
     }
 
     /// Whether it may name other clients.

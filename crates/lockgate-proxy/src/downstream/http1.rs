@@ -14,7 +14,7 @@ use lockgate_http_io::h1::H1Connection;
 use lockgate_http_io::message::Persistence;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, WaitReason};
-use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
+use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::stream::Stream;
 use lockgate_upstream::{InFlight, UpstreamConnection};
 
@@ -103,7 +103,7 @@ impl ClientConnection {
                 down.stream.socket().reset_on_close();
             }
             let goes = matches!(next, NextStep::Close(_)) && is_last_request(&head);
-            self.worker.requests.give(head);
+            self.worker.request_heads.give(head);
             match next {
                 NextStep::Request => {}
                 NextStep::End(termination) => return Http1End::Over(termination),
@@ -131,8 +131,8 @@ impl ClientConnection {
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
-                        UpstreamConnection::H1(link) => *link,
-                        UpstreamConnection::H2(mut call) => {
+                        UpstreamConnection::H1(connection) => *connection,
+                        UpstreamConnection::H2(mut stream) => {
                             let (_in_flight, _tunnel_permits) = (in_flight, tunnel_permits);
                             let cells = self.worker.cells.http.site(site);
                             let mut tunnel = TunnelRun {
@@ -141,7 +141,7 @@ impl ClientConnection {
                                 cells,
                                 shapers,
                             };
-                            let ended = boxed(|| tunnel.run(&mut down, &mut *call)).await;
+                            let ended = boxed(|| tunnel.run(&mut down, &mut *stream)).await;
                             return Http1End::Over(termination_of_tunnel(ended));
                         }
                     };
@@ -176,7 +176,7 @@ impl ClientConnection {
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
-        let (guard, spare) = (&self.guard, &self.worker.requests);
+        let (guard, spare) = (&self.guard, &self.worker.request_heads);
         guard.phase(sites.idle);
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
@@ -327,8 +327,8 @@ impl ClientConnection {
         }
         let (down, up) = (down.stream.into_parts(), up.stream.into_parts());
         let side = |socket, session| match session {
-            Some(session) => RelaySide::tls(socket, session),
-            None => RelaySide::plain(socket),
+            Some(session) => RelayEnd::tls(socket, session),
+            None => RelayEnd::plain(socket),
         };
         let relay = Relay::new(
             side(down.socket, down.session),

@@ -458,7 +458,7 @@ impl ClientStreams {
         self.open.set(self.open.get() + 1);
         let (parts, body) = request.into_parts();
         let limits = self.sites().limits;
-        let mut head = self.connection.worker.requests.take();
+        let mut head = self.connection.worker.request_heads.take();
         let read = match verdict {
             HeadVerdict::Malformed(error) => Err(error),
             HeadVerdict::Read | HeadVerdict::Refuse | HeadVerdict::Lost => {
@@ -477,7 +477,7 @@ impl ClientStreams {
         );
         tokio::task::spawn_local(exchange);
         if matches!(leaving, ConnectionShutdown::No)
-            && self.client.requests() >= self.sites().requests
+            && self.client.request_count() >= self.sites().requests
         {
             *leaving = ConnectionShutdown::Gracefully;
             requests.graceful_shutdown();
@@ -571,7 +571,7 @@ impl ClientStreams {
             // only.
             let held_for = &connection.guard.watch().meter.held_for;
             held_for.set(held_for.get() + guard.watch().meter.held_for.get());
-            worker.requests.give(head);
+            worker.request_heads.give(head);
         }
     }
 
@@ -595,9 +595,9 @@ impl ClientStreams {
             tunnel_request,
         } = switched;
         let cells = self.connection.worker.cells.http.site(site);
-        if let (Some(idle), UpstreamConnection::H1(link)) = (tunnel_limits.keepalive, &up) {
+        if let (Some(idle), UpstreamConnection::H1(connection)) = (tunnel_limits.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
-            let _ = link.stream.socket().probe(idle);
+            let _ = connection.stream.socket().probe(idle);
         }
         let began = Instant::now();
         let mut tunnel = TunnelRun {
@@ -612,8 +612,8 @@ impl ClientStreams {
             // RFC 9113 §8.5: the end of one is passed on as that of the other, an error as an
             // error.
             (Ok(TunnelEnd::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
-            (_, Method::Connect, UpstreamConnection::H1(link)) => {
-                link.stream.socket().reset_on_close();
+            (_, Method::Connect, UpstreamConnection::H1(connection)) => {
+                connection.stream.socket().reset_on_close();
                 stream.reset(Reason::CANCEL);
             }
             _ => stream.reset(Reason::CANCEL),

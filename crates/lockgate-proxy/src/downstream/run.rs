@@ -17,7 +17,7 @@ use super::termination::{Termination, termination_of_cut};
 use crate::action::relay::ClientTransport;
 use crate::site::ListenerSites;
 
-/// The result of a connection's opening.
+/// What is left after opening: nothing, since HTTP/1 or the relay was served, or HTTP/2.
 enum OpenedConnection {
     /// The connection is over.
     Over(Termination),
@@ -30,7 +30,7 @@ impl ClientConnection {
     pub(super) async fn serve(mut self, socket: Socket) {
         // Boxed: what it takes is given back before HTTP/2's long life begins.
         let watch = self.guard.shared();
-        match charged(Rc::clone(&watch), boxed(|| self.run(socket))).await {
+        match charged(Rc::clone(&watch), boxed(|| self.open_and_serve(socket))).await {
             OpenedConnection::Over(termination) => self.finish(&termination),
             OpenedConnection::Http2(client, _permit) => {
                 let (streams, termination) =
@@ -40,7 +40,7 @@ impl ClientConnection {
         }
     }
 
-    async fn run(&mut self, socket: Socket) -> OpenedConnection {
+    async fn open_and_serve(&mut self, socket: Socket) -> OpenedConnection {
         let listener = Arc::clone(&self.listener);
         self.guard.phase(self.listener.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.

@@ -162,7 +162,7 @@ impl<'s> ServeContext<'s> {
             .flatten();
         let ids = &self.connection.worker.shared.request_ids;
         told.and_then(RequestId::accept)
-            .unwrap_or_else(|| ids.id(self.connection.id, self.client.requests()))
+            .unwrap_or_else(|| ids.id(self.connection.id, self.client.request_count()))
     }
 }
 
@@ -221,7 +221,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
         }
         let (recipient, hops) =
             forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
-        let last = client.requests() >= sites.requests || worker.is_stopping();
+        let last = client.request_count() >= sites.requests || worker.is_stopping();
         // Another client waits for a permit: this one gets its next response on a new connection.
         let gives_way =
             head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();

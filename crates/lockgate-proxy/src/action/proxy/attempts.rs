@@ -13,9 +13,8 @@ use lockgate_http_io::message::{ClientExchange, OutgoingRequest};
 use lockgate_limits::clock::PendingResponse;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
-use lockgate_upstream::EndpointFailure::Unserved;
 use lockgate_upstream::{
-    DialError, EndpointIndex, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget,
+    DialError, EndpointFailure, EndpointIndex, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget,
 };
 
 use super::Proxy;
@@ -235,7 +234,7 @@ impl<'a> Attempts<'a> {
         }
         if self.is_failure(status) {
             let why = format_args!("it responded with status {status}");
-            pool.failed(endpoint, Unserved, &why, now);
+            pool.failed(endpoint, EndpointFailure::Unserved, &why, now);
         } else {
             pool.succeeded(endpoint, now);
         }
@@ -262,13 +261,13 @@ impl<'a> Attempts<'a> {
     ) -> Result<(), ExchangeFailure> {
         let now = exchange.guard.clock().now();
         let is_stale = failed.is_stale(lease);
-        let is_refused = lease.link.is_refused();
+        let is_unprocessed = lease.connection.is_unprocessed();
         // Not for this failure, which is yet to be noted.
         let is_overtaken = lease.is_overtaken(now);
         // A reset is a response, which the client gets as a 502.
-        let responded = (failed.reset && self.is_failure(502)).then_some(Unserved);
+        let responded = (failed.stream_reset && self.is_failure(502)).then_some(EndpointFailure::Unserved);
         let blamed = failed.blames.or(responded);
-        if let Some(failure) = blamed.filter(|_| !is_stale && !is_refused) {
+        if let Some(failure) = blamed.filter(|_| !is_stale && !is_unprocessed) {
             let detail = &failed.failure.detail;
             self.upstream
                 .pool()
@@ -286,10 +285,10 @@ impl<'a> Attempts<'a> {
             // probably are.
             self.tried = MemberSet::default();
             self.reuse = ReusePolicy::New(self.last_phase_end);
-        } else if is_refused && !self.upstream.has_another(self.tried) {
+        } else if is_unprocessed && !self.upstream.has_another(self.tried) {
             // The connection had no room for it, or ends: the endpoint is well.
             self.tried = MemberSet::default();
-            if lease.link.is_lost() {
+            if lease.connection.is_lost() {
                 self.reuse = ReusePolicy::New(self.last_phase_end);
             }
         }
