@@ -182,13 +182,13 @@ impl H2Pool {
         guard.watch().listener.set(None);
         let made = async {
             let wait_budget = pool.wait_budget();
-            let mut permit = endpoint.count();
+            let mut permit = endpoint.count_connection();
             permit.set_socket(sockets.take(&guard, &wait_budget).await?);
             let dialled = pool
                 .attempt(permit, &sockets, (&guard, &wait_budget), connect, &[])
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-            guard.phase(connect);
+            guard.begin_phase(connect);
             let now = guard.clock().now();
             let begun = guard
                 .within(SharedConnection::handshake(stream, &blocks, now))

@@ -18,7 +18,7 @@ use super::h2_pool::LeasedStream;
 use super::lease_request::{LeaseRequest, QueuedRequest};
 use super::upstream_pool::{IdleConnection, UpstreamPool};
 use super::{
-    ConnectionPermit, DialError, Endpoint, EndpointIndex, InFlight, Pool, ReusePolicy, Settings,
+    DialError, Endpoint, EndpointIndex, EndpointPermit, InFlight, Pool, ReusePolicy, Settings,
     SocketPermit, UpstreamConnection,
 };
 
@@ -33,7 +33,7 @@ pub struct Lease {
     /// The time to make it, if it is new.
     pub dialled: Option<Duration>,
     in_flight: InFlight,
-    permit: ConnectionPermit,
+    permit: EndpointPermit,
     /// Whether the endpoint was avoided when it was chosen.
     avoided: bool,
     member: MemberIndex,
@@ -45,7 +45,7 @@ impl Lease {
     #[inline]
     pub(super) fn reuse(
         idle: IdleConnection,
-        mut permit: ConnectionPermit,
+        mut permit: EndpointPermit,
         (member, upstream): (MemberIndex, Rc<UpstreamPool>),
         now: Millis,
     ) -> Self {
@@ -149,7 +149,7 @@ impl Lease {
     }
 
     /// The connection for another protocol, with its permit and the request in flight.
-    pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
+    pub fn into_parts(self) -> (UpstreamConnection, EndpointPermit, InFlight) {
         (self.connection, self.permit, self.in_flight)
     }
 }
@@ -157,7 +157,7 @@ impl Lease {
 /// A chosen member with the permit of the request at it.
 struct ChosenMember {
     member: MemberIndex,
-    permit: ConnectionPermit,
+    permit: EndpointPermit,
     in_flight: InFlight,
 }
 
@@ -174,8 +174,8 @@ impl UpstreamPool {
         tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
         // Requests on shared connections use hardly any sockets.
-        let share_of = request.share_of.filter(|_| !self.pool.settings.http2);
-        let mut share = match self.sockets.try_share(share_of) {
+        let socket_account = request.socket_account.filter(|_| !self.pool.settings.http2);
+        let mut share = match self.sockets.try_share(socket_account) {
             Ok(share) => share,
             Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
         };
@@ -229,7 +229,7 @@ impl UpstreamPool {
         &self,
         request: &LeaseRequest<'_>,
         tried: MemberSet,
-    ) -> Result<(MemberIndex, ConnectionPermit), DialError> {
+    ) -> Result<(MemberIndex, EndpointPermit), DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
         let (guard, wait_budget) = (request.guard, request.wait_budget);
         self.pool
@@ -268,7 +268,7 @@ impl UpstreamPool {
             guard,
             wait_budget,
             connect,
-            header,
+            proxy_header,
             ..
         } = *request;
         let mut permit = chosen.permit;
@@ -277,13 +277,19 @@ impl UpstreamPool {
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let dialled = self
             .pool
-            .attempt(permit, &self.sockets, (guard, wait_budget), connect, header)
+            .attempt(
+                permit,
+                &self.sockets,
+                (guard, wait_budget),
+                connect,
+                proxy_header,
+            )
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
         let mut connection = Box::new(H1Connection::new(stream, &self.blocks, &[]));
         if !before_tls {
-            connection.writer.head().extend_from_slice(header);
+            connection.writer.buffer().extend_from_slice(proxy_header);
         }
         Ok(Lease {
             connection: UpstreamConnection::H1(connection),
@@ -312,13 +318,14 @@ impl UpstreamPool {
         let (began, permit) = (Instant::now(), chosen.permit.without_connection());
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let (h2_pool, idle_settings) = (
-            &self.shared[chosen.member.get()],
+            &self.h2_pools[chosen.member.get()],
             self.pool.settings.idle_settings,
         );
         let (mut waited, mut dialled) = (false, None);
         loop {
             let now = guard.clock().now();
-            if let Some(LeasedStream { stream, usage }) = h2_pool.reserve(reuse, idle_settings, now) {
+            if let Some(LeasedStream { stream, usage }) = h2_pool.reserve(reuse, idle_settings, now)
+            {
                 return Ok(Lease {
                     connection: UpstreamConnection::H2(stream),
                     usage: if waited {
@@ -336,7 +343,7 @@ impl UpstreamPool {
             }
             // For the connect, TLS, and SETTINGS; more where other requests take the streams first.
             let queue_wait = self.pool.settings.queue.wait;
-            guard.phase(connect.saturating_mul(4).saturating_add(queue_wait));
+            guard.begin_phase(connect.saturating_mul(4).saturating_add(queue_wait));
             let endpoint = Arc::clone(permit.endpoint());
             let made = h2_pool.wait_for_connection(
                 &self.pool,

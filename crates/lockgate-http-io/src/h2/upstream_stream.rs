@@ -50,8 +50,7 @@ enum State {
 }
 
 impl UpstreamStream {
-    /// A stream on `connection`, if it has room
-    /// for one.
+    /// A stream on `connection`, if it has room for one.
     pub fn open(connection: &Rc<SharedConnection>) -> Option<Self> {
         if !connection.reserve() {
             return None;

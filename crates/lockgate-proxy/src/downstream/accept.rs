@@ -1,7 +1,8 @@
 //! The accept loop of one listener in one worker.
 //!
-//! A connection takes a permit of the process: past the limit, one waits here, the others in
-//! the backlog, and those that wait for nothing give way to them. Running out of descriptors pauses the loop until the next tick.
+//! A connection takes a permit of the process: past the limit, one waits here, the others in the
+//! backlog, and those that wait for nothing give way to them. Running out of descriptors pauses the
+//! loop until the next tick.
 
 use std::cell::Cell;
 use std::future::poll_fn;

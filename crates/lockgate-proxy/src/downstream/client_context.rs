@@ -28,14 +28,14 @@ const LONGEST_HOP: usize = 64;
 pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
     address: ClientAddress,
-    /// The client, as endpoints are introduced to it.
-    pub(super) told: ForwardedClient,
+    /// What endpoints are told of the client.
+    pub(super) forwarded: ForwardedClient,
     /// The client's address and the one that it has connected to, once they were needed: a system
     /// call that few connections make.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     request_count: Cell<u64>,
-    /// The connections to endpoints that were introduced to this client, and serve it alone.
+    /// Connections whose PROXY header names this client.
     pub(super) private: Rc<PrivateConnections>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
@@ -52,7 +52,7 @@ impl ClientContext {
         };
         Self {
             address,
-            told: ForwardedClient::new(
+            forwarded: ForwardedClient::new(
                 text_of(connection.client),
                 connection.negotiated.is_some(),
                 trusted,
@@ -77,7 +77,7 @@ impl ClientContext {
 
     /// Whether it may name other clients.
     pub(super) fn is_trusted(&self) -> bool {
-        self.told.is_trusted()
+        self.forwarded.is_trusted()
     }
 
     /// The client's address and the one that it has connected to, which `ask` finds.

@@ -102,12 +102,12 @@ impl ClientConnection {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();
             }
-            let goes = matches!(next, NextStep::Close(_)) && is_last_request(&head);
+            let goes = matches!(next, NextStep::Linger(_)) && is_last_request(&head);
             self.worker.request_heads.give(head);
             match next {
                 NextStep::Request => {}
-                NextStep::End(termination) => return Http1End::Over(termination),
-                NextStep::Close(termination) => {
+                NextStep::CloseNow(termination) => return Http1End::Over(termination),
+                NextStep::Linger(termination) => {
                     // After its last request a client sends nothing more (RFC 9112 §9.6) but the
                     // close_notify of its TLS.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
@@ -127,7 +127,7 @@ impl ClientConnection {
                         tunnel_request,
                     } = *switched;
                     self.tunnel_request = tunnel_request;
-                    self.endpoint = Some(permit);
+                    self.endpoint_permit = Some(permit);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
@@ -177,7 +177,7 @@ impl ClientConnection {
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
         let (guard, spare) = (&self.guard, &self.worker.request_heads);
-        guard.phase(sites.idle);
+        guard.begin_phase(sites.idle);
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
         let H1Connection { stream, reader, .. } = &mut *down;
@@ -192,7 +192,7 @@ impl ClientConnection {
             });
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
-                guard.phase(sites.head);
+                guard.begin_phase(sites.head);
                 guard.watch().set_wait(WaitReason::ForHead);
             }
             if began.is_none() {
@@ -201,7 +201,7 @@ impl ClientConnection {
             polled
         }));
         let read = read.await;
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
         let failure = match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;
@@ -243,14 +243,14 @@ impl ClientConnection {
                 id: id.as_str(),
                 ..ErrorResponse::of(fault)
             };
-            self.guard.phase(LINGER);
+            self.guard.begin_phase(LINGER);
             let (guard, head) = (&self.guard, RequestHead::default());
             let sending = self.send_error(down, guard, &head, &error, Persistence::Close);
             let sent = sending.await;
             let termination = Termination::new(fault.cause(), fault.side());
             self.linger(down, &termination).await;
             let began = began.unwrap_or_else(Instant::now);
-            self.finish_unreadable(id, began, sent, failure, sites);
+            self.finish_unserved(id, began, sent, failure, sites);
             return Err(termination);
         }
         Err(Termination::because(
@@ -263,7 +263,7 @@ impl ClientConnection {
     /// Sends what is left and waits for the client to close: closing with its bytes unread would
     /// reset the connection, and the reset could overtake the response (RFC 9112 §9.6).
     async fn linger(&self, down: &mut H1Connection, termination: &Termination) {
-        self.guard.phase(termination.linger());
+        self.guard.begin_phase(termination.linger());
         self.guard.limit_idle(SILENCE);
         self.guard.watch().set_wait(WaitReason::ForClose);
         let received = &self.guard.watch().meter.received;
@@ -315,7 +315,7 @@ impl ClientConnection {
         let early = up.reader.take_received();
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
-        down.writer.head().extend_from_slice(&early);
+        down.writer.buffer().extend_from_slice(&early);
         let H1Connection { stream, writer, .. } = &mut down;
         if !matches!(
             self.guard

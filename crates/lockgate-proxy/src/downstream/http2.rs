@@ -67,8 +67,8 @@ const WAITING: usize = 4;
 
 type H2Requests = h2::server::Connection<Io, Bytes>;
 
-/// The streams of one connection, and the state that they share.
-pub(super) struct ClientStreams {
+/// A client's connection over HTTP/2, with the state that its streams share.
+pub(super) struct H2ClientConnection {
     connection: ClientConnection,
     client: ClientContext,
     frame_io: Rc<RefCell<FrameIo>>,
@@ -136,7 +136,7 @@ impl BodyWindows {
     }
 }
 
-impl ClientStreams {
+impl H2ClientConnection {
     pub(super) fn connection(&self) -> &ClientConnection {
         &self.connection
     }
@@ -175,7 +175,7 @@ impl ClientStreams {
         let stream = Connected::new(socket, session, unsent);
         let frame_io = FrameIo::new(stream, &worker.blocks, &received, Some(abuse_limits));
         let context = ClientContext::of(&connection);
-        let streams = Rc::new(Self {
+        let h2_connection = Rc::new(Self {
             connection,
             client: context,
             frame_io: Rc::new(RefCell::new(frame_io)),
@@ -183,17 +183,17 @@ impl ClientStreams {
             open: Cell::new(0),
             driver: RefCell::default(),
         });
-        let termination = boxed(|| streams.drive()).await;
-        streams.scheduler.end();
-        (streams, termination)
+        let termination = boxed(|| h2_connection.drive()).await;
+        h2_connection.scheduler.end();
+        (h2_connection, termination)
     }
 
     async fn drive(self: &Rc<Self>) -> Termination {
         let (sites, guard) = (self.sites(), &self.connection.guard);
-        guard.phase(sites.head);
+        guard.begin_phase(sites.head);
         guard.watch().set_wait(WaitReason::ForHead);
         let begun = guard.within(boxed(|| self.begin())).await;
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
@@ -254,7 +254,7 @@ impl ClientStreams {
             // flight have had their time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
             leaving = ConnectionShutdown::Now(termination);
-            guard.phase(FAREWELL);
+            guard.begin_phase(FAREWELL);
             if cut != Cut::Deadline {
                 let _ = poll_fn(|cx| {
                     Poll::Ready(self.poll_turn(cx, &mut requests, &mut leaving).is_ready())
@@ -339,7 +339,7 @@ impl ClientStreams {
                 Poll::Pending => match self.violation() {
                     Some(violation) if !matches!(leaving, ConnectionShutdown::Now(_)) => {
                         *leaving = ConnectionShutdown::Now(self.violated(violation));
-                        self.connection.guard.phase(FAREWELL);
+                        self.connection.guard.begin_phase(FAREWELL);
                         requests.abrupt_shutdown(match violation {
                             Violation::Sections => Reason::COMPRESSION_ERROR,
                             _ => Reason::ENHANCE_YOUR_CALM,
@@ -383,7 +383,7 @@ impl ClientStreams {
         if nothing != *idle {
             *idle = nothing;
             if nothing {
-                guard.phase(self.sites().idle);
+                guard.begin_phase(self.sites().idle);
                 guard.watch().mark_at_rest();
             } else {
                 guard.end_phase();
@@ -477,7 +477,7 @@ impl ClientStreams {
         );
         tokio::task::spawn_local(exchange);
         if matches!(leaving, ConnectionShutdown::No)
-            && self.client.request_count() >= self.sites().requests
+            && self.client.request_count() >= self.sites().max_requests
         {
             *leaving = ConnectionShutdown::Gracefully;
             requests.graceful_shutdown();
@@ -505,7 +505,7 @@ impl ClientStreams {
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        connection.finish_unreadable(id, Instant::now(), 0, failure, self.sites());
+        connection.finish_unserved(id, Instant::now(), 0, failure, self.sites());
     }
 
     /// Serves one request, of which the head was read.
@@ -532,7 +532,7 @@ impl ClientStreams {
                 Ok(()) => {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be
                     // checked.
-                    guard.phase(open.0.sites().head);
+                    guard.begin_phase(open.0.sites().head);
                     let context = ServeContext {
                         connection,
                         sites: open.0.sites(),
@@ -549,12 +549,12 @@ impl ClientStreams {
                             })
                             .await;
                         }
-                        NextStep::End(_) => {}
-                        NextStep::Request | NextStep::Close(_) if stream.is_complete() => {}
+                        NextStep::CloseNow(_) => {}
+                        NextStep::Request | NextStep::Linger(_) if stream.is_complete() => {}
                         NextStep::Request => {
                             boxed(|| drain_body(&mut stream, &guard, LINGER)).await
                         }
-                        NextStep::Close(termination) => {
+                        NextStep::Linger(termination) => {
                             boxed(|| drain_body(&mut stream, &guard, termination.linger())).await
                         }
                     }
@@ -649,20 +649,20 @@ impl ClientStreams {
             id: id.as_str(),
             ..ErrorResponse::of(fault)
         };
-        guard.phase(self.sites().head);
+        guard.begin_phase(self.sites().head);
         let mut head = RequestHead::default();
         head.method = method;
         let sent = connection
             .send_error(stream, guard, &head, &error, Persistence::KeepAlive)
             .await;
-        connection.finish_unreadable(id, began, sent, failure, self.sites());
+        connection.finish_unserved(id, began, sent, failure, self.sites());
     }
 
     /// Waits for the client to close: closing with its bytes unread would reset the connection, and
     /// the reset could overtake our last frames.
     async fn linger(&self) {
         let guard = &self.connection.guard;
-        guard.phase(FAREWELL);
+        guard.begin_phase(FAREWELL);
         guard.watch().set_wait(WaitReason::ForClose);
         let mut reads = 0;
         let _ = guard
@@ -683,7 +683,7 @@ impl ClientStreams {
 /// Takes the rest of a request's body after its response. A reset that stops the client (RFC 9113
 /// §8.1) comes with the response or overtakes it in the client, and many then never read it.
 async fn drain_body(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
-    guard.phase(limit);
+    guard.begin_phase(limit);
     guard.limit_idle(SILENCE);
     stream.limit_body(u64::MAX);
     let received = &guard.watch().meter.received;
@@ -705,7 +705,7 @@ async fn drain_body(stream: &mut DownstreamStream, guard: &Guard, limit: Duratio
 }
 
 /// A stream that is open, also when its task is dropped.
-struct OpenStream(Rc<ClientStreams>);
+struct OpenStream(Rc<H2ClientConnection>);
 
 impl Drop for OpenStream {
     fn drop(&mut self) {

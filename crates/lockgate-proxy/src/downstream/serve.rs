@@ -1,9 +1,9 @@
 //! One request of a client, from its head to its line in the log: locate, admit, authorize,
 //! dispatch, respond.
 //!
-//! An [`IncomingRequest`] is consumed by its response: answering twice, or going on with a
-//! request that was answered, does not compile. It is handed on as a few references, in async blocks:
-//! async functions would store their arguments twice in each waiting request.
+//! An [`IncomingRequest`] is consumed by its response: answering twice, or going on with a request
+//! that was answered, does not compile. It is handed on as a few references, in async blocks: async
+//! functions would store their arguments twice in each waiting request.
 
 mod admission;
 mod auth_response;
@@ -57,10 +57,12 @@ const LONGEST_METHOD: usize = 64;
 pub(super) enum NextStep {
     /// The connection may bring another request.
     Request,
-    /// The connection is over.
-    End(Termination),
-    /// The connection is over once our last bytes have arrived.
-    Close(Termination),
+    /// The connection is closed at once: the client has gone, or would take a part of a response
+    /// for the whole.
+    CloseNow(Termination),
+    /// The connection is closed once the client has taken our last bytes: until then the rest that
+    /// it sends is read.
+    Linger(Termination),
     /// The connection becomes a tunnel.
     Tunnel {
         /// The other end.
@@ -221,7 +223,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
         }
         let (recipient, hops) =
             forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
-        let last = client.request_count() >= sites.requests || worker.is_stopping();
+        let last = client.request_count() >= sites.max_requests || worker.is_stopping();
         // Another client waits for a permit: this one gets its next response on a new connection.
         let gives_way =
             head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();

@@ -58,7 +58,8 @@ enum UpstreamEnd {
 impl AttemptFailure {
     fn end(failure: ExchangeFailure) -> Self {
         // A response that cannot be read is the endpoint's.
-        let blames = (failure.fault == Some(HttpFault::BadResponse)).then_some(EndpointFailure::Unserved);
+        let blames =
+            (failure.fault == Some(HttpFault::BadResponse)).then_some(EndpointFailure::Unserved);
         Self {
             failure,
             sent: true,
@@ -80,7 +81,9 @@ impl AttemptFailure {
         // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the response was received.
         let fault = match (how, begun) {
             (UpstreamEnd::Closed, false) => HttpFault::ConnectionClosed,
-            (UpstreamEnd::Reset | UpstreamEnd::StreamReset, false) => HttpFault::ConnectionTerminated,
+            (UpstreamEnd::Reset | UpstreamEnd::StreamReset, false) => {
+                HttpFault::ConnectionTerminated
+            }
             (UpstreamEnd::Closed, true) => HttpFault::ResponseIncomplete,
             (UpstreamEnd::Reset | UpstreamEnd::StreamReset, true) => HttpFault::ResponseReset,
         };
@@ -107,7 +110,8 @@ impl AttemptFailure {
         };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         // Where the client holds its body back, the endpoint may be waiting for that.
-        let blames = (late && (attempt.invited || attempt.uploaded)).then_some(EndpointFailure::Unserved);
+        let blames =
+            (late && (attempt.invited || attempt.uploaded)).then_some(EndpointFailure::Unserved);
         Self {
             failure: ExchangeFailure::cut(cut, fault),
             sent: attempt.up.has_sent(),
@@ -291,7 +295,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
-                watch.set_wait(WaitReason::Otherwise);
+                watch.set_wait(WaitReason::Nothing);
                 // How long the client has taken to send it is not the endpoint's doing.
                 let since = if self.at_once {
                     self.asked.since
@@ -308,7 +312,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
             }
             Poll::Pending if !self.invited && down.bytes_read() == 0 => {
                 self.at_once = false;
-                watch.set_wait(WaitReason::Otherwise);
+                watch.set_wait(WaitReason::Nothing);
             }
             Poll::Pending => {
                 self.at_once = false;
@@ -337,7 +341,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
     /// From here on the endpoint is waited for.
     fn limit(&self) {
         if let Some(timeout) = self.timeout {
-            self.upload.guard.phase(timeout);
+            self.upload.guard.begin_phase(timeout);
         }
     }
 }

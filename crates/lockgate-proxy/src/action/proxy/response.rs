@@ -153,7 +153,7 @@ impl Bodies<'_, '_> {
             && down.poll_gone(cx).is_pending()
         {
             if self.uploaded.replace(up.bytes_written()) != Some(up.bytes_written()) {
-                guard.phase(REST);
+                guard.begin_phase(REST);
             }
             return Poll::Pending;
         }
@@ -184,7 +184,7 @@ impl Bodies<'_, '_> {
         if pumped.is_pending() && down.is_blocked() {
             watch.set_wait(WaitReason::ForRoom);
         } else if !self.is_uploading {
-            watch.set_wait(WaitReason::Otherwise);
+            watch.set_wait(WaitReason::Nothing);
         }
         // Events may be hours apart: until then no write would tell.
         if pumped.is_pending() && down.poll_gone(cx).is_ready() {
@@ -233,7 +233,7 @@ impl Proxy {
         exchange.outcome.grpc_status = grpc_status(&lease, &response.fields);
         let guard = exchange.guard;
         self.whole
-            .map_or_else(|| guard.end_phase(), |whole| guard.phase(whole));
+            .map_or_else(|| guard.end_phase(), |whole| guard.begin_phase(whole));
         // A response has begun: there is no other attempt, but this one may not have sent again all
         // that was taken.
         upload.replay.settle();
@@ -284,7 +284,7 @@ impl Proxy {
             let told = exchange.outcome.grpc_status;
             exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
         }
-        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_complete();
+        exchange.outcome.client_persists = persistence.is_kept() && exchange.down.is_complete();
         if keeps_endpoint {
             if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(exchange.private, guard.clock().now());
@@ -368,8 +368,8 @@ fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, response: &m
         let mut origins = Vec::from_iter(endpoint);
         if let Some(Authority { host, port }) = named {
             // What a rule calls the endpoint, also with the port that it has. Without a port it is
-            // by http, and by https for clients of TLS only: to lead others from there
-            // back to http would be a loop.
+            // by http, and by https for clients of TLS only: to lead others from there back to http
+            // would be a loop.
             let own = endpoint.map(|endpoint| endpoint.port);
             let default = [Some(80), client.is_secure().then_some(443)];
             let ports = port

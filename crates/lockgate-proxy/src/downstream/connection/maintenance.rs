@@ -35,7 +35,7 @@ impl ClientConnection {
         let mut stream = Stream::new(client.socket, client.session, client.unsent);
         let mut inbox = ReadBuffer::new(&self.worker.blocks);
         inbox.extend(&client.received);
-        self.guard.phase(self.listener.handshake);
+        self.guard.begin_phase(self.listener.handshake);
         let begins = self
             .guard
             .within(begins_http(&mut stream, &mut inbox))
@@ -54,7 +54,7 @@ impl ClientConnection {
         }
         let has_body = !inbox.bytes().starts_with(b"HEAD ");
         let response = self.maintenance_response(status, page, has_body);
-        self.guard.phase(FAREWELL);
+        self.guard.begin_phase(FAREWELL);
         if !matches!(
             self.guard
                 .within(send(&mut stream, &inbox, &response))
@@ -64,7 +64,7 @@ impl ClientConnection {
             return false;
         }
         self.guard.watch().meter.sent.set(response.len() as u64);
-        self.guard.phase(FAREWELL);
+        self.guard.begin_phase(FAREWELL);
         let _ = self.guard.within(drain(&mut stream, &mut inbox)).await;
         true
     }

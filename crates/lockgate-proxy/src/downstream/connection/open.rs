@@ -177,7 +177,7 @@ impl ClientConnection {
         let look = |hello: &ClientHello<'_>| Box::from(&*hello.session_id);
         let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, look)).await;
-        self.guard.watch().set_wait(WaitReason::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Nothing);
         match hello {
             Ok(Ok((name, session))) => {
                 self.server_name = name;
@@ -212,7 +212,7 @@ impl ClientConnection {
     ) -> Result<T, Termination> {
         let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, choose)).await;
-        self.guard.watch().set_wait(WaitReason::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Nothing);
         self.spoke |= !first.received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
@@ -239,12 +239,12 @@ impl ClientConnection {
         let expected = self.listener.accept_proxy;
         let passed = self.listener.passes_header();
         let watch = self.guard.watch();
-        let kept = passed.then_some(&mut self.header);
+        let kept = passed.then_some(&mut self.received_proxy_header);
         let begins = || watch.set_wait(WaitReason::ForHead);
         watch.set_wait(WaitReason::ForRequest);
         let header = first.proxy_header(expected, trusted, kept, begins);
         let header = self.guard.within(header).await;
-        watch.set_wait(WaitReason::Otherwise);
+        watch.set_wait(WaitReason::Nothing);
         self.spoke |= !first.received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
@@ -320,7 +320,7 @@ impl ClientConnection {
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
         let permit = async || {
             queued.set(true);
-            watch.set_wait(WaitReason::Otherwise);
+            watch.set_wait(WaitReason::Nothing);
             let permit = handshakes.take(account).await;
             queued.set(false);
             watch.set_wait(WaitReason::ForHead);
@@ -332,7 +332,7 @@ impl ClientConnection {
                 socket, acceptor, received, permit,
             ))
             .await;
-        watch.set_wait(WaitReason::Otherwise);
+        watch.set_wait(WaitReason::Nothing);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
             return Err(Termination::limit("too many handshakes at once"));
         }
@@ -367,7 +367,7 @@ impl ClientConnection {
         }
         if matches!(error, HandshakeError::Tls(_)) {
             // The alert is sent; it must arrive.
-            self.guard.phase(FAREWELL);
+            self.guard.begin_phase(FAREWELL);
             let _ = self.guard.within(send_and_close(socket, &[])).await;
         }
         Termination::handshake_failed(error)
@@ -380,7 +380,7 @@ impl ClientConnection {
         }
         let farewell = error.farewell();
         if !farewell.is_empty() {
-            self.guard.phase(FAREWELL);
+            self.guard.begin_phase(FAREWELL);
             // Whether the client waits for it or not, the connection is over.
             let _ = self.guard.within(send_and_close(socket, &farewell)).await;
         }
