@@ -20,7 +20,7 @@ pub struct LeaseRequest<'a> {
     pub connect: Duration,
     /// Which connections it may reuse.
     pub reuse: ReusePolicy,
-    /// The first bytes on a new connection: a PROXY proxy_header, or none.
+    /// The PROXY header, the first bytes on a new connection; empty for none.
     pub proxy_header: &'a [u8],
     /// The endpoint that the client prefers.
     pub preference: Preference,

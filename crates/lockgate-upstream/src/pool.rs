@@ -270,9 +270,9 @@ impl Pool {
     }
 
     /// Connects a relay to the next endpoint, or to another one that can be reached and
-    /// authenticated, and returns it as a member; each has `limit` to connect and
-    /// again for its TLS handshake, before which `proxy_header` goes in plain. Where the untried ones are
-    /// at their `max`, waits for a permit as requests do.
+    /// authenticated, and returns it as a member; each has `limit` to connect and again for its TLS
+    /// handshake, before which `proxy_header` goes in plain. Where the untried ones are at their
+    /// `max`, waits for a permit as requests do.
     ///
     /// # Errors
     /// When none can be reached in time: the last one's error.
@@ -318,9 +318,9 @@ impl Pool {
     }
 
     /// Connects to the endpoint of `permit`, with a TLS handshake if the pool uses TLS; each has
-    /// `limit`. `proxy_header` goes before TLS in plain. Where the system has no descriptor left, closes
-    /// idle sockets and tries again for as long as requests may wait. A failure is noted at the
-    /// endpoint; a success is noted with its first response.
+    /// `limit`. `proxy_header` goes before TLS in plain. Where the system has no descriptor left,
+    /// closes idle sockets and tries again for as long as requests may wait. A failure is noted at
+    /// the endpoint; a success is noted with its first response.
     ///
     /// # Errors
     /// The endpoint's error, or that the client's connection was cut meanwhile.

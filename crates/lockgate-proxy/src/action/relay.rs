@@ -36,8 +36,8 @@ pub struct ClientProxyHeader<'a> {
     pub negotiated: Option<&'a Negotiated>,
 }
 
-/// Joins a client's connection to one to an endpoint, which was sent `proxy_header` already
-/// if it has TLS.
+/// Joins a client's connection to one to an endpoint, which was sent `proxy_header` already if it
+/// has TLS.
 ///
 /// # Errors
 /// When the endpoint's TLS cannot be used.

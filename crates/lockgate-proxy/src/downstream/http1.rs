@@ -3,12 +3,12 @@
 //! Reads heads and ends connections. What becomes of a request is decided in `serve`.
 
 use std::future::poll_fn;
-use std::task::{Poll, ready};
-use std::time::{Duration, Instant};
+use std::task::Poll;
+use std::time::Instant;
 
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
-use lockgate_http::head::{BodyLength, Method, RequestHead};
+use lockgate_http::head::{Method, RequestHead};
 use lockgate_http_io::body::ReadError;
 use lockgate_http_io::h1::H1Connection;
 use lockgate_http_io::message::Persistence;
@@ -20,6 +20,7 @@ use lockgate_upstream::{InFlight, UpstreamConnection};
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
+use super::linger::{LINGER, linger_over_http1};
 use super::serve::{NextStep, ServeContext};
 use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
@@ -30,25 +31,6 @@ use crate::exchange::{ExchangeFailure, SwitchedConnection, TunnelLimits, TunnelP
 use crate::metrics::http::SiteIndex;
 use crate::shaping::Shapers;
 use crate::site::ListenerSites;
-
-/// The time for which a client that still sends is read from after our last byte. Many read a
-/// response only when they have sent all of their body, however long it is.
-pub(super) const LINGER: Duration = Duration::from_secs(30);
-/// The same, of one that has fallen silent, or was too slow before.
-pub(super) const SILENCE: Duration = Duration::from_secs(2);
-/// Reads in one turn; then the worker's other connections have theirs.
-const LINGER_READS: usize = 16;
-
-impl Termination {
-    /// The time for which the client is read from after its last response.
-    pub(super) fn linger(&self) -> Duration {
-        if self.cause == Cause::TooSlow {
-            SILENCE
-        } else {
-            LINGER
-        }
-    }
-}
 
 /// The end of HTTP/1 on a connection.
 pub(super) enum Http1End {
@@ -112,7 +94,7 @@ impl ClientConnection {
                     // close_notify of its TLS.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
                     if !done || down.stream.is_secure() {
-                        self.linger(&mut down, &termination).await;
+                        linger_over_http1(&self.guard, &mut down, &termination).await;
                     }
                     return Http1End::Over(termination);
                 }
@@ -248,7 +230,7 @@ impl ClientConnection {
             let sending = self.send_error(down, guard, &head, &error, Persistence::Close);
             let sent = sending.await;
             let termination = Termination::new(fault.cause(), fault.side());
-            self.linger(down, &termination).await;
+            linger_over_http1(&self.guard, down, &termination).await;
             let began = began.unwrap_or_else(Instant::now);
             self.finish_unserved(id, began, sent, failure, sites);
             return Err(termination);
@@ -258,47 +240,6 @@ impl ClientConnection {
             failure.side,
             failure.detail,
         ))
-    }
-
-    /// Sends what is left and waits for the client to close: closing with its bytes unread would
-    /// reset the connection, and the reset could overtake the response (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut H1Connection, termination: &Termination) {
-        self.guard.begin_phase(termination.linger());
-        self.guard.limit_idle(SILENCE);
-        self.guard.watch().set_wait(WaitReason::ForClose);
-        let received = &self.guard.watch().meter.received;
-        let H1Connection {
-            stream,
-            writer,
-            reader,
-        } = down;
-        let mut finished = false;
-        // Whether the client waits for it or not, the connection is over.
-        let _ = self
-            .guard
-            .within(poll_fn(|cx| {
-                if !finished {
-                    let flushed = ready!(writer.poll_flush(cx, stream));
-                    if flushed.is_err() || ready!(stream.poll_finish(cx)).is_err() {
-                        return Poll::Ready(());
-                    }
-                    finished = true;
-                    let _ = reader.begin_body(BodyLength::UntilClose);
-                }
-                for _ in 0..LINGER_READS {
-                    match ready!(reader.poll_data(cx, stream)) {
-                        Ok(()) if !reader.has_ended() => {
-                            let here = reader.data().len();
-                            received.set(received.get() + here as u64);
-                            reader.consume(here);
-                        }
-                        _ => return Poll::Ready(()),
-                    }
-                }
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }))
-            .await;
     }
 
     /// Joins both connections as a relay of the protocol that they have switched to.

@@ -7,8 +7,8 @@ use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::Bytes;
 use h2::Reason;
@@ -19,7 +19,7 @@ use lockgate_http_io::body::BodyReader;
 use lockgate_http_io::h2::{
     AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
 };
-use lockgate_http_io::message::{ClientExchange, Persistence};
+use lockgate_http_io::message::Persistence;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, Guard, WaitReason};
 use lockgate_limits::memory::charged;
@@ -31,7 +31,8 @@ use lockgate_upstream::UpstreamConnection;
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
-use super::http1::{LINGER, SILENCE, termination_of_tunnel};
+use super::http1::termination_of_tunnel;
+use super::linger::{LINGER, SHORT_LINGER, linger_on_body, linger_over_http2};
 use super::serve::{NextStep, ServeContext, min_rate};
 use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
@@ -57,10 +58,6 @@ const UNSENT: i32 = 64 * 1024;
 const OVERHEAD: usize = 4 * 1024 * 1024;
 /// Streams that the crate may reset for a client's mistakes beyond those of `AbuseLimits`.
 const RESETS: usize = 1_024;
-/// The time for a client to take our last frames.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// Reads from a client after our last frame.
-const FAREWELL_READS: usize = 64;
 
 /// Streams of one connection that wait while memory is full; those beyond are refused.
 const WAITING: usize = 4;
@@ -226,7 +223,7 @@ impl H2ClientConnection {
                         ConnectionShutdown::Now(termination) => termination,
                         _ => ended,
                     };
-                    boxed(|| self.linger()).await;
+                    boxed(|| linger_over_http2(guard, &self.frame_io)).await;
                     return termination;
                 }
                 Err(cut) => cut,
@@ -254,7 +251,7 @@ impl H2ClientConnection {
             // flight have had their time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
             leaving = ConnectionShutdown::Now(termination);
-            guard.begin_phase(FAREWELL);
+            guard.begin_phase(SHORT_LINGER);
             if cut != Cut::Deadline {
                 let _ = poll_fn(|cx| {
                     Poll::Ready(self.poll_turn(cx, &mut requests, &mut leaving).is_ready())
@@ -339,7 +336,7 @@ impl H2ClientConnection {
                 Poll::Pending => match self.violation() {
                     Some(violation) if !matches!(leaving, ConnectionShutdown::Now(_)) => {
                         *leaving = ConnectionShutdown::Now(self.violated(violation));
-                        self.connection.guard.begin_phase(FAREWELL);
+                        self.connection.guard.begin_phase(SHORT_LINGER);
                         requests.abrupt_shutdown(match violation {
                             Violation::Sections => Reason::COMPRESSION_ERROR,
                             _ => Reason::ENHANCE_YOUR_CALM,
@@ -552,10 +549,11 @@ impl H2ClientConnection {
                         NextStep::CloseNow(_) => {}
                         NextStep::Request | NextStep::Linger(_) if stream.is_complete() => {}
                         NextStep::Request => {
-                            boxed(|| drain_body(&mut stream, &guard, LINGER)).await
+                            boxed(|| linger_on_body(&mut stream, &guard, LINGER)).await
                         }
                         NextStep::Linger(termination) => {
-                            boxed(|| drain_body(&mut stream, &guard, termination.linger())).await
+                            boxed(|| linger_on_body(&mut stream, &guard, termination.linger_time()))
+                                .await
                         }
                     }
                 }
@@ -657,51 +655,6 @@ impl H2ClientConnection {
             .await;
         connection.finish_unserved(id, began, sent, failure, self.sites());
     }
-
-    /// Waits for the client to close: closing with its bytes unread would reset the connection, and
-    /// the reset could overtake our last frames.
-    async fn linger(&self) {
-        let guard = &self.connection.guard;
-        guard.begin_phase(FAREWELL);
-        guard.watch().set_wait(WaitReason::ForClose);
-        let mut reads = 0;
-        let _ = guard
-            .within(poll_fn(|cx| {
-                while reads < FAREWELL_READS {
-                    match self.frame_io.borrow_mut().poll_discard(cx) {
-                        Poll::Ready(true) => reads += 1,
-                        Poll::Ready(false) => return Poll::Ready(()),
-                        Poll::Pending => return Poll::Pending,
-                    }
-                }
-                Poll::Ready(())
-            }))
-            .await;
-    }
-}
-
-/// Takes the rest of a request's body after its response. A reset that stops the client (RFC 9113
-/// §8.1) comes with the response or overtakes it in the client, and many then never read it.
-async fn drain_body(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
-    guard.begin_phase(limit);
-    guard.limit_idle(SILENCE);
-    stream.limit_body(u64::MAX);
-    let received = &guard.watch().meter.received;
-    // Whether the client comes to its end or not, the stream is over.
-    let _ = guard
-        .within(poll_fn(|cx| {
-            loop {
-                match ready!(stream.poll_data(cx)) {
-                    Ok(()) if !stream.is_complete() => {
-                        let here = stream.data().len();
-                        received.set(received.get() + here as u64);
-                        stream.consume(here);
-                    }
-                    _ => return Poll::Ready(()),
-                }
-            }
-        }))
-        .await;
 }
 
 /// A stream that is open, also when its task is dropped.

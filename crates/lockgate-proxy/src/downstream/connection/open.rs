@@ -1,9 +1,8 @@
 //! The opening of a connection, each step under its deadline: PROXY header, ClientHello, TLS.
 
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lockgate_limits::PerClientPermit;
 use lockgate_limits::clients::{ClientClass, CountedConnection};
@@ -21,14 +20,10 @@ use super::{ClientConnection, ConnectionPurpose};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::downstream::first_bytes::{FirstBytes, OpeningError, ServerName};
+use crate::downstream::linger::{SHORT_LINGER, linger_on_socket};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
-
-/// The time for a client to read our last bytes before the close: a reset could overtake them.
-pub(super) const FAREWELL: Duration = Duration::from_secs(2);
-/// Reads from such a client before the close.
-pub(super) const FAREWELL_READS: usize = 16;
 
 /// The acceptor for a client's handshake.
 struct ChosenAcceptor {
@@ -367,8 +362,8 @@ impl ClientConnection {
         }
         if matches!(error, HandshakeError::Tls(_)) {
             // The alert is sent; it must arrive.
-            self.guard.begin_phase(FAREWELL);
-            let _ = self.guard.within(send_and_close(socket, &[])).await;
+            self.guard.begin_phase(SHORT_LINGER);
+            let _ = self.guard.within(linger_on_socket(socket, &[])).await;
         }
         Termination::handshake_failed(error)
     }
@@ -378,11 +373,11 @@ impl ClientConnection {
         if let (Some(reason), Some(cells)) = (error.handshake_reason(), self.cells()) {
             cells.failed(reason);
         }
-        let farewell = error.farewell();
-        if !farewell.is_empty() {
-            self.guard.begin_phase(FAREWELL);
+        let last = error.last_bytes();
+        if !last.is_empty() {
+            self.guard.begin_phase(SHORT_LINGER);
             // Whether the client waits for it or not, the connection is over.
-            let _ = self.guard.within(send_and_close(socket, &farewell)).await;
+            let _ = self.guard.within(linger_on_socket(socket, &last)).await;
         }
         match error {
             OpeningError::Closed => Termination::client_closed(),
@@ -409,21 +404,4 @@ fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<ChosenAcceptor> {
 
 fn unknown(name: ServerName) -> OpeningError {
     name.map_or(OpeningError::NoName, OpeningError::UnknownName)
-}
-
-/// Sends the last bytes and waits until the client has closed: closing with its bytes unread would
-/// reset the connection, and the reset could overtake ours.
-pub(super) async fn send_and_close(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
-    let mut sent = 0;
-    while sent < words.len() {
-        sent += poll_fn(|cx| socket.poll_send(cx, &words[sent..])).await?;
-    }
-    socket.shutdown_write()?;
-    let mut sink = [0; 1024];
-    for _ in 0..FAREWELL_READS {
-        if poll_fn(|cx| socket.poll_recv(cx, &mut sink)).await? == 0 {
-            break;
-        }
-    }
-    Ok(())
 }
