@@ -35,7 +35,7 @@ pub(super) struct ClientContext {
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
     request_count: Cell<u64>,
-    /// Connections whose PROXY header names this client.
+    /// Connections with a PROXY header that names this client.
     pub(super) private: Rc<PrivateConnections>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
