@@ -16,7 +16,7 @@ use lockgate_http::h1::HeadLimits;
 
 use crate::error::ClientError;
 use crate::head_judge::HeadJudge;
-use crate::stream::ClientStream;
+use crate::stream::ServerStream;
 use crate::tasks::Tasks;
 
 /// Bytes of bodies over HTTP/2 that a server may send unread: the windows that HTTP/2 begins with.
@@ -67,7 +67,7 @@ impl HttpConnection {
     ///
     /// # Errors
     /// When the connection has broken.
-    pub async fn http1(mut stream: ClientStream) -> Result<Self, ClientError> {
+    pub async fn http1(mut stream: ServerStream) -> Result<Self, ClientError> {
         let (tasks, judge) = (Tasks::new(stream.limits), Rc::clone(&stream.judge));
         // hyper refuses what comes before a request, but some servers respond unasked.
         stream.writes_first = true;
@@ -88,7 +88,7 @@ impl HttpConnection {
     ///
     /// # Errors
     /// When the connection has broken.
-    pub async fn http2(stream: ClientStream) -> Result<Self, ClientError> {
+    pub async fn http2(stream: ServerStream) -> Result<Self, ClientError> {
         let tasks = Tasks::new(stream.limits);
         let scheme = if stream.stream.is_secure() {
             "https"

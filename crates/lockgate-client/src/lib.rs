@@ -22,4 +22,4 @@ pub use error::ClientError;
 pub use limits::ExchangeLimits;
 pub use lockgate_net::dial::DialTarget;
 pub use server::RemoteServer;
-pub use stream::ClientStream;
+pub use stream::ServerStream;

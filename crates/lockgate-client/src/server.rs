@@ -1,4 +1,4 @@
-//! The server of requests: its addresses, its TLS, and bytes that go first.
+//! The server of requests: its addresses, its TLS, and the PROXY header that it gets.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::error::ClientError;
 use crate::limits::ExchangeLimits;
-use crate::stream::ClientStream;
+use crate::stream::ServerStream;
 
 /// A server, and how to connect to it.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub struct RemoteServer<'a> {
     pub addresses: Vec<DialTarget>,
     /// TLS, with the host that the server must prove to be.
     pub tls: Option<(&'a Connector, &'a str)>,
-    /// Bytes that go first, in plain, also before TLS: a PROXY header.
-    pub preface: &'a [u8],
+    /// The PROXY header, which goes first, in plain, also before TLS; empty for none.
+    pub proxy_header: &'a [u8],
 }
 
 impl RemoteServer<'_> {
@@ -30,17 +30,17 @@ impl RemoteServer<'_> {
     ///
     /// # Errors
     /// When none accepts, TLS fails, or the time is up.
-    pub async fn connect(&self, limits: ExchangeLimits) -> Result<ClientStream, ClientError> {
+    pub async fn connect(&self, limits: ExchangeLimits) -> Result<ServerStream, ClientError> {
         let connected = async {
             let (socket, address) = self.dial(limits.time).await?;
             let Some((connector, host)) = self.tls else {
-                let mut stream = ClientStream::new(socket, None, address, limits);
-                stream.write_all(self.preface).await?;
+                let mut stream = ServerStream::new(socket, None, address, limits);
+                stream.write_all(self.proxy_header).await?;
                 return Ok(stream);
             };
-            let preface = self.preface.to_vec();
-            let made = handshake::connect(&socket, connector, host, preface).await?;
-            Ok(ClientStream::new(socket, Some(made), address, limits))
+            let proxy_header = self.proxy_header.to_vec();
+            let made = handshake::connect(&socket, connector, host, proxy_header).await?;
+            Ok(ServerStream::new(socket, Some(made), address, limits))
         };
         limits.bound(connected).await
     }

@@ -1,4 +1,4 @@
-//! A connection of a client as tokio's traits of a byte stream, with or without TLS.
+//! A connection to a server as tokio's traits of a byte stream, with or without TLS.
 
 use std::cell::RefCell;
 use std::io;
@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::head_judge::HeadJudge;
 use crate::limits::ExchangeLimits;
 
-/// A connection of a client, before HTTP is spoken on it.
+/// A connection to a server, before HTTP is spoken on it.
 #[derive(Debug)]
-pub struct ClientStream {
+pub struct ServerStream {
     pub(crate) stream: Stream,
     buffers: Rc<BufferPool>,
     inbox: ReadBuffer,
@@ -29,7 +29,7 @@ pub struct ClientStream {
     pub(crate) judge: Rc<RefCell<HeadJudge>>,
 }
 
-impl ClientStream {
+impl ServerStream {
     pub(crate) fn new(
         socket: Socket,
         tls: Option<Established>,
@@ -55,7 +55,7 @@ impl ClientStream {
     }
 }
 
-impl AsyncRead for ClientStream {
+impl AsyncRead for ServerStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -83,7 +83,7 @@ impl AsyncRead for ClientStream {
     }
 }
 
-impl AsyncWrite for ClientStream {
+impl AsyncWrite for ServerStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -40,7 +40,7 @@ fn to(address: SocketAddr) -> RemoteServer<'static> {
     RemoteServer {
         addresses: vec![DialTarget::Tcp(address)],
         tls: None,
-        preface: &[],
+        proxy_header: &[],
     }
 }
 
@@ -369,7 +369,7 @@ fn a_server_with_another_name_gets_no_request() {
         let origin = Origin::tcp();
         let server = RemoteServer {
             tls: Some((&connector, "a.test")),
-            preface: b"PROXY UNKNOWN\r\n",
+            proxy_header: b"PROXY UNKNOWN\r\n",
             ..to(origin.socket_address())
         };
         let serve = |mut wire: Wire| {

@@ -117,7 +117,7 @@ impl Cut {
 #[derive(Debug, Clone, Copy)]
 pub struct PendingResponse {
     /// The pool.
-    pub upstream: PoolIndex,
+    pub pool: PoolIndex,
     /// The pool's member.
     pub member: MemberIndex,
     /// When the whole request had left.
@@ -131,7 +131,7 @@ pub struct PendingResponse {
 pub enum WaitReason {
     /// Nothing, or a peer without a minimum rate.
     #[default]
-    Otherwise,
+    Nothing,
     /// The client's next request, or its first byte: the connection may be closed without harm.
     ForRequest,
     /// The rest of a PROXY header, of a handshake, or of a request's head.
@@ -583,7 +583,7 @@ impl Guard {
 
     /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last,
     /// also one that has run out.
-    pub fn phase(&self, limit: Duration) {
+    pub fn begin_phase(&self, limit: Duration) {
         self.end_phase();
         self.watch.since.set(self.clock.now());
         self.watch.deadline.set(self.after(limit));

@@ -2,8 +2,8 @@
 
 use crate::MemberIndex;
 
-/// Members of one pool, by their index. Members behind the 64th are never in it: no request makes
-/// more attempts.
+/// Members of one pool, by their index. Members behind the 64th are never in it, and so may be
+/// tried again.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemberSet(u64);
 

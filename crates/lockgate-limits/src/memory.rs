@@ -70,7 +70,7 @@ pub async fn wait_for_memory(
         .await;
         guard.watch().set_wait(WaitReason::ForPermit);
         guard.within(guard.clock().next_tick()).await?;
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
     }
     Ok(())
 }
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(choose(candidates(&all), 1_000), [1, 0]);
         let clock = Clock::new(Ticker::new());
         let guard = clock.watch();
-        guard.phase(std::time::Duration::from_secs(60));
+        guard.begin_phase(std::time::Duration::from_secs(60));
         guard.watch().set_wait(WaitReason::ForPermit);
         let standing = |after| CutOrder::of(guard.watch(), guard.watch().since() + after);
         assert_eq!(standing(STILL - Millis::new(1)), None);

@@ -65,7 +65,7 @@ impl PreemptionReason {
             }),
             WaitReason::ForRequest => (idle == IdleAge::Any).then_some(Self::Idles),
             WaitReason::ForHead => is_greedy.then_some(Self::GreedyOpens),
-            WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom => {
+            WaitReason::Nothing | WaitReason::ForBody | WaitReason::ForRoom => {
                 (is_greedy && is_still).then_some(Self::GreedyStands)
             }
             WaitReason::ForPermit | WaitReason::ForStreams | WaitReason::ForTunnel => None,
@@ -168,7 +168,7 @@ fn account(watch: &Watch) -> Option<&ClientAccount> {
 fn uses_socket(watch: &Watch) -> bool {
     let exchanges = matches!(
         watch.waiting(),
-        WaitReason::Otherwise | WaitReason::ForBody | WaitReason::ForRoom
+        WaitReason::Nothing | WaitReason::ForBody | WaitReason::ForRoom
     );
     exchanges && watch.uses_socket.get() && !watch.is_cut()
 }

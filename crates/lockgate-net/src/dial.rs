@@ -1,5 +1,5 @@
 //! Sockets that connect to an endpoint. Does not choose one, resolve its name or time out: that is
-//! lockgate-proxy's.
+//! the caller's.
 
 mod race;
 

@@ -1,7 +1,7 @@
-//! The access log: one record per relayed connection or tunnel on a stream of HTTP/2, one per
+//! The access log: one entry per relayed connection or tunnel on a stream of HTTP/2, one per
 //! exchange, and the worker's end of the way to the file.
 //!
-//! Writes no file: whole buffers of whole lines go to a channel. The record of an exchange is in
+//! Writes no file: whole buffers of whole lines go to a channel. The entry of an exchange is in
 //! `exchange_entry`.
 //!
 //! The fields of the line of a connection, in their order: [`reference::CONNECTION`]. One that does
@@ -353,7 +353,7 @@ mod tests {
         LoggedAddress::Ip(text.parse().unwrap())
     }
 
-    pub(super) fn record() -> ConnectionEntry<'static> {
+    pub(super) fn entry() -> ConnectionEntry<'static> {
         ConnectionEntry {
             id: 0xfeed_0000_0000_0001,
             accepted: 1_795_294_561_234,
@@ -404,17 +404,17 @@ mod tests {
             connect: None,
             endpoint: None,
             detail: None,
-            ..record()
+            ..entry()
         }
     }
 
-    pub(super) fn line(record: &ConnectionEntry<'_>, mask: MaskIp) -> String {
-        formatted(record, LineFormat::Json, mask)
+    pub(super) fn line(entry: &ConnectionEntry<'_>, mask: MaskIp) -> String {
+        formatted(entry, LineFormat::Json, mask)
     }
 
-    fn formatted(record: &ConnectionEntry<'_>, format: LineFormat, mask: MaskIp) -> String {
+    fn formatted(entry: &ConnectionEntry<'_>, format: LineFormat, mask: MaskIp) -> String {
         let mut out = Vec::new();
-        record.write(&mut out, &mut Timestamps::default(), format, mask);
+        entry.write(&mut out, &mut Timestamps::default(), format, mask);
         String::from_utf8(out).unwrap()
     }
 
@@ -425,7 +425,7 @@ mod tests {
             host: b"a.test:443",
             user: Some("alice"),
         };
-        let spans = record().spans.map(|[received, sent]| {
+        let spans = entry().spans.map(|[received, sent]| {
             [
                 received,
                 DirectionSpan {
@@ -438,7 +438,7 @@ mod tests {
             &ConnectionEntry {
                 tunnel: Some(tunnel),
                 spans,
-                ..record()
+                ..entry()
             },
             MaskIp::Keep,
         )
@@ -479,7 +479,7 @@ mod tests {
             r#""detail":"close_notify"}"#,
             "\n"
         );
-        assert_eq!(line(&record(), MaskIp::Keep), expected);
+        assert_eq!(line(&entry(), MaskIp::Keep), expected);
     }
 
     #[test]
@@ -508,17 +508,17 @@ mod tests {
             ("[::1]:1", "::1", "::"),
         ] {
             for at in [ip(address), LoggedAddress::Unix] {
-                let record = ConnectionEntry {
+                let entry = ConnectionEntry {
                     client: ip(address),
                     peer: at,
                     ..plain()
                 };
-                let keep = line(&record, MaskIp::Keep);
+                let keep = line(&entry, MaskIp::Keep);
                 assert!(
                     keep.contains(&format!(r#""client":"{kept}","client_port":1,"#)),
                     "{keep}"
                 );
-                let mask = line(&record, MaskIp::Mask);
+                let mask = line(&entry, MaskIp::Mask);
                 assert!(
                     mask.contains(&format!(r#""client":"{masked}","peer":"#)),
                     "{mask}"
@@ -546,7 +546,7 @@ mod tests {
     #[test]
     fn logfmt_and_combined_have_a_connection_line_too() {
         assert_eq!(
-            formatted(&record(), LineFormat::Combined, MaskIp::Mask),
+            formatted(&entry(), LineFormat::Combined, MaskIp::Mask),
             "203.0.113.0 - - [21/Nov/2026:20:56:01 +0000] \"-\" - 20000 \"-\" \"-\"\n"
         );
         assert_eq!(

@@ -17,7 +17,7 @@ use lockgate_limits::clock::{Cut, Guard, WaitReason};
 use lockgate_limits::member_set::MemberSet;
 use lockgate_rules::{Pattern, ProxyVersion, RequestValues};
 use lockgate_upstream::{
-    ConnectionPermit, DialError, Endpoint, InFlight, Lease, Preference, PrivateConnections,
+    DialError, Endpoint, EndpointPermit, InFlight, Lease, Preference, PrivateConnections,
     UpstreamConnection,
 };
 
@@ -60,15 +60,15 @@ pub struct Exchange<'a, D> {
     pub account: Option<&'a Arc<ClientAccount>>,
     /// The account that pays for the socket towards the endpoint, for a stream of HTTP/2. A
     /// connection of HTTP/1 uses one socket at a time, which is free.
-    pub share_of: Option<&'a Arc<ClientAccount>>,
+    pub socket_account: Option<&'a Arc<ClientAccount>>,
     /// The client's side: source of the request's body, destination of the response.
     pub down: &'a mut D,
     /// The endpoint that the client prefers.
     pub preference: Preference,
     /// The client's own connections to endpoints, where these get a PROXY header.
     pub private: &'a Rc<PrivateConnections>,
-    /// Writes the PROXY header of such a connection.
-    pub introduction: &'a dyn Fn(ProxyVersion) -> Vec<u8>,
+    /// Encodes the PROXY header of such a connection.
+    pub proxy_header: &'a dyn Fn(ProxyVersion) -> Vec<u8>,
     /// The shapers of its bodies, if their rates are limited.
     pub shapers: Option<Box<Shapers>>,
     /// The counters of its site.
@@ -89,7 +89,7 @@ pub struct ExchangeOutcome {
     /// The endpoint that responded, or failed to.
     pub endpoint: Option<Arc<Endpoint>>,
     /// Whether the connection to the endpoint was reused.
-    pub reused: bool,
+    pub endpoint_reused: bool,
     /// Attempts beyond the first.
     pub retries: u32,
     /// The members that were tried in vain.
@@ -101,13 +101,13 @@ pub struct ExchangeOutcome {
     /// The time to connect to it, if that was needed. Like `wait`, of all attempts together: a
     /// failed attempt delays the one that succeeds.
     pub connect: Option<Duration>,
-    /// The time from there to the response's head.
-    pub first_byte: Option<Duration>,
+    /// The time from there to the end of the final response's head.
+    pub response_head: Option<Duration>,
     /// Whether the endpoint responded to the whole request, or had asked for its body (RFC 9110
     /// §10.1.1).
     pub awaited: bool,
     /// Whether the client's connection can take another request.
-    pub reusable: bool,
+    pub client_persists: bool,
     /// The endpoint's side of a connection that has switched protocols.
     pub switched: Option<Box<SwitchedConnection>>,
 }
@@ -118,7 +118,7 @@ pub struct SwitchedConnection {
     /// The connection to the endpoint.
     pub up: UpstreamConnection,
     /// The connection's permit at the endpoint, as long as the tunnel lasts.
-    pub permit: ConnectionPermit,
+    pub permit: EndpointPermit,
     /// The tunnel as a request in flight.
     pub in_flight: InFlight,
     /// The limits of the tunnel.

@@ -73,7 +73,7 @@ impl Shape {
         connection: &Shaped,
         client: Option<IpAddr>,
         user: Option<&Arc<str>>,
-        line: &Rc<ShapingQueue>,
+        queue: &Rc<ShapingQueue>,
     ) -> Shapers {
         let now = traffic_shaping::now();
         let client = self.clients.as_ref().zip(client);
@@ -97,7 +97,7 @@ impl Shape {
                 .filter_map(|pair| bucket(pair))
                 .cloned()
                 .collect();
-            (!buckets.is_empty()).then(|| Shaper::new(buckets, line))
+            (!buckets.is_empty()).then(|| Shaper::new(buckets, queue))
         };
         Shapers {
             received: shaper(|pair| pair.received.as_ref()),
@@ -230,12 +230,12 @@ mod tests {
         }
     }
 
-    fn carried(shape: &Shape, client: Option<&str>, line: &Rc<ShapingQueue>) -> Shapers {
+    fn carried(shape: &Shape, client: Option<&str>, queue: &Rc<ShapingQueue>) -> Shapers {
         shape.shapers(
             &shape.connection(),
             client.and_then(|ip| ip.parse().ok()),
             None,
-            line,
+            queue,
         )
     }
 
@@ -260,13 +260,13 @@ mod tests {
 
     #[test]
     fn a_returning_client_keeps_its_bandwidth_account() {
-        run(|line| {
+        run(|queue| {
             // A packet in fifteen seconds: no test takes long enough to fill that.
             let shape = Shape::new(&ShapeRates {
                 per_client: rate(100),
                 ..ShapeRates::default()
             });
-            let moved = |ip: &str| at_once(carried(&shape, Some(ip), line));
+            let moved = |ip: &str| at_once(carried(&shape, Some(ip), queue));
             assert_eq!(moved("192.0.2.1"), 1_500);
             assert_eq!((moved("192.0.2.1"), moved("::ffff:192.0.2.1")), (0, 0));
             assert_eq!(moved("192.0.2.2"), 1_500);
@@ -279,7 +279,7 @@ mod tests {
                 (1_500, 0, 1_500)
             );
             assert!(
-                carried(&shape, None, line).sent.is_none(),
+                carried(&shape, None, queue).sent.is_none(),
                 "without an address there is no client"
             );
         });
@@ -287,14 +287,15 @@ mod tests {
 
     #[test]
     fn a_total_rate_is_shared_but_no_connection_rate() {
-        run(|line| {
+        run(|queue| {
             let shape = Shape::new(&ShapeRates {
                 per_connection: rate(100),
                 ..ShapeRates::default()
             });
             for _ in 0..2 {
                 let connection = shape.connection();
-                let moved = [(); 2].map(|()| at_once(shape.shapers(&connection, None, None, line)));
+                let moved =
+                    [(); 2].map(|()| at_once(shape.shapers(&connection, None, None, queue)));
                 assert_eq!(moved, [1_500, 0]);
             }
             let shape = Shape::new(&ShapeRates {
@@ -304,8 +305,8 @@ mod tests {
                 },
                 ..ShapeRates::default()
             });
-            assert!(carried(&shape, None, line).received.is_none());
-            let moved = [(); 2].map(|()| at_once(carried(&shape, None, line)));
+            assert!(carried(&shape, None, queue).received.is_none());
+            let moved = [(); 2].map(|()| at_once(carried(&shape, None, queue)));
             assert_eq!(moved, [1_500, 0]);
         });
     }
@@ -334,14 +335,14 @@ mod tests {
 
     #[test]
     fn a_flood_of_indebted_clients_is_bounded() {
-        run(|line| {
+        run(|queue| {
             let now = traffic_shaping::now();
             let shares = BucketTable::new(rate(1));
             for client in 0..3 * SHARDS * KEPT {
                 let sent = shares
                     .of(client, now)
                     .sent
-                    .map(|bucket| Shaper::new([bucket], line));
+                    .map(|bucket| Shaper::new([bucket], queue));
                 at_once(Shapers {
                     received: None,
                     sent,

@@ -37,7 +37,7 @@ pub struct ListenerSites {
     /// From a response to the next request.
     pub idle: Duration,
     /// Requests that one connection may have.
-    pub requests: u64,
+    pub max_requests: u64,
     /// Minimum rates of a client until its request has a route.
     pub rates: MinRates,
     /// The limits of one connection over HTTP/2.

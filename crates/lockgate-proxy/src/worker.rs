@@ -129,9 +129,9 @@ pub struct Worker {
     /// Time and deadlines.
     pub clock: Rc<Clock>,
     /// The connections that wait for their rates.
-    pub line: Rc<ShapingQueue>,
+    pub shaping_queue: Rc<ShapingQueue>,
     /// Buffers of the relays.
-    pub scratch: Rc<RelayBuffers>,
+    pub relay_buffers: Rc<RelayBuffers>,
     /// Buffers of messages.
     pub blocks: Rc<BufferPool>,
     /// Counters.
@@ -145,7 +145,7 @@ pub struct Worker {
     /// Idle encoders of content codings.
     pub encoders: RefCell<Encoders>,
     /// Unused heads of requests.
-    pub requests: Recycler<RequestHead>,
+    pub request_heads: Recycler<RequestHead>,
     /// Unused heads of responses.
     pub response_heads: Recycler<ResponseHead>,
     mask: MaskIp,
@@ -201,8 +201,8 @@ impl<T: Default> Recycler<T> {
 }
 
 impl Worker {
-    /// A worker without connections; `line` has the connections that wait for their rates.
-    pub fn new(setup: Setup, line: Rc<ShapingQueue>) -> Rc<Self> {
+    /// A worker without connections; `shaping_queue` has the connections that wait for their rates.
+    pub fn new(setup: Setup, shaping_queue: Rc<ShapingQueue>) -> Rc<Self> {
         let blocks = BufferPool::new();
         let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.index);
         let mut first = 0;
@@ -216,15 +216,15 @@ impl Worker {
             blocks,
             files: files::FileCache::new(setup.files),
             encoders: RefCell::default(),
-            requests: Recycler::default(),
+            request_heads: Recycler::default(),
             response_heads: Recycler::default(),
             sockets,
             upstreams,
             date: Cell::new((Millis::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.ticker),
-            scratch: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&line)),
-            line,
+            relay_buffers: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&shaping_queue)),
+            shaping_queue,
             cells: setup.cells,
             log: RefCell::new(setup.log),
             site_logs: RefCell::new(setup.site_logs),
@@ -246,7 +246,7 @@ impl Worker {
     /// Handles a tick: deadlines, the published top, and the log's buffer.
     pub fn tick(&self) {
         self.clock.tick(|watch| {
-            self.account(watch);
+            self.count_traffic(watch);
             self.check_slow_endpoints(watch);
         });
         self.check_memory();
@@ -298,7 +298,7 @@ impl Worker {
     fn free_memory(&self) {
         self.files.clear();
         self.blocks.shrink();
-        self.requests.clear();
+        self.request_heads.clear();
         self.response_heads.clear();
         self.encoders.take();
         if memory::level() == MemoryLevel::Full {
@@ -319,7 +319,7 @@ impl Worker {
     /// merely busy, and the wait goes on.
     fn check_slow_endpoints(&self, watch: &Watch) {
         let Some(PendingResponse {
-            upstream,
+            pool,
             member,
             since,
             tried,
@@ -327,7 +327,7 @@ impl Worker {
         else {
             return;
         };
-        let Some(upstream) = self.upstreams.get(upstream.get()) else {
+        let Some(upstream) = self.upstreams.get(pool.get()) else {
             return;
         };
         let Some(member) = upstream.pool().member(member) else {
@@ -446,7 +446,7 @@ impl Worker {
 
     /// Adds the bytes that a connection has moved since the last call to the counters and its
     /// client's account.
-    pub fn account(&self, watch: &Watch) {
+    pub fn count_traffic(&self, watch: &Watch) {
         let moved = (
             watch.meter.received.get(),
             watch.meter.sent.get(),

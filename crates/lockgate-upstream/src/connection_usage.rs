@@ -8,8 +8,8 @@ use lockgate_rules::IdleSettings;
 /// The use of a connection to an endpoint so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ConnectionUsage {
-    /// When it was established.
-    pub(super) made_at: Millis,
+    /// When it was connected.
+    pub(super) connected_at: Millis,
     /// Since when it is known to have no request; the maximum while it is not.
     pub(super) idle_since: Millis,
     /// The requests that it was given.
@@ -17,10 +17,10 @@ pub(super) struct ConnectionUsage {
 }
 
 impl ConnectionUsage {
-    /// That of a connection that is established now.
+    /// That of a connection that is made now.
     pub(super) fn new(now: Millis) -> Self {
         Self {
-            made_at: now,
+            connected_at: now,
             idle_since: Millis::MAX,
             requests: 0,
         }
@@ -45,7 +45,7 @@ impl ConnectionUsage {
     /// Whether it may have a further request.
     pub(super) fn allows_request(self, settings: IdleSettings, now: Millis) -> bool {
         let is_within = |time: Millis, limit| Duration::from(time) < limit;
-        let is_young = |lifetime| is_within(now - self.made_at, lifetime);
+        let is_young = |lifetime| is_within(now - self.connected_at, lifetime);
         self.requests < settings.requests
             && is_within(self.idle_for(now), settings.age)
             && settings.lifetime.is_none_or(is_young)

@@ -262,27 +262,27 @@ impl Endpoint {
     }
 
     /// A permit for a connection, unless it is at its `max`.
-    pub fn try_take(self: &Arc<Self>) -> Option<ConnectionPermit> {
+    pub fn try_take(self: &Arc<Self>) -> Option<EndpointPermit> {
         match &self.max {
-            None => Some(ConnectionPermit::new(self, None)),
+            None => Some(EndpointPermit::new(self, None)),
             Some(limit) => limit
                 .try_take()
-                .map(|permit| ConnectionPermit::new(self, Some(permit))),
+                .map(|permit| EndpointPermit::new(self, Some(permit))),
         }
     }
 
     /// Counts a connection without taking a permit: the requests on it take permits.
-    pub fn count(self: &Arc<Self>) -> ConnectionPermit {
-        ConnectionPermit::new(self, None)
+    pub fn count_connection(self: &Arc<Self>) -> EndpointPermit {
+        EndpointPermit::new(self, None)
     }
 
     /// Waits for a permit for a connection, in order of arrival.
-    pub async fn take(self: &Arc<Self>) -> ConnectionPermit {
+    pub async fn take(self: &Arc<Self>) -> EndpointPermit {
         let permit = match &self.max {
             None => None,
             Some(limit) => Some(limit.take().await),
         };
-        ConnectionPermit::new(self, permit)
+        EndpointPermit::new(self, permit)
     }
 }
 
@@ -313,7 +313,7 @@ impl Drop for InFlight {
 
 /// A connection's permit at its endpoint, with the socket that it uses.
 #[derive(Debug)]
-pub struct ConnectionPermit {
+pub struct EndpointPermit {
     endpoint: Arc<Endpoint>,
     /// Whether it counts as a connection of its own.
     counts: bool,
@@ -326,7 +326,7 @@ pub struct ConnectionPermit {
     _permit: Option<Permit>,
 }
 
-impl ConnectionPermit {
+impl EndpointPermit {
     fn new(endpoint: &Arc<Endpoint>, permit: Option<Permit>) -> Self {
         endpoint.connections.fetch_add(1, Ordering::Relaxed);
         let endpoint = Arc::clone(endpoint);
@@ -383,7 +383,7 @@ impl ConnectionPermit {
     }
 }
 
-impl Drop for ConnectionPermit {
+impl Drop for EndpointPermit {
     fn drop(&mut self) {
         self.uncount();
     }

@@ -65,7 +65,7 @@ impl Drop for Waiter<'_> {
 /// A stream on a shared connection.
 #[derive(Debug)]
 pub(super) struct LeasedStream {
-    pub(super) call: Box<UpstreamStream>,
+    pub(super) stream: Box<UpstreamStream>,
     /// The use of the connection before; that of a new one where a new one was wanted.
     pub(super) usage: ConnectionUsage,
 }
@@ -100,9 +100,9 @@ impl H2Pool {
             let usable = match reuse {
                 ReusePolicy::Any => true,
                 ReusePolicy::Alive => one.is_quiet_now(),
-                ReusePolicy::New(since) => one.made_at() > since,
+                ReusePolicy::New(since) => one.ready_at() > since,
             };
-            let call = if usable {
+            let stream = if usable {
                 UpstreamStream::open(one)?
             } else {
                 return None;
@@ -115,7 +115,7 @@ impl H2Pool {
                 usage
             };
             Some(LeasedStream {
-                call: Box::new(call),
+                stream: Box::new(stream),
                 usage,
             })
         })
@@ -182,13 +182,13 @@ impl H2Pool {
         guard.watch().listener.set(None);
         let made = async {
             let wait_budget = pool.wait_budget();
-            let mut permit = endpoint.count();
+            let mut permit = endpoint.count_connection();
             permit.set_socket(sockets.take(&guard, &wait_budget).await?);
             let dialled = pool
                 .attempt(permit, &sockets, (&guard, &wait_budget), connect, &[])
                 .await?;
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-            guard.phase(connect);
+            guard.begin_phase(connect);
             let now = guard.clock().now();
             let begun = guard
                 .within(SharedConnection::handshake(stream, &blocks, now))
@@ -294,7 +294,7 @@ fn close_worn(one: &SharedConnection, idle_settings: IdleSettings, now: Millis) 
 
 fn usage_of(one: &SharedConnection) -> ConnectionUsage {
     ConnectionUsage {
-        made_at: one.begun_at(),
+        connected_at: one.connected_at(),
         idle_since: one.idle_since().unwrap_or(Millis::MAX),
         requests: one.requests_made(),
     }

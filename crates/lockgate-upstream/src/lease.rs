@@ -18,7 +18,7 @@ use super::h2_pool::LeasedStream;
 use super::lease_request::{LeaseRequest, QueuedRequest};
 use super::upstream_pool::{IdleConnection, UpstreamPool};
 use super::{
-    ConnectionPermit, DialError, Endpoint, EndpointIndex, InFlight, Pool, ReusePolicy, Settings,
+    DialError, Endpoint, EndpointIndex, EndpointPermit, InFlight, Pool, ReusePolicy, Settings,
     SocketPermit, UpstreamConnection,
 };
 
@@ -27,13 +27,13 @@ use super::{
 #[derive(Debug)]
 pub struct Lease {
     /// The connection.
-    pub link: UpstreamConnection,
+    pub connection: UpstreamConnection,
     /// Its use before this request; that of a new one where the request waited for one.
     usage: ConnectionUsage,
     /// The time to make it, if it is new.
     pub dialled: Option<Duration>,
     in_flight: InFlight,
-    permit: ConnectionPermit,
+    permit: EndpointPermit,
     /// Whether the endpoint was avoided when it was chosen.
     avoided: bool,
     member: MemberIndex,
@@ -45,14 +45,14 @@ impl Lease {
     #[inline]
     pub(super) fn reuse(
         idle: IdleConnection,
-        mut permit: ConnectionPermit,
+        mut permit: EndpointPermit,
         (member, upstream): (MemberIndex, Rc<UpstreamPool>),
         now: Millis,
     ) -> Self {
         permit.set_socket(idle.socket_permit);
         let endpoint = permit.endpoint();
         Self {
-            link: UpstreamConnection::H1(idle.link),
+            connection: UpstreamConnection::H1(idle.connection),
             usage: idle.usage,
             dialled: None,
             avoided: endpoint.is_avoided(now),
@@ -103,7 +103,7 @@ impl Lease {
 
     /// Whether no other request shares its connection.
     pub fn has_own_socket(&self) -> bool {
-        matches!(self.link, UpstreamConnection::H1(_))
+        matches!(self.connection, UpstreamConnection::H1(_))
     }
 
     /// Keeps the connection for the next request of any client. Only after a complete response; not
@@ -124,7 +124,7 @@ impl Lease {
         now: Millis,
     ) -> Option<(IdleConnection, MemberIndex, Rc<UpstreamPool>)> {
         let Self {
-            link: UpstreamConnection::H1(link),
+            connection: UpstreamConnection::H1(connection),
             mut permit,
             mut usage,
             member,
@@ -137,11 +137,11 @@ impl Lease {
         usage.begin_request();
         usage.note_idle(now);
         let idle_settings = upstream.pool().settings.idle_settings;
-        let may_stay = link.is_spent()
+        let may_stay = connection.is_spent()
             && usage.allows_request(idle_settings, now)
             && !upstream.are_sockets_wanted();
         let idle = IdleConnection {
-            link,
+            connection,
             socket_permit: permit.take_socket()?,
             usage,
         };
@@ -149,15 +149,15 @@ impl Lease {
     }
 
     /// The connection for another protocol, with its permit and the request in flight.
-    pub fn into_parts(self) -> (UpstreamConnection, ConnectionPermit, InFlight) {
-        (self.link, self.permit, self.in_flight)
+    pub fn into_parts(self) -> (UpstreamConnection, EndpointPermit, InFlight) {
+        (self.connection, self.permit, self.in_flight)
     }
 }
 
 /// A chosen member with the permit of the request at it.
 struct ChosenMember {
     member: MemberIndex,
-    permit: ConnectionPermit,
+    permit: EndpointPermit,
     in_flight: InFlight,
 }
 
@@ -174,14 +174,13 @@ impl UpstreamPool {
         tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
         // Requests on shared connections use hardly any sockets.
-        let share_of = request.share_of.filter(|_| !self.pool.settings.http2);
-        let mut share = match self.sockets.try_share(share_of) {
+        let socket_account = request.socket_account.filter(|_| !self.pool.settings.http2);
+        let mut share = match self.sockets.try_share(socket_account) {
             Ok(share) => share,
             Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
         };
         let mut last = None;
-        // `tried` has no room for members behind the 64th: the number of attempts is that of
-        // members.
+        // Bounded, since `MemberSet` forgets members behind the 64th.
         for _ in self.pool.members() {
             let (now, random) = (request.guard.clock().now(), self.random.next());
             let chosen = self.pool.choose(request.preference, *tried, random, now);
@@ -230,7 +229,7 @@ impl UpstreamPool {
         &self,
         request: &LeaseRequest<'_>,
         tried: MemberSet,
-    ) -> Result<(MemberIndex, ConnectionPermit), DialError> {
+    ) -> Result<(MemberIndex, EndpointPermit), DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
         let (guard, wait_budget) = (request.guard, request.wait_budget);
         self.pool
@@ -269,7 +268,7 @@ impl UpstreamPool {
             guard,
             wait_budget,
             connect,
-            header,
+            proxy_header,
             ..
         } = *request;
         let mut permit = chosen.permit;
@@ -278,16 +277,22 @@ impl UpstreamPool {
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let dialled = self
             .pool
-            .attempt(permit, &self.sockets, (guard, wait_budget), connect, header)
+            .attempt(
+                permit,
+                &self.sockets,
+                (guard, wait_budget),
+                connect,
+                proxy_header,
+            )
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-        let mut link = Box::new(H1Connection::new(stream, &self.blocks, &[]));
+        let mut connection = Box::new(H1Connection::new(stream, &self.blocks, &[]));
         if !before_tls {
-            link.writer.head().extend_from_slice(header);
+            connection.writer.buffer().extend_from_slice(proxy_header);
         }
         Ok(Lease {
-            link: UpstreamConnection::H1(link),
+            connection: UpstreamConnection::H1(connection),
             usage: ConnectionUsage::new(guard.clock().now()),
             dialled: Some(began.elapsed()),
             avoided,
@@ -313,15 +318,16 @@ impl UpstreamPool {
         let (began, permit) = (Instant::now(), chosen.permit.without_connection());
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let (h2_pool, idle_settings) = (
-            &self.shared[chosen.member.get()],
+            &self.h2_pools[chosen.member.get()],
             self.pool.settings.idle_settings,
         );
         let (mut waited, mut dialled) = (false, None);
         loop {
             let now = guard.clock().now();
-            if let Some(LeasedStream { call, usage }) = h2_pool.reserve(reuse, idle_settings, now) {
+            if let Some(LeasedStream { stream, usage }) = h2_pool.reserve(reuse, idle_settings, now)
+            {
                 return Ok(Lease {
-                    link: UpstreamConnection::H2(call),
+                    connection: UpstreamConnection::H2(stream),
                     usage: if waited {
                         ConnectionUsage::new(now)
                     } else {
@@ -337,7 +343,7 @@ impl UpstreamPool {
             }
             // For the connect, TLS, and SETTINGS; more where other requests take the streams first.
             let queue_wait = self.pool.settings.queue.wait;
-            guard.phase(connect.saturating_mul(4).saturating_add(queue_wait));
+            guard.begin_phase(connect.saturating_mul(4).saturating_add(queue_wait));
             let endpoint = Arc::clone(permit.endpoint());
             let made = h2_pool.wait_for_connection(
                 &self.pool,

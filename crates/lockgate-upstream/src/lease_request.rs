@@ -13,15 +13,15 @@ pub struct LeaseRequest<'a> {
     /// The deadlines of the client's connection or stream.
     pub guard: &'a Guard,
     /// The account that pays for the socket, if one does.
-    pub share_of: Option<&'a Arc<ClientAccount>>,
+    pub socket_account: Option<&'a Arc<ClientAccount>>,
     /// The time that the request may still wait.
     pub wait_budget: &'a WaitBudget,
     /// The time for a connect, and again for a TLS handshake.
     pub connect: Duration,
     /// Which connections it may reuse.
     pub reuse: ReusePolicy,
-    /// The first bytes on a new connection: a PROXY header, or none.
-    pub header: &'a [u8],
+    /// The PROXY header, the first bytes on a new connection; empty for none.
+    pub proxy_header: &'a [u8],
     /// The endpoint that the client prefers.
     pub preference: Preference,
     /// The counters of its site and of endpoints.

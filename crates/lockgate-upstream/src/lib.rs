@@ -35,7 +35,7 @@ mod worker_sockets;
 pub use affinity::{Affinity, AffinityInput};
 pub use balance::{Balance, Member};
 pub use dial_error::DialError;
-pub use endpoint::{ConnectionPermit, Endpoint, EndpointAddress, EndpointIndex, InFlight};
+pub use endpoint::{Endpoint, EndpointAddress, EndpointIndex, EndpointPermit, InFlight};
 pub use h2_pool::ReusePolicy;
 pub use health::{Health, Transition};
 pub use latency::Latency;

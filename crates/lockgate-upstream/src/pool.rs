@@ -26,7 +26,7 @@ use lockgate_net::tls::session::TlsSession;
 use super::affinity::AffinityInput;
 use super::balance::{Availability, Balance, Balancer, Member};
 use super::dial_error::DialError;
-use super::endpoint::{ConnectionPermit, Endpoint, EndpointAddress};
+use super::endpoint::{Endpoint, EndpointAddress, EndpointPermit};
 use super::notice::Notice;
 use super::outlier_detection::{Condition, EndpointFailure};
 use super::preference::Preference;
@@ -59,7 +59,7 @@ pub struct Dialled {
     /// Its TLS session, if the pool uses TLS.
     pub session: Option<Box<TlsSession>>,
     /// Its permit at the endpoint.
-    pub permit: ConnectionPermit,
+    pub permit: EndpointPermit,
 }
 
 impl Pool {
@@ -129,7 +129,7 @@ impl Pool {
         tried: MemberSet,
         random: u64,
         now: Millis,
-    ) -> Option<(MemberIndex, ConnectionPermit)> {
+    ) -> Option<(MemberIndex, EndpointPermit)> {
         self.take(
             self.balance.unwrap_or(Balance::LatencyAware),
             preference,
@@ -139,8 +139,8 @@ impl Pool {
         )
     }
 
-    /// Whether a client may keep its connection to a member: not if that is
-    /// avoided or is not the preferred one, nor to a backup when another is healthy again.
+    /// Whether a client may keep its connection to a member: not if that is avoided or is not the
+    /// preferred one, nor to a backup when another is healthy again.
     pub(crate) fn is_still_preferred(
         &self,
         at: MemberIndex,
@@ -188,7 +188,7 @@ impl Pool {
         tried: MemberSet,
         random: u64,
         now: Millis,
-    ) -> Option<(MemberIndex, ConnectionPermit)> {
+    ) -> Option<(MemberIndex, EndpointPermit)> {
         let is_tried = |member| tried.contains(member);
         if let Some(named) = self.named(preference, tried, now) {
             return Some((named, self.member(named)?.endpoint().try_take()?));
@@ -228,7 +228,7 @@ impl Pool {
         wait_budget: &WaitBudget,
         preference: Preference,
         tried: MemberSet,
-    ) -> Result<(MemberIndex, ConnectionPermit), DialError> {
+    ) -> Result<(MemberIndex, EndpointPermit), DialError> {
         let now = guard.clock().now();
         let left = |at: MemberIndex, member: &Member| member.is_up() && !tried.contains(at);
         let members =
@@ -270,9 +270,9 @@ impl Pool {
     }
 
     /// Connects a relay to the next endpoint, or to another one that can be reached and
-    /// authenticated, and returns it as a member; each has `limit` to connect and
-    /// again for its TLS handshake, before which `header` goes in plain. Where the untried ones are
-    /// at their `max`, waits for a permit as requests do.
+    /// authenticated, and returns it as a member; each has `limit` to connect and again for its TLS
+    /// handshake, before which `proxy_header` goes in plain. Where the untried ones are at their
+    /// `max`, waits for a permit as requests do.
     ///
     /// # Errors
     /// When none can be reached in time: the last one's error.
@@ -281,13 +281,12 @@ impl Pool {
         guard: &Guard,
         sockets: &Rc<WorkerSockets>,
         limit: Duration,
-        header: &[u8],
+        proxy_header: &[u8],
         preference: Preference,
     ) -> Result<(MemberIndex, Dialled), DialError> {
         let balance = self.balance.unwrap_or(Balance::Least);
         let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
-        // `tried` has no room for members behind the 64th: the number of attempts is that of
-        // members.
+        // Bounded, since `MemberSet` forgets members behind the 64th.
         for _ in &self.members {
             let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
             let (member, permit) =
@@ -304,7 +303,7 @@ impl Pool {
             let mut permit = permit.with_request();
             permit.set_socket(socket_permit);
             match self
-                .attempt(permit, sockets, (guard, &wait_budget), limit, header)
+                .attempt(permit, sockets, (guard, &wait_budget), limit, proxy_header)
                 .await
             {
                 Err(error @ DialError::Failed { .. }) => last = Some(error),
@@ -319,23 +318,23 @@ impl Pool {
     }
 
     /// Connects to the endpoint of `permit`, with a TLS handshake if the pool uses TLS; each has
-    /// `limit`. `header` goes before TLS in plain. Where the system has no descriptor left, closes
-    /// idle sockets and tries again for as long as requests may wait. A failure is noted at the
-    /// endpoint; a success is noted with its first response.
+    /// `limit`. `proxy_header` goes before TLS in plain. Where the system has no descriptor left,
+    /// closes idle sockets and tries again for as long as requests may wait. A failure is noted at
+    /// the endpoint; a success is noted with its first response.
     ///
     /// # Errors
     /// The endpoint's error, or that the client's connection was cut meanwhile.
     pub async fn attempt(
         &self,
-        permit: ConnectionPermit,
+        permit: EndpointPermit,
         sockets: &WorkerSockets,
         (guard, wait_budget): (&Guard, &WaitBudget),
         limit: Duration,
-        header: &[u8],
+        proxy_header: &[u8],
     ) -> Result<Dialled, DialError> {
         let endpoint = Arc::clone(permit.endpoint());
         loop {
-            match self.connect(&endpoint, guard, limit, header).await {
+            match self.connect(&endpoint, guard, limit, proxy_header).await {
                 Ok(Ok((socket, session))) => {
                     return Ok(Dialled {
                         socket,
@@ -374,7 +373,7 @@ impl Pool {
         endpoint: &Endpoint,
         guard: &Guard,
         limit: Duration,
-        header: &[u8],
+        proxy_header: &[u8],
     ) -> Result<io::Result<(Socket, Option<Box<TlsSession>>)>, Cut> {
         let socket = match reach(endpoint, guard, limit).await? {
             Ok(socket) => socket,
@@ -383,8 +382,9 @@ impl Pool {
         let Some(connector) = &self.tls else {
             return Ok(Ok((socket, None)));
         };
-        guard.phase(limit);
-        let handshake = handshake::connect(&socket, connector, &endpoint.host, header.to_vec());
+        guard.begin_phase(limit);
+        let handshake =
+            handshake::connect(&socket, connector, &endpoint.host, proxy_header.to_vec());
         match guard.within(handshake).await {
             // RFC 9113 §3.3: another protocol would misread our frames.
             Ok(Ok(made))
@@ -428,7 +428,7 @@ async fn reach(
     let share = limit / u32::try_from(targets.len().max(1)).unwrap_or(u32::MAX);
     let mut last = io::Error::new(io::ErrorKind::NotFound, "the name does not resolve");
     for target in &targets {
-        guard.phase(share);
+        guard.begin_phase(share);
         match guard.within(dial_target(target, guard.clock())).await {
             Ok(Ok(socket)) => return Ok(Ok(socket)),
             Ok(Err(error)) if is_exhaustion(&error) => return Ok(Err(error)),
@@ -456,9 +456,9 @@ async fn dial_target(target: &DialTarget, clock: &Clock) -> io::Result<Socket> {
 }
 
 /// The first free permit of those that are waited for, with its index.
-async fn first_free<F: Future<Output = ConnectionPermit>>(
+async fn first_free<F: Future<Output = EndpointPermit>>(
     waiting: &mut [Pin<Box<F>>],
-) -> (usize, ConnectionPermit) {
+) -> (usize, EndpointPermit) {
     poll_fn(|cx| {
         let permits = waiting.iter_mut().enumerate();
         let mut polled =

@@ -98,7 +98,7 @@ impl PrivateConnection {
         if !self.may_serve(now)
             || !Rc::ptr_eq(&self.upstream, upstream)
             || !pool.is_still_preferred(self.member, preference, now)
-            || !is_alive(&self.idle.link, true)
+            || !is_alive(&self.idle.connection, true)
         {
             return None;
         }

@@ -22,10 +22,10 @@ pub enum UpstreamConnection {
 
 /// The same expression for both.
 macro_rules! either {
-    ($wire:expr, $way:ident => $what:expr) => {
-        match $wire {
-            UpstreamConnection::H1($way) => $what,
-            UpstreamConnection::H2($way) => $what,
+    ($either:expr, $connection:ident => $what:expr) => {
+        match $either {
+            UpstreamConnection::H1($connection) => $what,
+            UpstreamConnection::H2($connection) => $what,
         }
     };
 }
@@ -39,8 +39,8 @@ impl UpstreamConnection {
         target: Option<RequestPseudoFields>,
     ) {
         match (self, target) {
-            (Self::H1(link), _) => link.send_request(request),
-            (Self::H2(call), Some(target)) => call.send_request(request, target),
+            (Self::H1(connection), _) => connection.send_request(request),
+            (Self::H2(stream), Some(target)) => stream.send_request(request, target),
             // Never reached, since a pool speaks one of them: without a request no response comes.
             (Self::H2(_), None) => {}
         }
@@ -57,13 +57,13 @@ impl UpstreamConnection {
         cx: &mut Context<'_>,
         response: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
-        either!(self, way => way.poll_response(cx, response))
+        either!(self, connection => connection.poll_response(cx, response))
     }
 
     /// Whether a part of a response's head was received. Heads of HTTP/2 are complete or not there.
     pub fn has_begun_response(&self) -> bool {
         match self {
-            Self::H1(link) => link.reader.has_begun(),
+            Self::H1(connection) => connection.reader.has_begun(),
             Self::H2(_) => false,
         }
     }
@@ -79,28 +79,28 @@ impl UpstreamConnection {
         response: &ResponseHead,
     ) -> Result<BodyLength, ReadError> {
         match self {
-            Self::H1(link) => {
+            Self::H1(connection) => {
                 let length = framing::response(method, response)?;
-                link.begin_response(length)?;
+                connection.begin_response(length)?;
                 Ok(length)
             }
-            Self::H2(call) => call.begin_response(method, response),
+            Self::H2(stream) => stream.begin_response(method, response),
         }
     }
 
     /// Whether the endpoint may have seen any byte of the request.
     pub fn has_sent(&self) -> bool {
-        either!(self, way => way.has_sent())
+        either!(self, connection => connection.has_sent())
     }
 
     /// Whether the whole request has left.
     pub fn is_flushed(&self) -> bool {
-        either!(self, way => way.is_flushed())
+        either!(self, connection => connection.is_flushed())
     }
 
     /// Whether the endpoint has said that it did not process the request.
-    pub fn is_refused(&self) -> bool {
-        matches!(self, Self::H2(call) if call.is_refused())
+    pub fn is_unprocessed(&self) -> bool {
+        matches!(self, Self::H2(stream) if stream.is_unprocessed())
     }
 
     /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a
@@ -109,7 +109,7 @@ impl UpstreamConnection {
     pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
         match self {
             Self::H1(_) => true,
-            Self::H2(call) => call.supports(request),
+            Self::H2(stream) => stream.supports(request),
         }
     }
 
@@ -117,7 +117,7 @@ impl UpstreamConnection {
     pub fn is_lost(&self) -> bool {
         match self {
             Self::H1(_) => true,
-            Self::H2(call) => call.is_lost(),
+            Self::H2(stream) => stream.is_lost(),
         }
     }
 }
@@ -125,37 +125,37 @@ impl UpstreamConnection {
 impl BodyReader for UpstreamConnection {
     #[inline]
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        either!(self, way => way.poll_data(cx))
+        either!(self, connection => connection.poll_data(cx))
     }
 
     #[inline]
     fn data(&self) -> &[u8] {
-        either!(self, way => way.data())
+        either!(self, connection => connection.data())
     }
 
     #[inline]
     fn consume(&mut self, count: usize) {
-        either!(self, way => way.consume(count));
+        either!(self, connection => connection.consume(count));
     }
 
     fn is_last(&self) -> bool {
-        either!(self, way => way.is_last())
+        either!(self, connection => connection.is_last())
     }
 
     fn is_complete(&self) -> bool {
-        either!(self, way => way.is_complete())
+        either!(self, connection => connection.is_complete())
     }
 
     fn bytes_read(&self) -> u64 {
-        either!(self, way => way.bytes_read())
+        either!(self, connection => connection.bytes_read())
     }
 
     fn trailers(&self) -> Option<&Fields> {
-        either!(self, way => way.trailers())
+        either!(self, connection => connection.trailers())
     }
 
     fn release_memory(&mut self, cx: &mut Context<'_>) {
-        either!(self, way => way.release_memory(cx));
+        either!(self, connection => connection.release_memory(cx));
     }
 }
 
@@ -166,44 +166,44 @@ impl BodyWriter for UpstreamConnection {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        either!(self, way => way.poll_write(cx, data, last))
+        either!(self, connection => connection.poll_write(cx, data, last))
     }
 
     fn poll_sent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        either!(self, way => way.poll_sent(cx))
+        either!(self, connection => connection.poll_sent(cx))
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
-        either!(self, way => way.finish(trailers, passes));
+        either!(self, connection => connection.finish(trailers, passes));
     }
 
     fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        either!(self, way => way.poll_flush(cx))
+        either!(self, connection => connection.poll_flush(cx))
     }
 
     fn is_finished(&self) -> bool {
-        either!(self, way => way.is_finished())
+        either!(self, connection => connection.is_finished())
     }
 
     fn is_blocked(&self) -> bool {
-        either!(self, way => way.is_blocked())
+        either!(self, connection => connection.is_blocked())
     }
 
     fn bytes_written(&self) -> u64 {
-        either!(self, way => way.bytes_written())
+        either!(self, connection => connection.bytes_written())
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        either!(self, way => way.poll_broken(cx))
+        either!(self, connection => connection.poll_broken(cx))
     }
 }
 
 impl Tunnel for UpstreamConnection {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
-        either!(self, way => way.begin_tunnel())
+        either!(self, connection => connection.begin_tunnel())
     }
 
     fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        either!(self, way => way.poll_end(cx))
+        either!(self, connection => connection.poll_end(cx))
     }
 }

@@ -44,13 +44,13 @@ pub struct UpstreamPool {
     /// ones become old.
     idle: Box<[RefCell<VecDeque<IdleConnection>>]>,
     /// The HTTP/2 connections to each member, where it speaks that.
-    pub(super) shared: Box<[Rc<H2Pool>]>,
+    pub(super) h2_pools: Box<[Rc<H2Pool>]>,
 }
 
 /// An idle HTTP/1 connection.
 #[derive(Debug)]
 pub(super) struct IdleConnection {
-    pub(super) link: Box<H1Connection>,
+    pub(super) connection: Box<H1Connection>,
     pub(super) socket_permit: SocketPermit,
     /// Its use; it has no request.
     pub(super) usage: ConnectionUsage,
@@ -85,7 +85,7 @@ impl UpstreamPool {
         sockets: &Rc<WorkerSockets>,
     ) -> Rc<Self> {
         let idle = pool.members().iter().map(|_| RefCell::default()).collect();
-        let shared = pool
+        let h2_pools = pool
             .members()
             .iter()
             .filter(|_| pool.settings.http2)
@@ -101,14 +101,14 @@ impl UpstreamPool {
             random,
             budget,
             idle,
-            shared,
+            h2_pools,
         })
     }
 
-    /// The pool of a single request: `link` leads to `endpoint`, and is not kept. Nothing is
+    /// The pool of a single request: `connection` leads to `endpoint`, and is not kept. Nothing is
     /// counted by endpoint.
     pub fn single_use(
-        (link, socket_permit): (Box<H1Connection>, SocketPermit),
+        (connection, socket_permit): (Box<H1Connection>, SocketPermit),
         endpoint: Arc<Endpoint>,
         blocks: &Rc<BufferPool>,
         now: Millis,
@@ -126,7 +126,7 @@ impl UpstreamPool {
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
         let upstream = Self::at(None, Arc::new(pool), blocks, socket_permit.sockets());
         let idle = IdleConnection {
-            link,
+            connection,
             socket_permit,
             usage: ConnectionUsage::new(now),
         };
@@ -156,7 +156,8 @@ impl UpstreamPool {
         let idle_settings = self.pool.settings.idle_settings;
         let mut idle = self.idle[member.get()].borrow_mut();
         while let Some(last) = idle.pop_back() {
-            if is_alive(&last.link, certain) && last.usage.allows_request(idle_settings, now) {
+            if is_alive(&last.connection, certain) && last.usage.allows_request(idle_settings, now)
+            {
                 return Some(last);
             }
         }
@@ -202,9 +203,9 @@ impl UpstreamPool {
     pub fn idle_connections(&self) -> impl Iterator<Item = (Option<EndpointIndex>, usize)> {
         MemberIndex::enumerate(&self.idle).map(|(member, idle)| {
             let shared = self
-                .shared
+                .h2_pools
                 .get(member.get())
-                .map_or(0, |shared| shared.count().0);
+                .map_or(0, |h2_pool| h2_pool.count().0);
             (self.endpoint_index(member), idle.borrow().len() + shared)
         })
     }
@@ -212,7 +213,7 @@ impl UpstreamPool {
     /// Whether there are connections, which need ticks.
     pub fn has_connections(&self) -> bool {
         self.idle.iter().any(|idle| !idle.borrow().is_empty())
-            || self.shared.iter().any(|shared| shared.count().1 > 0)
+            || self.h2_pools.iter().any(|h2_pool| h2_pool.count().1 > 0)
     }
 
     /// Closes connections that have been idle for too long, were closed by their endpoint, or are
@@ -223,8 +224,8 @@ impl UpstreamPool {
     /// than everything else.
     pub fn close_stale(&self, now: Millis) {
         let idle_settings = self.pool.settings.idle_settings;
-        for shared in &self.shared {
-            shared.close_stale(idle_settings, now);
+        for h2_pool in &self.h2_pools {
+            h2_pool.close_stale(idle_settings, now);
         }
         for idle in &self.idle {
             let mut idle = idle.borrow_mut();
@@ -235,7 +236,7 @@ impl UpstreamPool {
                 index += 1;
                 one.usage.allows_request(idle_settings, now)
                     && (index > spare || one.usage.idle_for(now) < MOMENT)
-                    && one.link.stream.is_quiet()
+                    && one.connection.stream.is_quiet()
             });
         }
     }
@@ -247,7 +248,7 @@ impl IdleSockets for UpstreamPool {
             .idle
             .iter()
             .filter_map(|idle| idle.borrow().front().map(|one| one.usage.idle_since));
-        own.chain(self.shared.iter().filter_map(|shared| shared.oldest()))
+        own.chain(self.h2_pools.iter().filter_map(|h2_pool| h2_pool.oldest()))
             .min()
     }
 
@@ -260,20 +261,20 @@ impl IdleSockets for UpstreamPool {
                 return;
             }
         }
-        if let Some(shared) = self
-            .shared
+        if let Some(h2_pool) = self
+            .h2_pools
             .iter()
-            .find(|shared| shared.oldest() == Some(oldest))
+            .find(|h2_pool| h2_pool.oldest() == Some(oldest))
         {
-            shared.close_oldest();
+            h2_pool.close_oldest();
         }
     }
 }
 
-pub(super) fn is_alive(link: &H1Connection, certain: bool) -> bool {
+pub(super) fn is_alive(connection: &H1Connection, certain: bool) -> bool {
     if certain {
-        link.stream.is_quiet_now()
+        connection.stream.is_quiet_now()
     } else {
-        link.stream.is_quiet()
+        connection.stream.is_quiet()
     }
 }

@@ -28,10 +28,10 @@ impl WaitBudget {
     /// When it takes longer, or the connection was cut.
     pub async fn within<F: Future>(&self, guard: &Guard, future: F) -> Result<F::Output, Cut> {
         let began = guard.clock().now();
-        guard.phase(self.left());
+        guard.begin_phase(self.left());
         guard.watch().set_wait(WaitReason::ForPermit);
         let waited = guard.within(future).await;
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
         self.0.set(self.0.get() - (guard.clock().now() - began));
         waited
     }

@@ -1,5 +1,5 @@
-//! The sockets of one worker towards endpoints: their permits of the process, and the
-//! idle ones that are closed for others.
+//! The sockets of one worker towards endpoints: their permits of the process, and the idle ones
+//! that are closed for others.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

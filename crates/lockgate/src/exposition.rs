@@ -23,7 +23,7 @@ use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, PlannedListener};
 use crate::configuration::Configuration;
-use crate::prober::{Standing, Standings};
+use crate::prober::{EndpointStatus, EndpointStatuses};
 
 /// The number of clients that `/top` lists.
 const LISTED: usize = 100;
@@ -43,7 +43,7 @@ pub(crate) struct Exposition {
     upstreams: Vec<Arc<Pool>>,
     /// All pools, those of relays included.
     pools: Vec<Arc<Pool>>,
-    standings: Standings,
+    statuses: EndpointStatuses,
     state: SharedState,
     started: SystemTime,
 }
@@ -83,7 +83,7 @@ impl Exposition {
             sites: assembly.sites.clone(),
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
-            standings: assembly.prober.standings(),
+            statuses: assembly.prober.statuses(),
             state,
             started: SystemTime::now(),
         }
@@ -191,20 +191,20 @@ impl Exposition {
     }
 
     fn checks(&self, text: &mut ExpositionText) {
-        let standings = self.standings.now();
-        if standings.is_empty() {
+        let statuses = self.statuses.now();
+        if statuses.is_empty() {
             return;
         }
         let mut family = text.gauge(
             "lockgate_upstream_check_duration_seconds",
             "Duration of the last health check.",
         );
-        for Standing {
+        for EndpointStatus {
             pool,
             endpoint,
             took,
             ..
-        } in &standings
+        } in &statuses
         {
             if let Some(took) = took {
                 family.sample(
@@ -292,7 +292,7 @@ impl Exposition {
             "hosts": requests("host", &popular.hosts),
             "pages": requests("page", &popular.pages),
             "referers": requests("referer", &popular.referers),
-            "checks": self.standings.now().iter().map(check).collect::<Vec<_>>(),
+            "checks": self.statuses.now().iter().map(check).collect::<Vec<_>>(),
         });
         format!("{top:#}\n")
     }
@@ -337,14 +337,14 @@ fn requests(name: &str, top: &TopSnapshot<Box<str>>) -> Value {
 }
 
 /// The result of the last health check of an endpoint.
-fn check(standing: &Standing) -> Value {
+fn check(status: &EndpointStatus) -> Value {
     json!({
-        "pool": standing.pool,
-        "endpoint": standing.endpoint,
-        "up": standing.up,
-        "ejected": standing.ejected,
-        "seconds": standing.took.map(|took| took.as_secs_f64()),
-        "why": standing.why.as_deref(),
+        "pool": status.pool,
+        "endpoint": status.endpoint,
+        "up": status.up,
+        "ejected": status.ejected,
+        "seconds": status.took.map(|took| took.as_secs_f64()),
+        "why": status.why.as_deref(),
     })
 }
 

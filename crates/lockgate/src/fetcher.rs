@@ -64,7 +64,7 @@ pub(crate) enum Source {
 /// The origin of a value, and the path to ask for.
 pub(crate) struct Url {
     /// Where it is.
-    pub(crate) place: EndpointAddress,
+    pub(crate) address: EndpointAddress,
     /// What Host says.
     pub(crate) host: String,
     /// Path and query.
@@ -225,7 +225,7 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 impl Url {
     /// The body of the response, or more of it than is wanted.
     async fn fetch(&self) -> Result<Vec<u8>, Missing> {
-        let stream = connect(&self.place, None, None, &[], LIMITS).await?;
+        let stream = connect(&self.address, None, None, &[], LIMITS).await?;
         let request = ClientRequest {
             method: "GET",
             host: &self.host,

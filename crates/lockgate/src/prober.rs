@@ -20,8 +20,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::background::Background;
 
-use check::Wrong;
-pub(crate) use check::{Ask, Check, Request, Script};
+use check::CheckError;
+pub(crate) use check::{Check, CheckKind, HttpCheck, TcpCheck};
 
 /// The members of pools that are to be checked; [`Prober::start`] begins with it.
 #[derive(Default)]
@@ -34,13 +34,13 @@ pub(crate) struct Prober {
 struct Probe {
     pool: Arc<Pool>,
     /// The member.
-    place: MemberIndex,
+    member: MemberIndex,
     check: Arc<Check>,
-    finding: Arc<Finding>,
+    last_check: Arc<LastCheck>,
 }
 
 /// The result of the last check, for the metrics.
-struct Finding {
+struct LastCheck {
     /// Microseconds, and [`NOT_YET`] before the first.
     took: AtomicU64,
     /// What was wrong; nothing when it was well.
@@ -51,7 +51,7 @@ const NOT_YET: u64 = u64::MAX;
 
 /// What is known of one member of a pool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Standing {
+pub(crate) struct EndpointStatus {
     /// The pool's name.
     pub(crate) pool: String,
     /// The endpoint's label.
@@ -68,12 +68,12 @@ pub(crate) struct Standing {
 
 /// Where every member that is checked can be looked up.
 #[derive(Clone)]
-pub(crate) struct Standings(Arc<[Probe]>);
+pub(crate) struct EndpointStatuses(Arc<[Probe]>);
 
-impl Standings {
+impl EndpointStatuses {
     /// All as they are now, in the order in which they were given to the prober.
-    pub(crate) fn now(&self) -> Vec<Standing> {
-        self.0.iter().filter_map(Probe::standing).collect()
+    pub(crate) fn now(&self) -> Vec<EndpointStatus> {
+        self.0.iter().filter_map(Probe::status).collect()
     }
 }
 
@@ -81,24 +81,25 @@ impl Prober {
     /// Checks every member of `pool` as `check` says.
     pub(crate) fn watch(&mut self, pool: &Arc<Pool>, check: Check) {
         let check = Arc::new(check);
-        for place in (0..pool.members().len()).map(MemberIndex::new) {
-            let finding = Finding {
+        for member in (0..pool.members().len()).map(MemberIndex::new) {
+            let last_check = LastCheck {
                 took: AtomicU64::new(NOT_YET),
                 why: ArcSwapOption::empty(),
             };
-            let (pool, check, finding) = (Arc::clone(pool), Arc::clone(&check), Arc::new(finding));
+            let (pool, check, last_check) =
+                (Arc::clone(pool), Arc::clone(&check), Arc::new(last_check));
             self.probes.push(Probe {
                 pool,
-                place,
+                member,
                 check,
-                finding,
+                last_check,
             });
         }
     }
 
-    /// Where the findings can be looked up while the checks go on.
-    pub(crate) fn standings(&self) -> Standings {
-        Standings(self.probes.clone().into())
+    /// Where the results can be looked up while the checks go on.
+    pub(crate) fn statuses(&self) -> EndpointStatuses {
+        EndpointStatuses(self.probes.clone().into())
     }
 
     /// Starts the thread that checks, with the first check of each member at once; `None` when
@@ -121,7 +122,7 @@ impl Prober {
 
 impl Probe {
     async fn keep_checking(self) {
-        let Some(member) = self.pool.member(self.place) else {
+        let Some(member) = self.pool.member(self.member) else {
             return;
         };
         let mut health = Health::new(self.check.fall, self.check.rise);
@@ -141,20 +142,20 @@ impl Probe {
             *health = Health::new(self.check.fall, self.check.rise);
         }
         if is_vacant {
-            self.finding.why.store(None);
-            return self.finding.took.store(NOT_YET, Ordering::Release);
+            self.last_check.why.store(None);
+            return self.last_check.took.store(NOT_YET, Ordering::Release);
         }
         let began = Instant::now();
         let found = self.check.run(member.endpoint()).await;
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(NOT_YET);
         let (pool, endpoint) = (&*self.pool.settings.name, &*member.endpoint().label);
-        let ours = found.as_ref().is_err_and(Wrong::is_ours);
+        let ours = found.as_ref().is_err_and(CheckError::is_ours);
         let changed = if ours {
             None
         } else {
             health.observe(found.is_ok())
         };
-        let wrong = found.err().map(|wrong| wrong.to_string());
+        let error = found.err().map(|error| error.to_string());
         match changed {
             None => {}
             Some(Transition::Up) => {
@@ -168,7 +169,7 @@ impl Probe {
                 tracing::warn!(
                     endpoint,
                     pool,
-                    why = wrong.as_deref(),
+                    why = error.as_deref(),
                     "the endpoint is down"
                 );
                 if !self.pool.members().iter().any(Member::is_up) {
@@ -176,31 +177,31 @@ impl Probe {
                 }
             }
         }
-        if ours && self.finding.why.load().as_deref() != wrong.as_ref() {
+        if ours && self.last_check.why.load().as_deref() != error.as_ref() {
             tracing::warn!(
                 endpoint,
                 pool,
-                why = wrong.as_deref(),
+                why = error.as_deref(),
                 "the endpoint cannot be checked"
             );
         }
-        self.finding.why.store(wrong.map(Arc::new));
-        self.finding.took.store(took, Ordering::Release);
+        self.last_check.why.store(error.map(Arc::new));
+        self.last_check.took.store(took, Ordering::Release);
     }
 
-    fn standing(&self) -> Option<Standing> {
+    fn status(&self) -> Option<EndpointStatus> {
         let member = self
             .pool
-            .member(self.place)
+            .member(self.member)
             .filter(|member| !member.endpoint().is_vacant())?;
-        let took = self.finding.took.load(Ordering::Acquire);
-        Some(Standing {
+        let took = self.last_check.took.load(Ordering::Acquire);
+        Some(EndpointStatus {
             pool: self.pool.settings.name.clone(),
             endpoint: member.endpoint().label.clone(),
             up: member.is_up(),
             ejected: member.endpoint().is_ejected(clock::now()),
             took: (took != NOT_YET).then(|| Duration::from_micros(took)),
-            why: self.finding.why.load_full(),
+            why: self.last_check.why.load_full(),
         })
     }
 }

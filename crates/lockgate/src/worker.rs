@@ -87,10 +87,10 @@ pub(crate) fn run(task: WorkerTask) -> io::Result<usize> {
 
 async fn serve(task: WorkerTask) -> io::Result<usize> {
     let ticker: Arc<Ticker> = Arc::clone(&task.setup.ticker);
-    let line = ShapingQueue::new()?;
-    let worker = Worker::new(task.setup, Rc::clone(&line));
+    let shaping_queue = ShapingQueue::new()?;
+    let worker = Worker::new(task.setup, Rc::clone(&shaping_queue));
     // The task ends with the runtime.
-    tokio::task::spawn_local(async move { line.run().await });
+    tokio::task::spawn_local(async move { shaping_queue.run().await });
     let mut listening = Vec::new();
     for own in task.sockets {
         listening.push((

@@ -38,7 +38,7 @@ impl H1Connection {
 
     /// Begins a request, which leaves with the first data or by a flush.
     pub fn send_request(&mut self, request: &OutgoingRequest<'_>) {
-        heads::request(request, self.writer.head());
+        heads::request(request, self.writer.buffer());
         self.writer.begin_body(request.length);
     }
 
@@ -125,7 +125,7 @@ impl BodyWriter for H1Connection {
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
         self.writer
-            .poll_data(cx, &mut self.stream, data, last)
+            .poll_write(cx, &mut self.stream, data, last)
             .map_err(WriteError::from)
     }
 
@@ -195,7 +195,7 @@ impl ClientExchange for H1Connection {
     }
 
     fn interim(&mut self, request: &RequestHead, response: &ResponseHead) {
-        heads::interim(request, response, self.writer.head());
+        heads::interim(request, response, self.writer.buffer());
     }
 
     fn respond(
@@ -205,7 +205,7 @@ impl ClientExchange for H1Connection {
         length: BodyLength,
         persistence: Persistence,
     ) {
-        heads::response(request, response, length, persistence, self.writer.head());
+        heads::response(request, response, length, persistence, self.writer.buffer());
         self.writer.begin_body(length);
     }
 
@@ -235,7 +235,7 @@ impl ClientExchange for H1Connection {
     }
 
     fn switch(&mut self, _request: &RequestHead, response: &ResponseHead) {
-        heads::switched(response, self.writer.head());
+        heads::switched(response, self.writer.buffer());
     }
 
     fn discard(&mut self) {

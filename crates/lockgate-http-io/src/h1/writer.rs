@@ -48,8 +48,8 @@ impl MessageWriter {
         }
     }
 
-    /// The buffer for a head; it leaves with the first data, or by a flush.
-    pub fn head(&mut self) -> &mut Vec<u8> {
+    /// The buffer of what leaves with the next data, or by a flush: heads are appended to it.
+    pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.out.capacity() == 0 {
             self.out = self.blocks.text();
         }
@@ -99,7 +99,7 @@ impl MessageWriter {
     ///
     /// # Errors
     /// When the connection has broken.
-    pub fn poll_data(
+    pub fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
@@ -118,10 +118,10 @@ impl MessageWriter {
         let last = last && here.len() == data.len();
         if self.chunked && self.owed == 0 && !here.is_empty() {
             self.owed = here.len();
-            encode::chunk(self.head(), here.len());
+            encode::chunk(self.buffer(), here.len());
         }
         if here.len() <= SMALL {
-            self.head().extend_from_slice(here);
+            self.buffer().extend_from_slice(here);
             self.took(here.len());
             if last {
                 self.finish(None, |_| true);
@@ -157,7 +157,7 @@ impl MessageWriter {
         self.moved += taken as u64;
         if taken == here.len() {
             if !around.is_empty() {
-                self.head()
+                self.buffer()
                     .extend_from_slice(&around[written - before - taken..]);
             }
             self.ended |= last;
@@ -202,7 +202,7 @@ impl MessageWriter {
         if self.chunked && count > 0 {
             self.owed -= count;
             if self.owed == 0 {
-                self.head().extend_from_slice(b"\r\n");
+                self.buffer().extend_from_slice(b"\r\n");
             }
         }
     }
@@ -212,7 +212,7 @@ impl MessageWriter {
         if std::mem::replace(&mut self.ended, true) || !self.chunked {
             return;
         }
-        let out = self.head();
+        let out = self.buffer();
         match trailers {
             None => out.extend_from_slice(encode::LAST_CHUNK),
             Some(trailers) => {

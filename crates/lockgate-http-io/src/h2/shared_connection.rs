@@ -68,9 +68,10 @@ pub struct SharedConnection {
     close_reason: RefCell<Option<String>>,
     order: Cell<Option<KeepaliveAction>>,
     driver: RefCell<Option<Waker>>,
-    made_at: Instant,
-    /// When its handshake began; milliseconds of the clock, here and below.
-    begun_at: Millis,
+    /// When SETTINGS had come, for `ReusePolicy::New`.
+    ready_at: Instant,
+    /// When it was connected, before its handshake; a time of the worker's clock, here and below.
+    connected_at: Millis,
     /// When a check first found no open request.
     idle_since: Cell<Option<Millis>>,
     keepalive: RefCell<Keepalive>,
@@ -155,8 +156,8 @@ impl SharedConnection {
             close_reason: RefCell::default(),
             order: Cell::default(),
             driver: RefCell::default(),
-            made_at: Instant::now(),
-            begun_at: now,
+            ready_at: Instant::now(),
+            connected_at: now,
             idle_since: Cell::default(),
             keepalive: RefCell::default(),
         });
@@ -190,14 +191,14 @@ impl SharedConnection {
         self.requests_made.get()
     }
 
-    /// The time of its handshake.
-    pub fn made_at(&self) -> Instant {
-        self.made_at
+    /// When SETTINGS had come, for `ReusePolicy::New`.
+    pub fn ready_at(&self) -> Instant {
+        self.ready_at
     }
 
-    /// When its handshake began.
-    pub fn begun_at(&self) -> Millis {
-        self.begun_at
+    /// When it was connected, before its handshake; a time of the worker's clock.
+    pub fn connected_at(&self) -> Millis {
+        self.connected_at
     }
 
     /// Whether no request is open.

@@ -50,8 +50,7 @@ enum State {
 }
 
 impl UpstreamStream {
-    /// A stream on `connection`, if it has room
-    /// for one.
+    /// A stream on `connection`, if it has room for one.
     pub fn open(connection: &Rc<SharedConnection>) -> Option<Self> {
         if !connection.reserve() {
             return None;
@@ -192,7 +191,7 @@ impl UpstreamStream {
     }
 
     /// Whether the endpoint has said that it did not process the request.
-    pub fn is_refused(&self) -> bool {
+    pub fn is_unprocessed(&self) -> bool {
         self.unprocessed
     }
 

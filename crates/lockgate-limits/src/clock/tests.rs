@@ -78,7 +78,7 @@ fn outcome<T>(guard: &Guard, future: impl Future<Output = T>) -> Poll<Result<T, 
 fn a_wait_ends_with_its_future_or_its_deadline() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.phase(MINUTE);
+    guard.begin_phase(MINUTE);
     assert_eq!(outcome(&guard, ready(7)), Poll::Ready(Ok(7)));
     assert_eq!(outcome(&guard, pending::<()>()), Poll::Pending);
     pass(&clock, MINUTE / 2);
@@ -106,8 +106,8 @@ fn a_wait_ends_with_its_future_or_its_deadline() {
 fn only_the_connection_past_its_deadline_is_woken_once() {
     let clock = old_clock();
     let (late, early) = (clock.watch(), clock.watch());
-    late.phase(MINUTE);
-    early.phase(2 * MINUTE);
+    late.begin_phase(MINUTE);
+    early.begin_phase(2 * MINUTE);
     let (late_wakes, early_wakes) = (Arc::<Wakes>::default(), Arc::<Wakes>::default());
     let (mut late_wait, mut early_wait) = (
         pin!(late.within(pending::<()>())),
@@ -140,15 +140,15 @@ fn the_newest_waker_is_woken() {
 fn a_new_deadline_replaces_even_an_expired_one() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.phase(MINUTE);
-    guard.phase(3 * MINUTE);
+    guard.begin_phase(MINUTE);
+    guard.begin_phase(3 * MINUTE);
     pass(&clock, 2 * MINUTE);
     tick(&clock);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
     pass(&clock, MINUTE);
     tick(&clock);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Deadline)));
-    guard.phase(MINUTE);
+    guard.begin_phase(MINUTE);
     assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
 }
 
@@ -156,7 +156,7 @@ fn a_new_deadline_replaces_even_an_expired_one() {
 fn a_settled_connection_has_no_deadline_but_stays_cut() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.phase(Duration::ZERO);
+    guard.begin_phase(Duration::ZERO);
     tick(&clock);
     guard.end_phase();
     pass(&clock, 59 * MINUTE);
@@ -166,7 +166,7 @@ fn a_settled_connection_has_no_deadline_but_stays_cut() {
         let guard = clock.watch();
         guard.watch().cut(cut);
         guard.end_phase();
-        guard.phase(MINUTE);
+        guard.begin_phase(MINUTE);
         assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(cut)));
     }
 }
@@ -242,7 +242,7 @@ fn the_lifetime_limit_ends_an_active_connection() {
     let guard = clock.watch();
     guard.limit_lifetime(MINUTE);
     guard.limit_idle(MINUTE);
-    guard.phase(MINUTE);
+    guard.begin_phase(MINUTE);
     guard.watch().meter.sent.set(1);
     pass(&clock, MINUTE);
     tick(&clock);
@@ -257,7 +257,7 @@ fn the_lifetime_limit_ends_an_active_connection() {
 fn huge_timeouts_do_not_overflow() {
     let clock = old_clock();
     let guard = clock.watch();
-    guard.phase(Duration::MAX);
+    guard.begin_phase(Duration::MAX);
     guard.limit_lifetime(Duration::MAX);
     guard.limit_idle(Duration::MAX);
     tick(&clock);

@@ -161,24 +161,24 @@ pub(super) async fn open(
     let socket = dial::dial_with_buffer(address, buffer)
         .await
         .map_err(|error| refused(address, &error))?;
-    let mut preface = Vec::new();
+    let mut proxy_header = Vec::new();
     if let Some(version) = peer.proxy_protocol {
         let ends = ends(&socket);
         match version {
-            HeaderVersion::V1 => encode_v1(&mut preface, &ends),
-            HeaderVersion::V2 => encode_v2(&mut preface, &ends, &Tlvs::default()),
+            HeaderVersion::V1 => encode_v1(&mut proxy_header, &ends),
+            HeaderVersion::V2 => encode_v2(&mut proxy_header, &ends, &Tlvs::default()),
         }
     }
     if let Some(proxy) = &peer.proxy {
-        send(&socket, &preface).await?;
-        preface.clear();
+        send(&socket, &proxy_header).await?;
+        proxy_header.clear();
         let socket = tunnel(socket, peer, proxy, blocks).await?;
-        return under_tls(socket, peer, preface, blocks, link_queue).await;
+        return under_tls(socket, peer, proxy_header, blocks, link_queue).await;
     }
     if peer.tls.is_none() {
-        send(&socket, &preface).await?;
+        send(&socket, &proxy_header).await?;
     }
-    under_tls(socket, peer, preface, blocks, link_queue).await
+    under_tls(socket, peer, proxy_header, blocks, link_queue).await
 }
 
 fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
@@ -202,14 +202,14 @@ fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
 async fn under_tls(
     socket: Socket,
     peer: &RemotePeer,
-    preface: Vec<u8>,
+    proxy_header: Vec<u8>,
     blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
 ) -> Result<Transport, ExchangeError> {
     let Some(connector) = &peer.tls else {
         return Ok(Transport::new(socket, None, blocks, link_queue));
     };
-    let established = handshake::connect(&socket, connector, &peer.host, preface)
+    let established = handshake::connect(&socket, connector, &peer.host, proxy_header)
         .await
         .map_err(|error| {
             let advice = match error.reason() {

@@ -17,7 +17,7 @@ struct Bench {
     client: Socket,
     origin: Socket,
     relay: Relay,
-    scratch: Rc<RelayBuffers>,
+    relay_buffers: Rc<RelayBuffers>,
     meter: Rc<Meter>,
     stalls: Rc<EndpointStalls>,
 }
@@ -40,7 +40,7 @@ impl Bench {
             client,
             origin,
             relay,
-            scratch: RelayBuffers::new(Pipes::new(8), ShapingQueue::new().unwrap()),
+            relay_buffers: RelayBuffers::new(Pipes::new(8), ShapingQueue::new().unwrap()),
             meter,
             stalls,
         }
@@ -52,7 +52,7 @@ impl Bench {
         let task = tokio::task::spawn_local(async move {
             let end = self
                 .relay
-                .run(&self.scratch, &self.meter, &self.stalls)
+                .run(&self.relay_buffers, &self.meter, &self.stalls)
                 .await;
             (end, self.relay)
         });
@@ -69,7 +69,11 @@ impl Bench {
         for _ in 0..turns {
             // Lets the runtime check which sockets are ready.
             tokio::task::yield_now().await;
-            let mut run = std::pin::pin!(self.relay.run(&self.scratch, &self.meter, &self.stalls));
+            let mut run = std::pin::pin!(self.relay.run(
+                &self.relay_buffers,
+                &self.meter,
+                &self.stalls
+            ));
             if let Poll::Ready(end) = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await {
                 return Some(end);
             }
@@ -377,7 +381,7 @@ fn splice_needs_plain_tcp_on_both_sides() {
 fn without_a_pipe_bulk_is_copied() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
-        bench.scratch = RelayBuffers::new(Pipes::new(0), ShapingQueue::new().unwrap());
+        bench.relay_buffers = RelayBuffers::new(Pipes::new(0), ShapingQueue::new().unwrap());
         let Running {
             client,
             origin,
@@ -685,12 +689,12 @@ fn the_read_size_follows_the_speed_of_the_sink() {
         // Not spliced: only one side is TCP.
         let ((client, near), (far, origin)) = (tcp_sockets(), unix_sockets());
         let relay = Relay::new(side(near, None), side(far, None), RelayPreface::default()).unwrap();
-        let scratch = RelayBuffers::new(Pipes::new(0), ShapingQueue::new().unwrap());
+        let relay_buffers = RelayBuffers::new(Pipes::new(0), ShapingQueue::new().unwrap());
         let mut bench = Bench {
             client,
             origin,
             relay,
-            scratch,
+            relay_buffers,
             meter: Rc::default(),
             stalls: Rc::default(),
         };
@@ -1082,7 +1086,7 @@ fn data_is_acknowledged_at_once_where_the_endpoint_stalls() {
 fn a_client_stalled_by_delayed_acknowledgements_is_detected_early() {
     run(async {
         let (mut bench, line) = (Bench::plain(tcp_sockets), ShapingQueue::stopped());
-        bench.scratch = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
+        bench.relay_buffers = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
         send_all(&bench.origin, b"greeting").await;
         assert!(bench.poll_until_idle(5).await.is_none());
         send_all(&bench.client, b"a piece").await;
@@ -1123,7 +1127,7 @@ fn a_client_stalled_by_delayed_acknowledgements_is_detected_early() {
 fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
     run(async {
         let (mut bench, line) = (Bench::plain(tcp_sockets), ShapingQueue::stopped());
-        bench.scratch = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
+        bench.relay_buffers = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
         for _ in 0..20 {
             send_all(&bench.origin, b"answer").await;
             assert!(bench.poll_until_idle(3).await.is_none());
@@ -1142,7 +1146,7 @@ fn an_endpoint_that_answers_at_once_costs_no_early_acknowledgement() {
 fn a_client_waiting_for_responses_gets_eight_early_acknowledgements() {
     run(async {
         let (mut bench, line) = (Bench::plain(tcp_sockets), ShapingQueue::stopped());
-        bench.scratch = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
+        bench.relay_buffers = RelayBuffers::new(Pipes::new(0), Rc::clone(&line));
         let mut early = 0;
         for _ in 0..20 {
             send_all(&bench.origin, b"answer").await;
@@ -1241,7 +1245,7 @@ fn bulk_tls_reads_wait_until_a_pause_or_a_response() {
             let mut bench = Bench::new(tcp_sockets, Some(down), None, RelayPreface::default());
             if !answered {
                 // Without it no pause is noticed.
-                let line = Rc::clone(&bench.scratch.queue);
+                let line = Rc::clone(&bench.relay_buffers.queue);
                 tokio::task::spawn_local(async move { line.run().await });
             }
             let (near, far) = tcp_sockets();

@@ -115,7 +115,7 @@ pub async fn accept_in_turn<P>(
 }
 
 /// Starts TLS on a connected `socket` to an endpoint that was dialled by the name or address
-/// `host`; `preface` goes before it in plain.
+/// `host`; `proxy_header` goes before it in plain.
 ///
 /// # Errors
 /// When the handshake fails, or the endpoint does not prove that it is `host`.
@@ -123,12 +123,12 @@ pub async fn connect(
     socket: &Socket,
     connector: &Connector,
     host: &str,
-    preface: Vec<u8>,
+    proxy_header: Vec<u8>,
 ) -> Result<Established, HandshakeError> {
     let name = connector.server_name(host)?;
     let mut connection = UnbufferedClientConnection::new(connector.config(), name)?;
     let mut wire = HandshakeIo::new(socket, Vec::new());
-    wire.outgoing = preface;
+    wire.outgoing = proxy_header;
     loop {
         // After a failure rustls returns its pending output, the alert at its end, and must not
         // read on.

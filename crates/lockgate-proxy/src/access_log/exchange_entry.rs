@@ -1,6 +1,6 @@
-//! One record per exchange, a request and its response, and its line in each of the formats.
+//! One entry per exchange, a request and its response, and its line in each of the formats.
 //!
-//! Authorization and Cookie have no place here: what is not in the record cannot be written.
+//! Authorization and Cookie have no place here: what is not in the entry cannot be written.
 //!
 //! The fields of the line, in their order: [`super::reference::EXCHANGE`]. One that does not apply
 //! is left out.
@@ -119,8 +119,8 @@ pub struct Timings {
     pub wait: Option<Duration>,
     /// Connecting to it.
     pub connect: Option<Duration>,
-    /// From then to the first byte of its response.
-    pub first_byte: Option<Duration>,
+    /// From then to the end of the final response's head.
+    pub response_head: Option<Duration>,
     /// From there to the end.
     pub body: Option<Duration>,
 }
@@ -214,7 +214,7 @@ impl ExchangeEntry<'_> {
         fields.seconds(key!("duration_seconds"), timings.duration);
         fields.some_seconds(key!("wait_seconds"), timings.wait);
         fields.some_seconds(key!("connect_seconds"), timings.connect);
-        fields.some_seconds(key!("first_byte_seconds"), timings.first_byte);
+        fields.some_seconds(key!("first_byte_seconds"), timings.response_head);
         fields.some_seconds(key!("body_seconds"), timings.body);
         fields.some_text(key!("site"), self.site);
         fields.some_text(key!("route"), self.route);

@@ -81,11 +81,11 @@ impl WorkerLog {
         }
     }
 
-    /// Adds the record of a connection; hands the buffer over when it has grown to 32 KB.
-    pub fn write(&mut self, record: &ConnectionEntry<'_>) {
-        let is_error = !matches!(record.cause, Cause::ClientClosed | Cause::UpstreamClosed);
+    /// Adds the entry of a connection; hands the buffer over when it has grown to 32 KB.
+    pub fn write(&mut self, entry: &ConnectionEntry<'_>) {
+        let is_error = !matches!(entry.cause, Cause::ClientClosed | Cause::UpstreamClosed);
         if self.is_wanted(is_error) {
-            record.write(
+            entry.write(
                 &mut self.buffer,
                 &mut self.stamps,
                 self.style.format,
@@ -95,7 +95,7 @@ impl WorkerLog {
         }
     }
 
-    /// Adds the record of an exchange; hands the buffer over when it has grown to 32 KB.
+    /// Adds the entry of an exchange; hands the buffer over when it has grown to 32 KB.
     pub fn write_exchange(&mut self, exchange: &ExchangeEntry<'_>) {
         if self.is_wanted(exchange.is_error()) {
             exchange.write(
@@ -147,7 +147,7 @@ impl Drop for WorkerLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access_log::tests::{line, plain, record};
+    use crate::access_log::tests::{entry, line, plain};
     use std::sync::mpsc::{Receiver, sync_channel};
 
     fn log(capacity: usize) -> (WorkerLog, Receiver<Vec<u8>>, Arc<AtomicU64>) {
@@ -163,12 +163,12 @@ mod tests {
     #[test]
     fn log_lines_wait_for_the_tick_or_a_full_buffer() {
         let (mut log, receiver, lost) = log(8);
-        log.write(&record());
+        log.write(&entry());
         assert!(receiver.try_recv().is_err());
         log.flush();
         assert_eq!(
             receiver.try_recv().unwrap(),
-            line(&record(), MaskIp::Keep).into_bytes()
+            line(&entry(), MaskIp::Keep).into_bytes()
         );
         log.flush();
         assert!(
@@ -178,7 +178,7 @@ mod tests {
 
         let mut written = 0;
         let buffer = loop {
-            log.write(&record());
+            log.write(&entry());
             written += 1;
             if let Ok(buffer) = receiver.try_recv() {
                 break buffer;

@@ -1,7 +1,7 @@
 //! The fields and causes of the access log with their meanings: `docs/observe.md` is made of these
 //! tables.
 //!
-//! Does not write lines: `exchange` and the record of a connection do, and a test holds their
+//! Does not write lines: `exchange_entry` and the entry of a connection do, and a test holds their
 //! fields against these tables.
 
 use super::{Cause, CauseSide};
@@ -86,7 +86,7 @@ pub const EXCHANGE: &[LogField] = &[
     ),
     field(
         "first_byte_seconds",
-        "from the request to the first byte of the endpoint's response",
+        "from the request to the end of the final response's head",
     ),
     field("body_seconds", "from there to the end of the response"),
     field("site", "the site, as the configuration has it"),

@@ -22,7 +22,7 @@ const CREDENTIALS: [&[u8]; 2] = [b"authorization", b"cookie"];
 /// An auth service, which admits or denies each request.
 #[derive(Debug)]
 pub struct ForwardAuth {
-    /// The deadlines and the pool of the service.
+    /// The pool and the timeouts of the service.
     pub proxy: Proxy,
     /// The path, and perhaps query, that it is asked for.
     pub target: String,

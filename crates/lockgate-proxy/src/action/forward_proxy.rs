@@ -74,7 +74,7 @@ pub struct Connect {
 pub struct Forward {
     /// The deadlines; it has no pool.
     pub proxy: Proxy,
-    /// The client that targets are introduced to: none.
+    /// What targets are told of the client: nothing.
     pub client: ForwardedClient,
 }
 
@@ -93,7 +93,7 @@ impl Connect {
         let wait_budget = WaitBudget::new(Queue::default().wait);
         let (socket_permit, share) = self.socket_permit(exchange, &wait_budget).await?;
         let (up, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
-        let (mut permit, in_flight) = (endpoint.count(), endpoint.begin_request());
+        let (mut permit, in_flight) = (endpoint.count_connection(), endpoint.begin_request());
         permit.set_socket(socket_permit);
         permit.set_share(share);
         let switched = SwitchedConnection {
@@ -148,11 +148,11 @@ impl Connect {
         };
         let wait_budget = WaitBudget::new(Queue::default().wait);
         let (socket_permit, share) = self.socket_permit(exchange, &wait_budget).await?;
-        let (link, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
+        let (connection, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let worker = exchange.request.worker;
         let now = exchange.guard.clock().now();
         let upstream =
-            UpstreamPool::single_use((link, socket_permit), endpoint, &worker.blocks, now);
+            UpstreamPool::single_use((connection, socket_permit), endpoint, &worker.blocks, now);
         // The request takes it from here.
         drop(share);
         // What has passed is counted.
@@ -173,7 +173,7 @@ impl Connect {
         wait_budget: &WaitBudget,
     ) -> Result<(SocketPermit, Option<SocketShare>), ExchangeFailure> {
         let (sockets, guard) = (&exchange.request.worker.sockets, exchange.guard);
-        let share = match sockets.try_share(exchange.share_of) {
+        let share = match sockets.try_share(exchange.socket_account) {
             Ok(share) => share,
             Err(account) => {
                 let share = sockets.wait_for_share(account, guard, wait_budget);
@@ -229,8 +229,8 @@ impl Connect {
         ));
         if let Some(version) = self.proxy_protocol {
             up.writer
-                .head()
-                .extend_from_slice(&(exchange.introduction)(version));
+                .buffer()
+                .extend_from_slice(&(exchange.proxy_header)(version));
             let H1Connection { stream, writer, .. } = &mut *up;
             match exchange
                 .guard
@@ -440,7 +440,7 @@ async fn while_wanted<D: ClientExchange, F: Future>(
     future: F,
 ) -> Result<F::Output, ExchangeFailure> {
     let Exchange { guard, down, .. } = exchange;
-    guard.phase(limit);
+    guard.begin_phase(limit);
     let mut future = pin!(future);
     let waited = guard.within(poll_fn(|cx| match future.as_mut().poll(cx) {
         Poll::Ready(output) => Poll::Ready(Some(output)),

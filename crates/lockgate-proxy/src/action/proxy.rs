@@ -22,11 +22,11 @@ use lockgate_http_io::message::ClientExchange;
 use lockgate_upstream::UpstreamPool;
 use request::RequestAttempt;
 
-/// The deadlines of requests to a pool.
+/// Proxying to a pool: which one, and its timeouts.
 #[derive(Debug)]
 pub struct Proxy {
-    /// Which of the worker's upstreams, if it is one of these.
-    pub upstream: PoolIndex,
+    /// The pool, of those of a worker; a forwarded request has one of its own instead.
+    pub pool: PoolIndex,
     /// For one attempt to connect.
     pub connect: Duration,
     /// From a request that was sent to the head of its response, if that is limited.
@@ -48,7 +48,7 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_, D>,
     ) -> impl Future<Output = Result<(), ExchangeFailure>> {
-        let upstream = Rc::clone(exchange.request.worker.upstream(self.upstream));
+        let upstream = Rc::clone(exchange.request.worker.upstream(self.pool));
         self.run_by(upstream, exchange)
     }
 
@@ -74,7 +74,7 @@ impl Proxy {
             );
             let upload = &mut attempts.upload;
             let mut attempt = RequestAttempt::new(
-                &mut lease.link,
+                &mut lease.connection,
                 upload,
                 &mut response,
                 self.response,

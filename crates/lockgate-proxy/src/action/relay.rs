@@ -8,7 +8,7 @@ use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_net::tls::session::{SessionError, TlsSession};
 use lockgate_rules::ProxyVersion;
-use lockgate_upstream::{ConnectionPermit, Dialled};
+use lockgate_upstream::{Dialled, EndpointPermit};
 
 /// A client's connection, ready to be relayed.
 #[derive(Debug)]
@@ -23,9 +23,9 @@ pub struct ClientTransport {
     pub unsent: Vec<u8>,
 }
 
-/// The contents of the PROXY header that introduces a client to an endpoint.
+/// The contents of the PROXY header that tells an endpoint of a client.
 #[derive(Debug)]
-pub struct ClientIntroduction<'a> {
+pub struct ClientProxyHeader<'a> {
     /// In which form.
     pub version: ProxyVersion,
     /// The client's address and the one it connected to, if they are known.
@@ -36,18 +36,18 @@ pub struct ClientIntroduction<'a> {
     pub negotiated: Option<&'a Negotiated>,
 }
 
-/// Joins a client's connection to one to an endpoint, which was sent `header` already if it has
-/// TLS.
+/// Joins a client's connection to one to an endpoint, which was sent `proxy_header` already if it
+/// has TLS.
 ///
 /// # Errors
 /// When the endpoint's TLS cannot be used.
 pub fn join(
     client: ClientTransport,
     dialled: Dialled,
-    header: Vec<u8>,
-) -> Result<(Relay, ConnectionPermit), SessionError> {
+    proxy_header: Vec<u8>,
+) -> Result<(Relay, EndpointPermit), SessionError> {
     let mut preface = RelayPreface {
-        upstream: header,
+        upstream: proxy_header,
         downstream: client.unsent,
     };
     let up = match dialled.session {
@@ -66,7 +66,7 @@ pub fn join(
     Ok((Relay::new(down, up, preface)?, dialled.permit))
 }
 
-impl ClientIntroduction<'_> {
+impl ClientProxyHeader<'_> {
     /// Appends the header.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let addresses = match self.addresses {

@@ -28,14 +28,14 @@ const LONGEST_HOP: usize = 64;
 pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
     address: ClientAddress,
-    /// The client, as endpoints are introduced to it.
-    pub(super) told: ForwardedClient,
+    /// What endpoints are told of the client.
+    pub(super) forwarded: ForwardedClient,
     /// The client's address and the one that it has connected to, once they were needed: a system
     /// call that few connections make.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
     /// Requests so far.
-    requests: Cell<u64>,
-    /// The connections to endpoints that were introduced to this client, and serve it alone.
+    request_count: Cell<u64>,
+    /// Connections with a PROXY header that names this client.
     pub(super) private: Rc<PrivateConnections>,
     /// By the rates that it was held to so far: what it has left of them.
     shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
@@ -52,32 +52,32 @@ impl ClientContext {
         };
         Self {
             address,
-            told: ForwardedClient::new(
+            forwarded: ForwardedClient::new(
                 text_of(connection.client),
                 connection.negotiated.is_some(),
                 trusted,
             ),
             addresses: OnceCell::new(),
-            requests: Cell::new(0),
+            request_count: Cell::new(0),
             private: Rc::default(),
             shaped: RefCell::default(),
         }
     }
 
     /// Requests so far.
-    pub(super) fn requests(&self) -> u64 {
-        self.requests.get()
+    pub(super) fn request_count(&self) -> u64 {
+        self.request_count.get()
     }
 
     /// Counts one more request, and returns its number.
     pub(super) fn begin(&self) -> u64 {
-        self.requests.set(self.requests.get() + 1);
-        self.requests.get()
+        self.request_count.set(self.request_count.get() + 1);
+        self.request_count.get()
     }
 
     /// Whether it may name other clients.
     pub(super) fn is_trusted(&self) -> bool {
-        self.told.is_trusted()
+        self.forwarded.is_trusted()
     }
 
     /// The client's address and the one that it has connected to, which `ask` finds.

@@ -19,13 +19,13 @@ use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::AcceptorIndex;
 use lockgate_net::tls::handshake::Negotiated;
 use lockgate_rules::ProxyVersion;
-use lockgate_upstream::ConnectionPermit;
+use lockgate_upstream::EndpointPermit;
 
 use super::first_bytes::ServerName;
 use super::termination::Termination;
 use super::{ListenerSettings, RelaySettings};
 use crate::access_log::{CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress};
-use crate::action::relay::ClientIntroduction;
+use crate::action::relay::ClientProxyHeader;
 use crate::exchange::TunnelRequest;
 use crate::metrics::ListenerCells;
 use crate::site::ListenerSites;
@@ -43,8 +43,8 @@ pub(super) struct ClientConnection {
     pub(super) peer: Peer,
     /// After the PROXY header, if there was one.
     pub(super) client: Peer,
-    /// The header itself, where it is to be passed on.
-    header: Vec<u8>,
+    /// The PROXY header as it was received, where it is to be passed on.
+    received_proxy_header: Vec<u8>,
     /// The address that the client connected to, if a PROXY header named it.
     destination: Option<SocketAddr>,
     pub(super) server_name: ServerName,
@@ -55,7 +55,8 @@ pub(super) struct ClientConnection {
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
-    pub(super) endpoint: Option<ConnectionPermit>,
+    /// Its permit at the endpoint, as a relay or a tunnel.
+    pub(super) endpoint_permit: Option<EndpointPermit>,
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
     pub(super) exchanges: Cell<u64>,
@@ -90,7 +91,7 @@ impl ClientConnection {
             id: worker.next_id(),
             peer,
             client: peer,
-            header: Vec::new(),
+            received_proxy_header: Vec::new(),
             destination: None,
             server_name: None,
             session: None,
@@ -98,7 +99,7 @@ impl ClientConnection {
             negotiated: None,
             handshake: None,
             connect: None,
-            endpoint: None,
+            endpoint_permit: None,
             spoke: false,
             exchanges: Cell::new(0),
             tunnel_request: None,
@@ -124,15 +125,15 @@ impl ClientConnection {
         version: ProxyVersion,
         addresses: Option<(SocketAddr, SocketAddr)>,
     ) -> Vec<u8> {
-        let introduction = ClientIntroduction {
+        let contents = ClientProxyHeader {
             version,
             addresses,
             server_name: self.server_name.as_deref(),
             negotiated: self.negotiated.as_deref(),
         };
-        let mut header = Vec::new();
-        introduction.encode(&mut header);
-        header
+        let mut proxy_header = Vec::new();
+        contents.encode(&mut proxy_header);
+        proxy_header
     }
 
     /// The client's address and the one it connected to.
@@ -157,7 +158,7 @@ impl ClientConnection {
     }
 
     /// The account that is charged with the socket of a request by this version of HTTP.
-    pub(super) fn share_of(&self, version: HttpVersion) -> Option<&Arc<ClientAccount>> {
+    pub(super) fn socket_account(&self, version: HttpVersion) -> Option<&Arc<ClientAccount>> {
         self.account().filter(|_| version >= HttpVersion::Http2)
     }
 
@@ -167,7 +168,7 @@ impl ClientConnection {
 
     pub(super) fn finish(&self, termination: &Termination) {
         let watch = self.guard.watch();
-        self.worker.account(watch);
+        self.worker.count_traffic(watch);
         let (received, sent) = (watch.meter.received.get(), watch.meter.sent.get());
         let empty = !self.spoke && received == 0 && sent == 0;
         if let Some(cells) = self.cells() {
@@ -203,7 +204,7 @@ impl ClientConnection {
         &self,
         began: Instant,
         tunnel_request: Option<&TunnelRequest>,
-        permit: &ConnectionPermit,
+        permit: &EndpointPermit,
         meter: &Meter,
         termination: &Termination,
     ) {
@@ -254,7 +255,7 @@ impl ClientConnection {
             connect: self.connect,
             duration: self.accepted.elapsed(),
             endpoint: self
-                .endpoint
+                .endpoint_permit
                 .as_ref()
                 .map(|permit| permit.endpoint().label.as_str()),
             cause: termination.cause,

@@ -80,26 +80,26 @@ impl ExchangeRecord<'_> {
         let ExchangeOutcome {
             wait,
             connect,
-            first_byte,
+            response_head,
             ..
         } = self.outcome;
-        let body = first_byte.map(|first| {
-            let before = first + wait.unwrap_or_default() + connect.unwrap_or_default();
+        let body = response_head.map(|head| {
+            let before = head + wait.unwrap_or_default() + connect.unwrap_or_default();
             duration.saturating_sub(before)
         });
         access_log::Timings {
             duration,
             wait,
             connect,
-            first_byte,
+            response_head,
             body,
         }
     }
 }
 
 impl ClientConnection {
-    /// Records a request with an unreadable head, to which `sent` bytes were sent.
-    pub(super) fn finish_unreadable(
+    /// Records a request that was not served, since its head was refused; `sent` bytes were sent.
+    pub(super) fn finish_unserved(
         &self,
         id: RequestId,
         began: Instant,
@@ -234,7 +234,7 @@ impl ClientConnection {
                     .endpoint
                     .as_deref()
                     .map(|endpoint| endpoint.label.as_str()),
-                reused: outcome.reused,
+                reused: outcome.endpoint_reused,
                 tried: &tried,
                 retries: outcome.retries,
             }),

@@ -56,7 +56,7 @@ pub(super) enum OpeningError {
 
 impl OpeningError {
     /// The last bytes to the client before the close.
-    pub(super) fn farewell(&self) -> Vec<u8> {
+    pub(super) fn last_bytes(&self) -> Vec<u8> {
         match self {
             Self::Hello(error) => client_hello::fatal_alert(error.alert()).to_vec(),
             Self::UnknownName(_) | Self::NoName | Self::NoRoute => {

@@ -3,23 +3,24 @@
 //! Reads heads and ends connections. What becomes of a request is decided in `serve`.
 
 use std::future::poll_fn;
-use std::task::{Poll, ready};
-use std::time::{Duration, Instant};
+use std::task::Poll;
+use std::time::Instant;
 
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
-use lockgate_http::head::{BodyLength, Method, RequestHead};
+use lockgate_http::head::{Method, RequestHead};
 use lockgate_http_io::body::ReadError;
 use lockgate_http_io::h1::H1Connection;
 use lockgate_http_io::message::Persistence;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, WaitReason};
-use lockgate_net::relay::{Relay, RelayEnd as RelaySide, RelayPreface};
+use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::stream::Stream;
 use lockgate_upstream::{InFlight, UpstreamConnection};
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
+use super::linger::{LINGER, linger_over_http1};
 use super::serve::{NextStep, ServeContext};
 use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
@@ -30,25 +31,6 @@ use crate::exchange::{ExchangeFailure, SwitchedConnection, TunnelLimits, TunnelP
 use crate::metrics::http::SiteIndex;
 use crate::shaping::Shapers;
 use crate::site::ListenerSites;
-
-/// The time for which a client that still sends is read from after our last byte. Many read a
-/// response only when they have sent all of their body, however long it is.
-pub(super) const LINGER: Duration = Duration::from_secs(30);
-/// The same, of one that has fallen silent, or was too slow before.
-pub(super) const SILENCE: Duration = Duration::from_secs(2);
-/// Reads in one turn; then the worker's other connections have theirs.
-const LINGER_READS: usize = 16;
-
-impl Termination {
-    /// The time for which the client is read from after its last response.
-    pub(super) fn linger(&self) -> Duration {
-        if self.cause == Cause::TooSlow {
-            SILENCE
-        } else {
-            LINGER
-        }
-    }
-}
 
 /// The end of HTTP/1 on a connection.
 pub(super) enum Http1End {
@@ -102,17 +84,17 @@ impl ClientConnection {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();
             }
-            let goes = matches!(next, NextStep::Close(_)) && is_last_request(&head);
-            self.worker.requests.give(head);
+            let goes = matches!(next, NextStep::Linger(_)) && is_last_request(&head);
+            self.worker.request_heads.give(head);
             match next {
                 NextStep::Request => {}
-                NextStep::End(termination) => return Http1End::Over(termination),
-                NextStep::Close(termination) => {
+                NextStep::CloseNow(termination) => return Http1End::Over(termination),
+                NextStep::Linger(termination) => {
                     // After its last request a client sends nothing more (RFC 9112 §9.6) but the
                     // close_notify of its TLS.
                     let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
                     if !done || down.stream.is_secure() {
-                        self.linger(&mut down, &termination).await;
+                        linger_over_http1(&self.guard, &mut down, &termination).await;
                     }
                     return Http1End::Over(termination);
                 }
@@ -127,12 +109,12 @@ impl ClientConnection {
                         tunnel_request,
                     } = *switched;
                     self.tunnel_request = tunnel_request;
-                    self.endpoint = Some(permit);
+                    self.endpoint_permit = Some(permit);
                     // Its bytes are in the connection's own line.
                     self.exchanges.set(0);
                     let up = match up {
-                        UpstreamConnection::H1(link) => *link,
-                        UpstreamConnection::H2(mut call) => {
+                        UpstreamConnection::H1(connection) => *connection,
+                        UpstreamConnection::H2(mut stream) => {
                             let (_in_flight, _tunnel_permits) = (in_flight, tunnel_permits);
                             let cells = self.worker.cells.http.site(site);
                             let mut tunnel = TunnelRun {
@@ -141,7 +123,7 @@ impl ClientConnection {
                                 cells,
                                 shapers,
                             };
-                            let ended = boxed(|| tunnel.run(&mut down, &mut *call)).await;
+                            let ended = boxed(|| tunnel.run(&mut down, &mut *stream)).await;
                             return Http1End::Over(termination_of_tunnel(ended));
                         }
                     };
@@ -176,8 +158,8 @@ impl ClientConnection {
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
-        let (guard, spare) = (&self.guard, &self.worker.requests);
-        guard.phase(sites.idle);
+        let (guard, spare) = (&self.guard, &self.worker.request_heads);
+        guard.begin_phase(sites.idle);
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
         let H1Connection { stream, reader, .. } = &mut *down;
@@ -192,7 +174,7 @@ impl ClientConnection {
             });
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
-                guard.phase(sites.head);
+                guard.begin_phase(sites.head);
                 guard.watch().set_wait(WaitReason::ForHead);
             }
             if began.is_none() {
@@ -201,7 +183,7 @@ impl ClientConnection {
             polled
         }));
         let read = read.await;
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
         let failure = match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;
@@ -243,14 +225,14 @@ impl ClientConnection {
                 id: id.as_str(),
                 ..ErrorResponse::of(fault)
             };
-            self.guard.phase(LINGER);
+            self.guard.begin_phase(LINGER);
             let (guard, head) = (&self.guard, RequestHead::default());
             let sending = self.send_error(down, guard, &head, &error, Persistence::Close);
             let sent = sending.await;
             let termination = Termination::new(fault.cause(), fault.side());
-            self.linger(down, &termination).await;
+            linger_over_http1(&self.guard, down, &termination).await;
             let began = began.unwrap_or_else(Instant::now);
-            self.finish_unreadable(id, began, sent, failure, sites);
+            self.finish_unserved(id, began, sent, failure, sites);
             return Err(termination);
         }
         Err(Termination::because(
@@ -258,47 +240,6 @@ impl ClientConnection {
             failure.side,
             failure.detail,
         ))
-    }
-
-    /// Sends what is left and waits for the client to close: closing with its bytes unread would
-    /// reset the connection, and the reset could overtake the response (RFC 9112 §9.6).
-    async fn linger(&self, down: &mut H1Connection, termination: &Termination) {
-        self.guard.phase(termination.linger());
-        self.guard.limit_idle(SILENCE);
-        self.guard.watch().set_wait(WaitReason::ForClose);
-        let received = &self.guard.watch().meter.received;
-        let H1Connection {
-            stream,
-            writer,
-            reader,
-        } = down;
-        let mut finished = false;
-        // Whether the client waits for it or not, the connection is over.
-        let _ = self
-            .guard
-            .within(poll_fn(|cx| {
-                if !finished {
-                    let flushed = ready!(writer.poll_flush(cx, stream));
-                    if flushed.is_err() || ready!(stream.poll_finish(cx)).is_err() {
-                        return Poll::Ready(());
-                    }
-                    finished = true;
-                    let _ = reader.begin_body(BodyLength::UntilClose);
-                }
-                for _ in 0..LINGER_READS {
-                    match ready!(reader.poll_data(cx, stream)) {
-                        Ok(()) if !reader.has_ended() => {
-                            let here = reader.data().len();
-                            received.set(received.get() + here as u64);
-                            reader.consume(here);
-                        }
-                        _ => return Poll::Ready(()),
-                    }
-                }
-                cx.waker().wake_by_ref();
-                Poll::Pending
-            }))
-            .await;
     }
 
     /// Joins both connections as a relay of the protocol that they have switched to.
@@ -315,7 +256,7 @@ impl ClientConnection {
         let early = up.reader.take_received();
         let meter = &self.guard.watch().meter;
         meter.sent.set(meter.sent.get() + early.len() as u64);
-        down.writer.head().extend_from_slice(&early);
+        down.writer.buffer().extend_from_slice(&early);
         let H1Connection { stream, writer, .. } = &mut down;
         if !matches!(
             self.guard
@@ -327,8 +268,8 @@ impl ClientConnection {
         }
         let (down, up) = (down.stream.into_parts(), up.stream.into_parts());
         let side = |socket, session| match session {
-            Some(session) => RelaySide::tls(socket, session),
-            None => RelaySide::plain(socket),
+            Some(session) => RelayEnd::tls(socket, session),
+            None => RelayEnd::plain(socket),
         };
         let relay = Relay::new(
             side(down.socket, down.session),

@@ -7,8 +7,8 @@ use std::future::poll_fn;
 use std::num::NonZeroU32;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker, ready};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use bytes::Bytes;
 use h2::Reason;
@@ -19,7 +19,7 @@ use lockgate_http_io::body::BodyReader;
 use lockgate_http_io::h2::{
     AbuseLimits, DownstreamStream, FrameIo, HeadVerdict, Io, SendScheduler, Violation,
 };
-use lockgate_http_io::message::{ClientExchange, Persistence};
+use lockgate_http_io::message::Persistence;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, Guard, WaitReason};
 use lockgate_limits::memory::charged;
@@ -31,7 +31,8 @@ use lockgate_upstream::UpstreamConnection;
 
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
-use super::http1::{LINGER, SILENCE, termination_of_tunnel};
+use super::http1::termination_of_tunnel;
+use super::linger::{LINGER, SHORT_LINGER, linger_on_body, linger_over_http2};
 use super::serve::{NextStep, ServeContext, min_rate};
 use super::termination::{Termination, termination_of_cut};
 use super::tunnel::{TunnelEnd, TunnelRun};
@@ -57,18 +58,14 @@ const UNSENT: i32 = 64 * 1024;
 const OVERHEAD: usize = 4 * 1024 * 1024;
 /// Streams that the crate may reset for a client's mistakes beyond those of `AbuseLimits`.
 const RESETS: usize = 1_024;
-/// The time for a client to take our last frames.
-const FAREWELL: Duration = Duration::from_secs(2);
-/// Reads from a client after our last frame.
-const FAREWELL_READS: usize = 64;
 
 /// Streams of one connection that wait while memory is full; those beyond are refused.
 const WAITING: usize = 4;
 
 type H2Requests = h2::server::Connection<Io, Bytes>;
 
-/// The streams of one connection, and the state that they share.
-pub(super) struct ClientStreams {
+/// A client's connection over HTTP/2, with the state that its streams share.
+pub(super) struct H2ClientConnection {
     connection: ClientConnection,
     client: ClientContext,
     frame_io: Rc<RefCell<FrameIo>>,
@@ -136,7 +133,7 @@ impl BodyWindows {
     }
 }
 
-impl ClientStreams {
+impl H2ClientConnection {
     pub(super) fn connection(&self) -> &ClientConnection {
         &self.connection
     }
@@ -175,7 +172,7 @@ impl ClientStreams {
         let stream = Connected::new(socket, session, unsent);
         let frame_io = FrameIo::new(stream, &worker.blocks, &received, Some(abuse_limits));
         let context = ClientContext::of(&connection);
-        let streams = Rc::new(Self {
+        let h2_connection = Rc::new(Self {
             connection,
             client: context,
             frame_io: Rc::new(RefCell::new(frame_io)),
@@ -183,17 +180,17 @@ impl ClientStreams {
             open: Cell::new(0),
             driver: RefCell::default(),
         });
-        let termination = boxed(|| streams.drive()).await;
-        streams.scheduler.end();
-        (streams, termination)
+        let termination = boxed(|| h2_connection.drive()).await;
+        h2_connection.scheduler.end();
+        (h2_connection, termination)
     }
 
     async fn drive(self: &Rc<Self>) -> Termination {
         let (sites, guard) = (self.sites(), &self.connection.guard);
-        guard.phase(sites.head);
+        guard.begin_phase(sites.head);
         guard.watch().set_wait(WaitReason::ForHead);
         let begun = guard.within(boxed(|| self.begin())).await;
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
         let mut requests = match begun {
             Ok(Ok(requests)) => requests,
             Ok(Err(error)) => return self.broken(&error),
@@ -226,7 +223,7 @@ impl ClientStreams {
                         ConnectionShutdown::Now(termination) => termination,
                         _ => ended,
                     };
-                    boxed(|| self.linger()).await;
+                    boxed(|| linger_over_http2(guard, &self.frame_io)).await;
                     return termination;
                 }
                 Err(cut) => cut,
@@ -254,7 +251,7 @@ impl ClientStreams {
             // flight have had their time.
             requests.abrupt_shutdown(Reason::NO_ERROR);
             leaving = ConnectionShutdown::Now(termination);
-            guard.phase(FAREWELL);
+            guard.begin_phase(SHORT_LINGER);
             if cut != Cut::Deadline {
                 let _ = poll_fn(|cx| {
                     Poll::Ready(self.poll_turn(cx, &mut requests, &mut leaving).is_ready())
@@ -339,7 +336,7 @@ impl ClientStreams {
                 Poll::Pending => match self.violation() {
                     Some(violation) if !matches!(leaving, ConnectionShutdown::Now(_)) => {
                         *leaving = ConnectionShutdown::Now(self.violated(violation));
-                        self.connection.guard.phase(FAREWELL);
+                        self.connection.guard.begin_phase(SHORT_LINGER);
                         requests.abrupt_shutdown(match violation {
                             Violation::Sections => Reason::COMPRESSION_ERROR,
                             _ => Reason::ENHANCE_YOUR_CALM,
@@ -383,7 +380,7 @@ impl ClientStreams {
         if nothing != *idle {
             *idle = nothing;
             if nothing {
-                guard.phase(self.sites().idle);
+                guard.begin_phase(self.sites().idle);
                 guard.watch().mark_at_rest();
             } else {
                 guard.end_phase();
@@ -458,7 +455,7 @@ impl ClientStreams {
         self.open.set(self.open.get() + 1);
         let (parts, body) = request.into_parts();
         let limits = self.sites().limits;
-        let mut head = self.connection.worker.requests.take();
+        let mut head = self.connection.worker.request_heads.take();
         let read = match verdict {
             HeadVerdict::Malformed(error) => Err(error),
             HeadVerdict::Read | HeadVerdict::Refuse | HeadVerdict::Lost => {
@@ -477,7 +474,7 @@ impl ClientStreams {
         );
         tokio::task::spawn_local(exchange);
         if matches!(leaving, ConnectionShutdown::No)
-            && self.client.requests() >= self.sites().requests
+            && self.client.request_count() >= self.sites().max_requests
         {
             *leaving = ConnectionShutdown::Gracefully;
             requests.graceful_shutdown();
@@ -505,7 +502,7 @@ impl ClientStreams {
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        connection.finish_unreadable(id, Instant::now(), 0, failure, self.sites());
+        connection.finish_unserved(id, Instant::now(), 0, failure, self.sites());
     }
 
     /// Serves one request, of which the head was read.
@@ -532,7 +529,7 @@ impl ClientStreams {
                 Ok(()) => {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be
                     // checked.
-                    guard.phase(open.0.sites().head);
+                    guard.begin_phase(open.0.sites().head);
                     let context = ServeContext {
                         connection,
                         sites: open.0.sites(),
@@ -549,13 +546,14 @@ impl ClientStreams {
                             })
                             .await;
                         }
-                        NextStep::End(_) => {}
-                        NextStep::Request | NextStep::Close(_) if stream.is_complete() => {}
+                        NextStep::CloseNow(_) => {}
+                        NextStep::Request | NextStep::Linger(_) if stream.is_complete() => {}
                         NextStep::Request => {
-                            boxed(|| drain_body(&mut stream, &guard, LINGER)).await
+                            boxed(|| linger_on_body(&mut stream, &guard, LINGER)).await
                         }
-                        NextStep::Close(termination) => {
-                            boxed(|| drain_body(&mut stream, &guard, termination.linger())).await
+                        NextStep::Linger(termination) => {
+                            boxed(|| linger_on_body(&mut stream, &guard, termination.linger_time()))
+                                .await
                         }
                     }
                 }
@@ -571,7 +569,7 @@ impl ClientStreams {
             // only.
             let held_for = &connection.guard.watch().meter.held_for;
             held_for.set(held_for.get() + guard.watch().meter.held_for.get());
-            worker.requests.give(head);
+            worker.request_heads.give(head);
         }
     }
 
@@ -595,9 +593,9 @@ impl ClientStreams {
             tunnel_request,
         } = switched;
         let cells = self.connection.worker.cells.http.site(site);
-        if let (Some(idle), UpstreamConnection::H1(link)) = (tunnel_limits.keepalive, &up) {
+        if let (Some(idle), UpstreamConnection::H1(connection)) = (tunnel_limits.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
-            let _ = link.stream.socket().probe(idle);
+            let _ = connection.stream.socket().probe(idle);
         }
         let began = Instant::now();
         let mut tunnel = TunnelRun {
@@ -612,8 +610,8 @@ impl ClientStreams {
             // RFC 9113 §8.5: the end of one is passed on as that of the other, an error as an
             // error.
             (Ok(TunnelEnd::ByEndpoint), Method::Connect, _) => stream.reset(Reason::CONNECT_ERROR),
-            (_, Method::Connect, UpstreamConnection::H1(link)) => {
-                link.stream.socket().reset_on_close();
+            (_, Method::Connect, UpstreamConnection::H1(connection)) => {
+                connection.stream.socket().reset_on_close();
                 stream.reset(Reason::CANCEL);
             }
             _ => stream.reset(Reason::CANCEL),
@@ -649,63 +647,18 @@ impl ClientStreams {
             id: id.as_str(),
             ..ErrorResponse::of(fault)
         };
-        guard.phase(self.sites().head);
+        guard.begin_phase(self.sites().head);
         let mut head = RequestHead::default();
         head.method = method;
         let sent = connection
             .send_error(stream, guard, &head, &error, Persistence::KeepAlive)
             .await;
-        connection.finish_unreadable(id, began, sent, failure, self.sites());
+        connection.finish_unserved(id, began, sent, failure, self.sites());
     }
-
-    /// Waits for the client to close: closing with its bytes unread would reset the connection, and
-    /// the reset could overtake our last frames.
-    async fn linger(&self) {
-        let guard = &self.connection.guard;
-        guard.phase(FAREWELL);
-        guard.watch().set_wait(WaitReason::ForClose);
-        let mut reads = 0;
-        let _ = guard
-            .within(poll_fn(|cx| {
-                while reads < FAREWELL_READS {
-                    match self.frame_io.borrow_mut().poll_discard(cx) {
-                        Poll::Ready(true) => reads += 1,
-                        Poll::Ready(false) => return Poll::Ready(()),
-                        Poll::Pending => return Poll::Pending,
-                    }
-                }
-                Poll::Ready(())
-            }))
-            .await;
-    }
-}
-
-/// Takes the rest of a request's body after its response. A reset that stops the client (RFC 9113
-/// §8.1) comes with the response or overtakes it in the client, and many then never read it.
-async fn drain_body(stream: &mut DownstreamStream, guard: &Guard, limit: Duration) {
-    guard.phase(limit);
-    guard.limit_idle(SILENCE);
-    stream.limit_body(u64::MAX);
-    let received = &guard.watch().meter.received;
-    // Whether the client comes to its end or not, the stream is over.
-    let _ = guard
-        .within(poll_fn(|cx| {
-            loop {
-                match ready!(stream.poll_data(cx)) {
-                    Ok(()) if !stream.is_complete() => {
-                        let here = stream.data().len();
-                        received.set(received.get() + here as u64);
-                        stream.consume(here);
-                    }
-                    _ => return Poll::Ready(()),
-                }
-            }
-        }))
-        .await;
 }
 
 /// A stream that is open, also when its task is dropped.
-struct OpenStream(Rc<ClientStreams>);
+struct OpenStream(Rc<H2ClientConnection>);
 
 impl Drop for OpenStream {
     fn drop(&mut self) {

@@ -7,6 +7,7 @@ mod exchange_record;
 mod first_bytes;
 mod http1;
 mod http2;
+mod linger;
 mod listener;
 mod relay_settings;
 mod run;

@@ -12,12 +12,12 @@ use lockgate_net::socket::Socket;
 use super::connection::{ClientConnection, ConnectionPurpose};
 use super::first_bytes::{FirstBytes, OpeningError};
 use super::http1::Http1End;
-use super::http2::ClientStreams;
+use super::http2::H2ClientConnection;
 use super::termination::{Termination, termination_of_cut};
 use crate::action::relay::ClientTransport;
 use crate::site::ListenerSites;
 
-/// The result of a connection's opening.
+/// What is left after opening: nothing, since HTTP/1 or the relay was served, or HTTP/2.
 enum OpenedConnection {
     /// The connection is over.
     Over(Termination),
@@ -30,19 +30,19 @@ impl ClientConnection {
     pub(super) async fn serve(mut self, socket: Socket) {
         // Boxed: what it takes is given back before HTTP/2's long life begins.
         let watch = self.guard.shared();
-        match charged(Rc::clone(&watch), boxed(|| self.run(socket))).await {
+        match charged(Rc::clone(&watch), boxed(|| self.open_and_serve(socket))).await {
             OpenedConnection::Over(termination) => self.finish(&termination),
             OpenedConnection::Http2(client, _permit) => {
-                let (streams, termination) =
-                    charged(watch, boxed(|| ClientStreams::serve(self, client))).await;
-                streams.connection().finish(&termination);
+                let (h2_connection, termination) =
+                    charged(watch, boxed(|| H2ClientConnection::serve(self, client))).await;
+                h2_connection.connection().finish(&termination);
             }
         }
     }
 
-    async fn run(&mut self, socket: Socket) -> OpenedConnection {
+    async fn open_and_serve(&mut self, socket: Socket) -> OpenedConnection {
         let listener = Arc::clone(&self.listener);
-        self.guard.phase(self.listener.handshake);
+        self.guard.begin_phase(self.listener.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
         let (mut client, permit, purpose) = match boxed(|| self.open(socket, &listener)).await {
             Ok(opened) => opened,
@@ -68,7 +68,7 @@ impl ClientConnection {
                     } => {
                         let worker = Rc::clone(&self.worker);
                         let cells = worker.cells.http.site(site);
-                        self.guard.watch().set_wait(WaitReason::Otherwise);
+                        self.guard.watch().set_wait(WaitReason::Nothing);
                         cells.upgraded.inc();
                         tunnel_limits.begin(&self.guard);
                         let termination = self
@@ -104,11 +104,11 @@ impl ClientConnection {
         if !sites.h2c || !sites.http1 {
             return Ok(sites.h2c);
         }
-        self.guard.phase(sites.idle);
+        self.guard.begin_phase(sites.idle);
         self.guard.watch().set_wait(WaitReason::ForRequest);
         let guard = &self.guard;
         let begins = || {
-            guard.phase(sites.head);
+            guard.begin_phase(sites.head);
             guard.watch().set_wait(WaitReason::ForHead);
         };
         let mut first = FirstBytes {
@@ -116,7 +116,7 @@ impl ClientConnection {
             received: &mut client.received,
         };
         let known = guard.within(first.prior_knowledge(begins)).await;
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
         self.spoke |= !client.received.is_empty();
         match known {
             Ok(Ok(known)) => Ok(known),

@@ -57,10 +57,12 @@ const LONGEST_METHOD: usize = 64;
 pub(super) enum NextStep {
     /// The connection may bring another request.
     Request,
-    /// The connection is over.
-    End(Termination),
-    /// The connection is over once our last bytes have arrived.
-    Close(Termination),
+    /// The connection is closed at once: the client has gone, or would take a part of a response
+    /// for the whole.
+    CloseNow(Termination),
+    /// The connection is closed once the client has taken our last bytes: until then the rest that
+    /// it sends is read.
+    Linger(Termination),
     /// The connection becomes a tunnel.
     Tunnel {
         /// The other end.
@@ -162,7 +164,7 @@ impl<'s> ServeContext<'s> {
             .flatten();
         let ids = &self.connection.worker.shared.request_ids;
         told.and_then(RequestId::accept)
-            .unwrap_or_else(|| ids.id(self.connection.id, self.client.requests()))
+            .unwrap_or_else(|| ids.id(self.connection.id, self.client.request_count()))
     }
 }
 
@@ -221,7 +223,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
         }
         let (recipient, hops) =
             forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
-        let last = client.requests() >= sites.requests || worker.is_stopping();
+        let last = client.request_count() >= sites.max_requests || worker.is_stopping();
         // Another client waits for a permit: this one gets its next response on a new connection.
         let gives_way =
             head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();

@@ -134,7 +134,7 @@ impl Gateway {
         let server = RemoteServer {
             addresses: addresses.map(DialTarget::Tcp).collect(),
             tls: None,
-            preface: &[],
+            proxy_header: &[],
         };
         let request = ClientRequest {
             method: "PUT",

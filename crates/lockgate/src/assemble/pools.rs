@@ -16,7 +16,7 @@ use lockgate_upstream::{
 };
 
 use super::{MistakeLog, tls};
-use crate::prober::{Ask, Check, Prober, Request, Script};
+use crate::prober::{Check, CheckKind, HttpCheck, Prober, TcpCheck};
 use crate::resolver::EndpointResolver;
 
 /// The pools that a table uses, made when the first table names them.
@@ -72,7 +72,7 @@ impl AssembledPools {
         };
         let (mut members, mut services) = (Vec::new(), Vec::new());
         for one in &written.endpoints {
-            let place = match &one.addr {
+            let address = match &one.addr {
                 config::EndpointAddr::Ip(address) => {
                     (address.ip().to_string(), EndpointAddress::Ip(*address))
                 }
@@ -94,7 +94,7 @@ impl AssembledPools {
                     continue;
                 }
             };
-            let member = Member::new(self.endpoint(one, place), u32::from(one.weight));
+            let member = Member::new(self.endpoint(one, address), u32::from(one.weight));
             members.push(if one.backup {
                 member.as_backup()
             } else {
@@ -164,9 +164,9 @@ impl AssembledPools {
             Some(tls) if pool.tls.as_ref() == Some(tls) => own.cloned(),
             Some(tls) => Some(self.connector(mistakes, name, tls)?),
         };
-        let ask = match &written.probe {
-            config::Probe::Grpc { service } => Ask::Grpc(service.clone()),
-            config::Probe::Tcp { send, expect } => Ask::Connection(Script {
+        let kind = match &written.probe {
+            config::Probe::Grpc { service } => CheckKind::Grpc(service.clone()),
+            config::Probe::Tcp { send, expect } => CheckKind::Tcp(TcpCheck {
                 send: send.clone().into_bytes(),
                 expect: expect.as_ref().map(|expect| expect.clone().into_bytes()),
             }),
@@ -176,31 +176,33 @@ impl AssembledPools {
                 expect,
                 body,
             } => {
-                let request = Request {
+                let request = HttpCheck {
                     method: method.clone(),
                     path: path.clone(),
                     statuses: expect.clone(),
                     body: body.as_ref().map(|body| body.clone().into_bytes()),
                 };
                 match pool.protocol {
-                    config::Protocol::Http1 => Ask::Http(request),
-                    config::Protocol::H2 | config::Protocol::H2c => Ask::Http2(request),
+                    config::Protocol::Http1 => CheckKind::Http(request),
+                    config::Protocol::H2 | config::Protocol::H2c => CheckKind::Http2(request),
                 }
             }
         };
-        let mut preface = Vec::new();
+        let mut proxy_header = Vec::new();
         match pool.proxy_protocol {
             None => {}
-            Some(ProxyVersion::V1) => encode_v1(&mut preface, &ProxiedAddresses::Local),
-            Some(ProxyVersion::V2) => {
-                encode_v2(&mut preface, &ProxiedAddresses::Local, &Tlvs::default())
-            }
+            Some(ProxyVersion::V1) => encode_v1(&mut proxy_header, &ProxiedAddresses::Local),
+            Some(ProxyVersion::V2) => encode_v2(
+                &mut proxy_header,
+                &ProxiedAddresses::Local,
+                &Tlvs::default(),
+            ),
         }
         Some(Check {
-            ask,
+            kind,
             port: written.port,
             tls,
-            preface,
+            proxy_header,
             every: written.every,
             timeout: written.timeout,
             fall: written.fall,
@@ -211,7 +213,7 @@ impl AssembledPools {
     fn endpoint(
         &mut self,
         written: &config::WeightedEndpoint,
-        (host, place): (String, EndpointAddress),
+        (host, address): (String, EndpointAddress),
     ) -> Arc<Endpoint> {
         if let Some(known) = self.endpoints.get(&written.addr) {
             return Arc::clone(known);
@@ -219,7 +221,7 @@ impl AssembledPools {
         let endpoint = Arc::new(Endpoint::new(
             written.addr.to_string(),
             host,
-            place,
+            address,
             written.max,
         ));
         self.endpoints

@@ -388,7 +388,7 @@ impl Assembler<'_> {
         written: &config::AuthService,
         timeouts: &config::Timeouts,
     ) -> Option<ForwardAuth> {
-        let upstream = self.upstream(written.pool, &format!("{} auth", site.name))?;
+        let pool = self.upstream(written.pool, &format!("{} auth", site.name))?;
         let config::Timeouts {
             connect, response, ..
         } = *timeouts;
@@ -396,7 +396,7 @@ impl Assembler<'_> {
         let whole = Some(response.unwrap_or(AUTH_LIMIT));
         Some(ForwardAuth {
             proxy: Proxy {
-                upstream,
+                pool,
                 connect,
                 response: whole,
                 whole,
@@ -460,7 +460,7 @@ impl Assembler<'_> {
             Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
             _ => site.name.clone(),
         };
-        let upstream = self.upstream(number, &user)?;
+        let pool = self.upstream(number, &user)?;
         let config::Timeouts {
             connect,
             response,
@@ -468,7 +468,7 @@ impl Assembler<'_> {
             ..
         } = *timeouts;
         Some(Proxy {
-            upstream,
+            pool,
             connect,
             response,
             whole: None,
@@ -579,7 +579,7 @@ pub(super) fn served(
         limits: head_limits(&config.limits),
         head: config.timeouts.head,
         idle: config.timeouts.idle,
-        requests: config.limits.requests.unwrap_or(u64::MAX),
+        max_requests: config.limits.requests.unwrap_or(u64::MAX),
         rates: config.rates,
         http2: config.http2,
         tunnels: false,

@@ -177,7 +177,8 @@ impl Assembler<'_> {
             per_user: tunnel.max_per_user.map(KeyedLimit::new),
             forward: tunnel.forward.then(|| Forward {
                 proxy: Proxy {
-                    upstream: PoolIndex::new(usize::MAX),
+                    // No pool has this index: each request has a pool of its own.
+                    pool: PoolIndex::new(usize::MAX),
                     connect: tunnel.timeouts.connect,
                     response: tunnel.timeouts.response,
                     whole: None,

@@ -13,7 +13,7 @@ pub(super) fn fetcher(values: &[config::NamedValue], resolver: &mut EndpointReso
         let source = match &value.source {
             config::ValueSource::File(path) => Source::File(path.clone()),
             config::ValueSource::Url(url) => {
-                let place = match &url.addr {
+                let address = match &url.addr {
                     config::EndpointAddr::Ip(address) => EndpointAddress::Ip(*address),
                     config::EndpointAddr::Unix(path) => EndpointAddress::Unix(path.clone()),
                     config::EndpointAddr::Name { host, port } => {
@@ -23,7 +23,7 @@ pub(super) fn fetcher(values: &[config::NamedValue], resolver: &mut EndpointReso
                     config::EndpointAddr::Srv(_) => continue,
                 };
                 Source::Url(Url {
-                    place,
+                    address,
                     host: url.host.clone(),
                     path: url.path.clone(),
                 })

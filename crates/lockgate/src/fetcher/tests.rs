@@ -19,9 +19,9 @@ fn block_on<T>(test: impl Future<Output = T>) -> T {
 }
 
 fn url(origin: &Origin) -> Source {
-    let place = EndpointAddress::Ip(origin.socket_address());
+    let address = EndpointAddress::Ip(origin.socket_address());
     Source::Url(Url {
-        place,
+        address,
         host: "motd.test:8080".to_owned(),
         path: "/motd?a=b".to_owned(),
     })

@@ -1,5 +1,5 @@
-//! One check of one endpoint: whether it can be reached, and whether it answers as it should. Has
-//! no deadline and draws no conclusion.
+//! One check of one endpoint, within its timeout: whether it can be reached, and whether it answers
+//! as it should. Draws no conclusion.
 
 mod grpc;
 
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use lockgate_client::{
-    ClientError, ClientRequest, ClientStream, ExchangeLimits, HttpConnection, RemoteServer,
+    ClientError, ClientRequest, ExchangeLimits, HttpConnection, RemoteServer, ServerStream,
 };
 use lockgate_net::dial::DialTarget;
 use lockgate_net::tls::Connector;
@@ -31,15 +31,14 @@ const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " (health ch
 /// How the endpoints of a pool are checked.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
-    /// What is asked.
-    pub(crate) ask: Ask,
+    /// What is checked, and how.
+    pub(crate) kind: CheckKind,
     /// The port to ask at, if it is not the one that serves; a Unix socket has none.
     pub(crate) port: Option<u16>,
     /// TLS to the endpoint, if it wants it.
     pub(crate) tls: Option<Arc<Connector>>,
-    /// What goes before everything else, in plain: a PROXY header that says that we speak for
-    /// ourselves.
-    pub(crate) preface: Vec<u8>,
+    /// The PROXY header that goes first, in plain, if any: it says that we speak for ourselves.
+    pub(crate) proxy_header: Vec<u8>,
     /// From the beginning of a check to the beginning of the next, plus or minus a tenth.
     pub(crate) every: Duration,
     /// For the whole of one check.
@@ -50,33 +49,33 @@ pub(crate) struct Check {
     pub(crate) rise: u32,
 }
 
-/// What is asked of an endpoint.
+/// What an endpoint is checked for.
 #[derive(Debug, Clone)]
-pub(crate) enum Ask {
+pub(crate) enum CheckKind {
     /// That it can be connected to, TLS made where it has it, and what is said then.
-    Connection(Script),
+    Tcp(TcpCheck),
     /// A request of HTTP/1.1.
-    Http(Request),
+    Http(HttpCheck),
     /// The same over HTTP/2.
-    Http2(Request),
+    Http2(HttpCheck),
     /// That the service of this name is served, by the health protocol of gRPC; the empty one is
     /// all of them.
     Grpc(String),
 }
 
-/// What is said on a connection.
+/// A check of a connection: the bytes that we send, and those that are expected.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Script {
-    /// By us; empty is nothing.
+pub(crate) struct TcpCheck {
+    /// The bytes that we send; empty for none.
     pub(crate) send: Vec<u8>,
     /// What the first 64 KB that come must have somewhere; never empty, and without it nothing is
     /// waited for.
     pub(crate) expect: Option<Vec<u8>>,
 }
 
-/// A request, and what the answer must be.
+/// A check by a request, and what the response must be.
 #[derive(Debug, Clone)]
-pub(crate) struct Request {
+pub(crate) struct HttpCheck {
     /// `GET`, mostly. A token.
     pub(crate) method: String,
     /// With its query: what goes on the request line.
@@ -87,9 +86,9 @@ pub(crate) struct Request {
     pub(crate) body: Option<Vec<u8>>,
 }
 
-/// What is wrong with an endpoint.
+/// Why a check has failed.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Wrong {
+pub(crate) enum CheckError {
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("status {0}")]
@@ -108,7 +107,7 @@ pub(crate) enum Wrong {
     NotServing(&'static str),
 }
 
-impl Wrong {
+impl CheckError {
     /// Whether it says nothing of the endpoint: we have no descriptor, port or memory left. If that
     /// took endpoints down, a shortage of ours would be an outage of everything.
     pub(super) fn is_ours(&self) -> bool {
@@ -130,22 +129,22 @@ impl Check {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), Wrong> {
+    pub(super) async fn run(&self, endpoint: &Endpoint) -> Result<(), CheckError> {
         let limits = ExchangeLimits {
             time: self.timeout,
             head_bytes: HEADS_MAX,
             body_bytes: BODY_MAX,
         };
         let whole = async {
-            let (place, tls) = (endpoint.address(), self.tls.as_deref());
+            let (address, tls) = (endpoint.address(), self.tls.as_deref());
             let tls = tls.map(|connector| (connector, &*endpoint.host));
-            let mut stream = connect(place, self.port, tls, &self.preface, limits).await?;
-            let host = host(place, stream.address(), tls.is_some());
-            let (mut connection, request) = match &self.ask {
-                Ask::Connection(script) => return script.run(&mut stream).await,
-                Ask::Http(request) => (HttpConnection::http1(stream).await?, request),
-                Ask::Http2(request) => (HttpConnection::http2(stream).await?, request),
-                Ask::Grpc(service) => return grpc::check(service, stream, &host).await,
+            let mut stream = connect(address, self.port, tls, &self.proxy_header, limits).await?;
+            let host = host(address, stream.address(), tls.is_some());
+            let (mut connection, request) = match &self.kind {
+                CheckKind::Tcp(check) => return check.run(&mut stream).await,
+                CheckKind::Http(request) => (HttpConnection::http1(stream).await?, request),
+                CheckKind::Http2(request) => (HttpConnection::http2(stream).await?, request),
+                CheckKind::Grpc(service) => return grpc::check(service, stream, &host).await,
             };
             request.run(&mut connection, &host).await?;
             connection.close().await;
@@ -155,18 +154,18 @@ impl Check {
     }
 }
 
-/// Connects to `place`, at `port` if that is another.
+/// Connects to `address`, at `port` if that is another.
 ///
 /// # Errors
 /// As [`RemoteServer::connect`].
 pub(crate) async fn connect(
-    place: &EndpointAddress,
+    address: &EndpointAddress,
     port: Option<u16>,
     tls: Option<(&Connector, &str)>,
-    preface: &[u8],
+    proxy_header: &[u8],
     limits: ExchangeLimits,
-) -> Result<ClientStream, ClientError> {
-    let mut addresses = place.targets();
+) -> Result<ServerStream, ClientError> {
+    let mut addresses = address.targets();
     for address in &mut addresses {
         if let (DialTarget::Tcp(address), Some(port)) = (address, port) {
             address.set_port(port);
@@ -175,10 +174,10 @@ pub(crate) async fn connect(
     let server = RemoteServer {
         addresses,
         tls,
-        preface,
+        proxy_header,
     };
     let connected = server.connect(limits).await;
-    if let EndpointAddress::Name(name) = place
+    if let EndpointAddress::Name(name) = address
         && let Err(ClientError::Unresolved | ClientError::Unreachable(_)) = connected
     {
         // Perhaps it has moved.
@@ -188,8 +187,8 @@ pub(crate) async fn connect(
 }
 
 /// RFC 9110 §7.2: the host as it was written, with a port that is not the scheme's own.
-fn host(place: &EndpointAddress, target: &DialTarget, tls: bool) -> String {
-    let (host, port) = match (place, target) {
+fn host(address: &EndpointAddress, target: &DialTarget, tls: bool) -> String {
+    let (host, port) = match (address, target) {
         // The name of a service is none of a host.
         (EndpointAddress::Name(name), DialTarget::Tcp(address)) if name.port() != 0 => {
             (name.host().to_owned(), address.port())
@@ -209,8 +208,8 @@ fn host(place: &EndpointAddress, target: &DialTarget, tls: bool) -> String {
     }
 }
 
-impl Script {
-    async fn run(&self, stream: &mut ClientStream) -> Result<(), Wrong> {
+impl TcpCheck {
+    async fn run(&self, stream: &mut ServerStream) -> Result<(), CheckError> {
         stream.write_all(&self.send).await?;
         stream.flush().await?;
         if let Some(expected) = &self.expect {
@@ -223,7 +222,7 @@ impl Script {
 }
 
 /// Looks for `expected` in the first bytes that come.
-async fn find(expected: &[u8], stream: &mut ClientStream) -> Result<(), Wrong> {
+async fn find(expected: &[u8], stream: &mut ServerStream) -> Result<(), CheckError> {
     let mut received = Vec::with_capacity(SAID_MAX);
     let mut first = stream.take(SAID_MAX as u64);
     loop {
@@ -235,14 +234,14 @@ async fn find(expected: &[u8], stream: &mut ClientStream) -> Result<(), Wrong> {
         if read == 0 {
             return Err(match new {
                 0 => ClientError::Ended.into(),
-                _ => Wrong::Unexpected,
+                _ => CheckError::Unexpected,
             });
         }
     }
 }
 
-impl Request {
-    async fn run(&self, connection: &mut HttpConnection, host: &str) -> Result<(), Wrong> {
+impl HttpCheck {
+    async fn run(&self, connection: &mut HttpConnection, host: &str) -> Result<(), CheckError> {
         let request = ClientRequest {
             method: &self.method,
             host,
@@ -257,7 +256,7 @@ impl Request {
         let mut response = connection.exchange(&request).await?;
         let mut statuses = self.statuses.iter();
         if !statuses.any(|range| range.contains(&response.status)) {
-            return Err(Wrong::Status(response.status));
+            return Err(CheckError::Status(response.status));
         }
         let Some(expected) = self.body.as_ref().filter(|expected| !expected.is_empty()) else {
             return Ok(());
@@ -266,7 +265,7 @@ impl Request {
         if has(&body, 0, expected) {
             Ok(())
         } else {
-            Err(Wrong::Lacking)
+            Err(CheckError::Lacking)
         }
     }
 }

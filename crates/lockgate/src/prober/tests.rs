@@ -10,13 +10,13 @@ use lockgate_upstream::{Endpoint, EndpointAddress, EndpointFailure, Preference, 
 
 use super::*;
 
-fn check(ask: Ask) -> Check {
+fn check(kind: CheckKind) -> Check {
     let every = Duration::from_millis(1);
     Check {
-        ask,
+        kind,
         port: None,
         tls: None,
-        preface: Vec::new(),
+        proxy_header: Vec::new(),
         every,
         timeout: DEADLINE,
         fall: 2,
@@ -24,8 +24,8 @@ fn check(ask: Ask) -> Check {
     }
 }
 
-fn request() -> Ask {
-    Ask::Http(Request {
+fn request() -> CheckKind {
+    CheckKind::Http(HttpCheck {
         method: "GET".into(),
         path: "/".into(),
         statuses: vec![200..=299],
@@ -34,11 +34,11 @@ fn request() -> Ask {
 }
 
 fn endpoint(origin: &Origin) -> Arc<Endpoint> {
-    let place = EndpointAddress::Ip(origin.socket_address());
+    let address = EndpointAddress::Ip(origin.socket_address());
     Arc::new(Endpoint::new(
         origin.address(),
         "127.0.0.1".into(),
-        place,
+        address,
         None,
     ))
 }
@@ -78,8 +78,8 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
     let pool = pool("app", &endpoint);
     let mut prober = Prober::default();
     prober.watch(&pool, check(request()));
-    let standings = prober.standings();
-    let before = standings.now().remove(0);
+    let statuses = prober.statuses();
+    let before = statuses.now().remove(0);
     assert_eq!(
         (before.pool.as_str(), before.endpoint),
         ("app", origin.address())
@@ -103,7 +103,7 @@ fn an_endpoint_falls_and_rises_by_what_it_answers() {
         );
         answer(wire, status);
         wire = next(&origin);
-        let now = standings.now().remove(0);
+        let now = statuses.now().remove(0);
         assert_eq!(
             (now.up, now.why.as_ref().map(|why| why.as_str())),
             (up, why),
@@ -129,8 +129,8 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
     let (strict, lenient) = (pool("strict", &endpoint), pool("lenient", &endpoint));
     let mut prober = Prober::default();
     prober.watch(&strict, check(request()));
-    prober.watch(&lenient, check(Ask::Connection(Script::default())));
-    let standings = prober.standings();
+    prober.watch(&lenient, check(CheckKind::Tcp(TcpCheck::default())));
+    let statuses = prober.statuses();
     let _probing = prober.start().unwrap();
     let answering = origin.serve(|wire| {
         let mut byte = [0];
@@ -141,15 +141,14 @@ fn one_endpoint_in_two_pools_is_checked_for_each() {
         }
     });
     lockgate_testkit::eventually("both were checked", || {
-        let now = standings.now();
-        (now.iter().all(|standing| standing.took.is_some()) && answering.accepted() > 6)
-            .then_some(())
+        let now = statuses.now();
+        (now.iter().all(|status| status.took.is_some()) && answering.accepted() > 6).then_some(())
     });
     assert_eq!(
-        standings
+        statuses
             .now()
             .iter()
-            .map(|standing| standing.up)
+            .map(|status| status.up)
             .collect::<Vec<_>>(),
         [false, true]
     );

@@ -81,9 +81,9 @@ impl SrvService {
         let slot = |number: usize| {
             let wake = Arc::clone(&woken);
             let cell = Arc::new(EndpointName::of_record(name, move || wake.notify_one()));
-            let place = lockgate_upstream::EndpointAddress::Name(Arc::clone(&cell));
+            let address = lockgate_upstream::EndpointAddress::Name(Arc::clone(&cell));
             let label = format!("srv:{name}#{number}");
-            let endpoint = Arc::new(Endpoint::new(label, String::new(), place, max));
+            let endpoint = Arc::new(Endpoint::new(label, String::new(), address, max));
             RecordSlot {
                 name: cell,
                 endpoint,

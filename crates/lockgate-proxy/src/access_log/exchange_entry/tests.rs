@@ -46,7 +46,7 @@ fn exchange() -> ExchangeEntry<'static> {
             duration: Duration::from_micros(12_345),
             wait: Some(Duration::from_micros(45)),
             connect: Some(Duration::from_micros(300)),
-            first_byte: Some(Duration::from_micros(11_000)),
+            response_head: Some(Duration::from_micros(11_000)),
             body: Some(Duration::from_micros(1_000)),
         },
         site: Some("app.example.com"),

@@ -498,17 +498,17 @@ impl Files {
             });
             // While the disk is what is waited for, or the rate, the client is not to blame.
             watch.set_wait(if held || delivery.reads() {
-                WaitReason::Otherwise
+                WaitReason::Nothing
             } else {
                 WaitReason::ForRoom
             });
             std::task::Poll::Ready(ready!(polled))
         }));
         let delivered = delivered.await;
-        watch.set_wait(WaitReason::Otherwise);
+        watch.set_wait(WaitReason::Nothing);
         let failure = match delivered {
             Ok(Ok(())) => {
-                outcome.reusable = persistence.is_kept();
+                outcome.client_persists = persistence.is_kept();
                 return Ok(());
             }
             Ok(Err(DeliveryError::Client(error))) => ExchangeFailure::client(&error),

@@ -13,9 +13,9 @@ use lockgate_http_io::message::{ClientExchange, OutgoingRequest};
 use lockgate_limits::clock::PendingResponse;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
-use lockgate_upstream::EndpointFailure::Unserved;
 use lockgate_upstream::{
-    DialError, EndpointIndex, Lease, LeaseRequest, ReusePolicy, UpstreamPool, WaitBudget,
+    DialError, EndpointFailure, EndpointIndex, Lease, LeaseRequest, ReusePolicy, UpstreamPool,
+    WaitBudget,
 };
 
 use super::Proxy;
@@ -126,7 +126,7 @@ impl<'a> Attempts<'a> {
         }
         outcome.tried = tried.without(lease.member());
         outcome.add_lease(lap(&mut self.last_phase_end), lease.dialled);
-        outcome.reused = lease.is_reused();
+        outcome.endpoint_reused = lease.is_reused();
         outcome.endpoint = Some(Arc::clone(lease.endpoint()));
         let uses_socket = &exchange.guard.watch().uses_socket;
         uses_socket.set(lease.has_own_socket());
@@ -146,36 +146,36 @@ impl<'a> Attempts<'a> {
         let Exchange {
             request,
             guard,
-            share_of,
+            socket_account,
             down,
             private,
-            introduction,
+            proxy_header: encode_proxy_header,
             cells,
             preference,
             ..
         } = exchange;
         let (upstream, tried) = (&self.upstream, &mut self.tried);
-        let mut header = Vec::new();
+        let mut proxy_header = Vec::new();
         let mut reuse = self.reuse;
         if let Some(version) = upstream.pool().settings.proxy_protocol {
             let now = guard.clock().now();
-            let share = share_of.map(SocketShare::count);
+            let share = socket_account.map(SocketShare::count);
             if !matches!(reuse, ReusePolicy::New(_))
                 && let Some(private) = private.pop()
                 && let Some(lease) = private.take(upstream, share, now, *preference, tried)
             {
                 return Ok(lease);
             }
-            header = introduction(version);
+            proxy_header = encode_proxy_header(version);
             reuse = ReusePolicy::New(Instant::now());
         }
         let request = LeaseRequest {
             guard,
-            share_of: *share_of,
+            socket_account: *socket_account,
             wait_budget: &self.wait_budget,
             connect: self.proxy.connect,
             reuse,
-            header: &header,
+            proxy_header: &proxy_header,
             preference: *preference,
             metrics: &LeaseCells {
                 http: &request.worker.cells.http,
@@ -203,7 +203,7 @@ impl<'a> Attempts<'a> {
     ) -> PendingResponse {
         let again = self.is_idempotent && self.has_retries(exchange);
         PendingResponse {
-            upstream: self.proxy.upstream,
+            pool: self.proxy.pool,
             member: lease.member(),
             since: self.last_phase_end,
             tried: again.then_some(self.tried),
@@ -226,7 +226,7 @@ impl<'a> Attempts<'a> {
         waited: Option<PendingResponse>,
     ) {
         let took = lap(&mut self.last_phase_end);
-        exchange.outcome.first_byte = Some(took);
+        exchange.outcome.response_head = Some(took);
         let now = exchange.guard.clock().now();
         let (pool, endpoint) = (self.upstream.pool(), lease.endpoint());
         // Where it did not wait for the whole request, its haste tells little.
@@ -235,7 +235,7 @@ impl<'a> Attempts<'a> {
         }
         if self.is_failure(status) {
             let why = format_args!("it responded with status {status}");
-            pool.failed(endpoint, Unserved, &why, now);
+            pool.failed(endpoint, EndpointFailure::Unserved, &why, now);
         } else {
             pool.succeeded(endpoint, now);
         }
@@ -262,13 +262,14 @@ impl<'a> Attempts<'a> {
     ) -> Result<(), ExchangeFailure> {
         let now = exchange.guard.clock().now();
         let is_stale = failed.is_stale(lease);
-        let is_refused = lease.link.is_refused();
+        let is_unprocessed = lease.connection.is_unprocessed();
         // Not for this failure, which is yet to be noted.
         let is_overtaken = lease.is_overtaken(now);
         // A reset is a response, which the client gets as a 502.
-        let responded = (failed.reset && self.is_failure(502)).then_some(Unserved);
+        let responded =
+            (failed.stream_reset && self.is_failure(502)).then_some(EndpointFailure::Unserved);
         let blamed = failed.blames.or(responded);
-        if let Some(failure) = blamed.filter(|_| !is_stale && !is_refused) {
+        if let Some(failure) = blamed.filter(|_| !is_stale && !is_unprocessed) {
             let detail = &failed.failure.detail;
             self.upstream
                 .pool()
@@ -286,10 +287,10 @@ impl<'a> Attempts<'a> {
             // probably are.
             self.tried = MemberSet::default();
             self.reuse = ReusePolicy::New(self.last_phase_end);
-        } else if is_refused && !self.upstream.has_another(self.tried) {
+        } else if is_unprocessed && !self.upstream.has_another(self.tried) {
             // The connection had no room for it, or ends: the endpoint is well.
             self.tried = MemberSet::default();
-            if lease.link.is_lost() {
+            if lease.connection.is_lost() {
                 self.reuse = ReusePolicy::New(self.last_phase_end);
             }
         }

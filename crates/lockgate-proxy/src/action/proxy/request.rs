@@ -16,7 +16,6 @@ use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, PendingResponse, WaitReason};
 use lockgate_net::stream::StreamError;
 use lockgate_net::traffic_shaping::Shaper;
-use lockgate_upstream::EndpointFailure::{Reset, Unserved};
 use lockgate_upstream::{EndpointFailure, Lease, UpstreamConnection};
 
 use super::upload::{RequestUpload, UploadError};
@@ -40,7 +39,7 @@ pub(super) struct AttemptFailure {
     begun: bool,
     /// Whether the endpoint has reset the stream alone: over HTTP/2 that is a response to what the
     /// client has sent.
-    pub(super) reset: bool,
+    pub(super) stream_reset: bool,
     /// The verdict on the endpoint, if that is to blame.
     pub(super) blames: Option<EndpointFailure>,
 }
@@ -48,23 +47,26 @@ pub(super) struct AttemptFailure {
 /// The way in which a connection or a stream ended before the response.
 #[derive(Clone, Copy)]
 enum UpstreamEnd {
+    /// The endpoint has closed the connection in an orderly way.
     Closed,
+    /// The connection has broken.
     Reset,
-    /// The stream alone.
-    Refused,
+    /// The endpoint has reset the stream, and the connection goes on.
+    StreamReset,
 }
 
 impl AttemptFailure {
     fn end(failure: ExchangeFailure) -> Self {
         // A response that cannot be read is the endpoint's.
-        let blames = (failure.fault == Some(HttpFault::BadResponse)).then_some(Unserved);
+        let blames =
+            (failure.fault == Some(HttpFault::BadResponse)).then_some(EndpointFailure::Unserved);
         Self {
             failure,
             sent: true,
             worth: false,
             late: false,
             begun: false,
-            reset: false,
+            stream_reset: false,
             blames,
         }
     }
@@ -79,20 +81,22 @@ impl AttemptFailure {
         // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the response was received.
         let fault = match (how, begun) {
             (UpstreamEnd::Closed, false) => HttpFault::ConnectionClosed,
-            (UpstreamEnd::Reset | UpstreamEnd::Refused, false) => HttpFault::ConnectionTerminated,
+            (UpstreamEnd::Reset | UpstreamEnd::StreamReset, false) => {
+                HttpFault::ConnectionTerminated
+            }
             (UpstreamEnd::Closed, true) => HttpFault::ResponseIncomplete,
-            (UpstreamEnd::Reset | UpstreamEnd::Refused, true) => HttpFault::ResponseReset,
+            (UpstreamEnd::Reset | UpstreamEnd::StreamReset, true) => HttpFault::ResponseReset,
         };
         let failure = ExchangeFailure::because(fault, detail);
-        let reset = matches!(how, UpstreamEnd::Refused);
-        let blames = (!reset).then_some(Reset);
+        let stream_reset = matches!(how, UpstreamEnd::StreamReset);
+        let blames = (!stream_reset).then_some(EndpointFailure::Reset);
         Self {
             failure,
             sent: up.has_sent(),
             worth: true,
             late: false,
             begun,
-            reset,
+            stream_reset,
             blames,
         }
     }
@@ -106,14 +110,15 @@ impl AttemptFailure {
         };
         let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
         // Where the client holds its body back, the endpoint may be waiting for that.
-        let blames = (late && (attempt.invited || attempt.uploaded)).then_some(Unserved);
+        let blames =
+            (late && (attempt.invited || attempt.uploaded)).then_some(EndpointFailure::Unserved);
         Self {
             failure: ExchangeFailure::cut(cut, fault),
             sent: attempt.up.has_sent(),
             worth: late,
             late,
             begun: false,
-            reset: false,
+            stream_reset: false,
             blames,
         }
     }
@@ -121,7 +126,7 @@ impl AttemptFailure {
     /// Whether the failure tells nothing about the endpoint: a connection that was kept may be
     /// closed at any time, also when the request is on its way (RFC 9112 §9.5).
     pub(super) fn is_stale(&self, lease: &Lease) -> bool {
-        lease.is_reused() && !self.late && !self.begun && lease.link.is_lost()
+        lease.is_reused() && !self.late && !self.begun && lease.connection.is_lost()
     }
 }
 
@@ -249,7 +254,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
                 (UpstreamEnd::Reset, reset.to_string())
             }
             Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer => {
-                (UpstreamEnd::Refused, reset.to_string())
+                (UpstreamEnd::StreamReset, reset.to_string())
             }
             Poll::Ready(Err(error)) => return Poll::Ready(Err(unreadable(&error))),
             // While its body is read, the body itself tells that the client has gone.
@@ -267,7 +272,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
         // The endpoint may have sent the reason before the connection broke; then it is read with
         // the next event.
         let (how, detail) = match (self.broken.take(), how) {
-            (Some(error), UpstreamEnd::Refused) => (how, error),
+            (Some(error), UpstreamEnd::StreamReset) => (how, error),
             (Some(error), _) => (UpstreamEnd::Reset, error),
             (None, _) => (how, detail),
         };
@@ -290,7 +295,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
-                watch.set_wait(WaitReason::Otherwise);
+                watch.set_wait(WaitReason::Nothing);
                 // How long the client has taken to send it is not the endpoint's doing.
                 let since = if self.at_once {
                     self.asked.since
@@ -307,7 +312,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
             }
             Poll::Pending if !self.invited && down.bytes_read() == 0 => {
                 self.at_once = false;
-                watch.set_wait(WaitReason::Otherwise);
+                watch.set_wait(WaitReason::Nothing);
             }
             Poll::Pending => {
                 self.at_once = false;
@@ -336,7 +341,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
     /// From here on the endpoint is waited for.
     fn limit(&self) {
         if let Some(timeout) = self.timeout {
-            self.upload.guard.phase(timeout);
+            self.upload.guard.begin_phase(timeout);
         }
     }
 }

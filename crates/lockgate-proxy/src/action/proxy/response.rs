@@ -59,7 +59,7 @@ impl ResponsePlan {
     ) -> Result<Self, ExchangeFailure> {
         let (request, outcome) = (&exchange.request, &exchange.outcome);
         let length = lease
-            .link
+            .connection
             .begin_response(request.received().method, response);
         let length = length
             .map_err(|error| ExchangeFailure::because(HttpFault::BadResponse, error.to_string()))?;
@@ -78,7 +78,7 @@ impl ResponsePlan {
             }
             (length, None) => length,
         };
-        let is_uploading = !lease.link.is_finished();
+        let is_uploading = !lease.connection.is_finished();
         // RFC 9112 §9.6: an endpoint that closes after its response needs no more. One that stays
         // may have responded before it reads the rest, and gets it, unless the client waits for a
         // 100 and was never sent one.
@@ -153,7 +153,7 @@ impl Bodies<'_, '_> {
             && down.poll_gone(cx).is_pending()
         {
             if self.uploaded.replace(up.bytes_written()) != Some(up.bytes_written()) {
-                guard.phase(REST);
+                guard.begin_phase(REST);
             }
             return Poll::Pending;
         }
@@ -184,7 +184,7 @@ impl Bodies<'_, '_> {
         if pumped.is_pending() && down.is_blocked() {
             watch.set_wait(WaitReason::ForRoom);
         } else if !self.is_uploading {
-            watch.set_wait(WaitReason::Otherwise);
+            watch.set_wait(WaitReason::Nothing);
         }
         // Events may be hours apart: until then no write would tell.
         if pumped.is_pending() && down.poll_gone(cx).is_ready() {
@@ -233,7 +233,7 @@ impl Proxy {
         exchange.outcome.grpc_status = grpc_status(&lease, &response.fields);
         let guard = exchange.guard;
         self.whole
-            .map_or_else(|| guard.end_phase(), |whole| guard.phase(whole));
+            .map_or_else(|| guard.end_phase(), |whole| guard.begin_phase(whole));
         // A response has begun: there is no other attempt, but this one may not have sent again all
         // that was taken.
         upload.replay.settle();
@@ -248,7 +248,7 @@ impl Proxy {
         };
         let (down, shapers) = (&mut *exchange.down, &mut exchange.shapers);
         let exchanged = guard.within(poll_fn(|cx| {
-            bodies.poll(cx, down, &mut lease.link, shapers.as_deref_mut())
+            bodies.poll(cx, down, &mut lease.connection, shapers.as_deref_mut())
         }));
         let exchanged = exchanged.await;
         let is_delivering = bodies.is_delivering;
@@ -280,11 +280,11 @@ impl Proxy {
             }
             return Err(failure);
         }
-        if let Some(trailers) = lease.link.trailers() {
+        if let Some(trailers) = lease.connection.trailers() {
             let told = exchange.outcome.grpc_status;
             exchange.outcome.grpc_status = told.or_else(|| grpc_status(&lease, trailers));
         }
-        exchange.outcome.reusable = persistence.is_kept() && exchange.down.is_complete();
+        exchange.outcome.client_persists = persistence.is_kept() && exchange.down.is_complete();
         if keeps_endpoint {
             if lease.pool().settings.proxy_protocol.is_some() {
                 lease.keep_private(exchange.private, guard.clock().now());
@@ -368,8 +368,8 @@ fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, response: &m
         let mut origins = Vec::from_iter(endpoint);
         if let Some(Authority { host, port }) = named {
             // What a rule calls the endpoint, also with the port that it has. Without a port it is
-            // by http, and by https for clients of TLS only: to lead others from there
-            // back to http would be a loop.
+            // by http, and by https for clients of TLS only: to lead others from there back to http
+            // would be a loop.
             let own = endpoint.map(|endpoint| endpoint.port);
             let default = [Some(80), client.is_secure().then_some(443)];
             let ports = port
@@ -424,7 +424,7 @@ fn set_sticky_cookie<D>(exchange: &Exchange<'_, D>, lease: &Lease, response: &mu
 
 /// The status of a gRPC call: only HTTP/2 has such calls.
 fn grpc_status(lease: &Lease, fields: &Fields) -> Option<u16> {
-    if matches!(lease.link, UpstreamConnection::H2(_)) {
+    if matches!(lease.connection, UpstreamConnection::H2(_)) {
         grpc::status(fields)
     } else {
         None
@@ -456,7 +456,7 @@ async fn switch<D: ClientExchange>(
 ) -> Result<(), ExchangeFailure> {
     // RFC 9110 §7.8: not before the request is whole. What is left of its body would be taken for
     // the other protocol.
-    let whole = exchange.down.is_complete() && lease.link.is_flushed();
+    let whole = exchange.down.is_complete() && lease.connection.is_flushed();
     if !whole || !h1::confirms_upgrade(&exchange.request.outgoing, response) {
         return Err(ExchangeFailure::of(HttpFault::UpgradeFailed));
     }

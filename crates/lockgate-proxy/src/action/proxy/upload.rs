@@ -78,7 +78,7 @@ impl<'a> RequestUpload<'a> {
                 // While the endpoint takes nothing, or we take nothing for its rate, the client is
                 // not to blame.
                 let waiting = if is_held || up.is_blocked() {
-                    WaitReason::Otherwise
+                    WaitReason::Nothing
                 } else {
                     WaitReason::ForBody
                 };

@@ -10,8 +10,8 @@ use lockgate_net::client_hello::{self, FirstProtocol};
 use lockgate_net::stream::{ReadBuffer, Stream, StreamError};
 
 use super::ClientConnection;
-use super::open::{FAREWELL, FAREWELL_READS};
 use crate::action::relay::ClientTransport;
+use crate::downstream::linger::{SHORT_LINGER, linger_on_stream};
 use crate::error_response::{BodyFormat, ErrorPage, ErrorResponse, HttpFault};
 
 /// The most of a head that is heard before it is answered.
@@ -35,7 +35,7 @@ impl ClientConnection {
         let mut stream = Stream::new(client.socket, client.session, client.unsent);
         let mut inbox = ReadBuffer::new(&self.worker.blocks);
         inbox.extend(&client.received);
-        self.guard.phase(self.listener.handshake);
+        self.guard.begin_phase(self.listener.handshake);
         let begins = self
             .guard
             .within(begins_http(&mut stream, &mut inbox))
@@ -54,7 +54,7 @@ impl ClientConnection {
         }
         let has_body = !inbox.bytes().starts_with(b"HEAD ");
         let response = self.maintenance_response(status, page, has_body);
-        self.guard.phase(FAREWELL);
+        self.guard.begin_phase(SHORT_LINGER);
         if !matches!(
             self.guard
                 .within(send(&mut stream, &inbox, &response))
@@ -64,8 +64,11 @@ impl ClientConnection {
             return false;
         }
         self.guard.watch().meter.sent.set(response.len() as u64);
-        self.guard.phase(FAREWELL);
-        let _ = self.guard.within(drain(&mut stream, &mut inbox)).await;
+        self.guard.begin_phase(SHORT_LINGER);
+        let _ = self
+            .guard
+            .within(linger_on_stream(&mut stream, &mut inbox))
+            .await;
         true
     }
 
@@ -127,14 +130,4 @@ async fn send(stream: &mut Stream, inbox: &ReadBuffer, response: &[u8]) -> Resul
         sent += poll_fn(|cx| stream.poll_write(cx, &blocks, &[&response[sent..]])).await?;
     }
     poll_fn(|cx| stream.poll_finish(cx)).await
-}
-
-/// Reads some of the bytes that the client still sends: a reset could overtake our response.
-async fn drain(stream: &mut Stream, inbox: &mut ReadBuffer) {
-    for _ in 0..FAREWELL_READS {
-        inbox.consume(inbox.bytes().len());
-        if !matches!(poll_fn(|cx| stream.poll_read(cx, inbox)).await, Ok(true)) {
-            break;
-        }
-    }
 }

@@ -1,9 +1,8 @@
 //! The opening of a connection, each step under its deadline: PROXY header, ClientHello, TLS.
 
 use std::cell::Cell;
-use std::future::poll_fn;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lockgate_limits::PerClientPermit;
 use lockgate_limits::clients::{ClientClass, CountedConnection};
@@ -21,14 +20,10 @@ use super::{ClientConnection, ConnectionPurpose};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::downstream::first_bytes::{FirstBytes, OpeningError, ServerName};
+use crate::downstream::linger::{SHORT_LINGER, linger_on_socket};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
-
-/// The time for a client to read our last bytes before the close: a reset could overtake them.
-pub(super) const FAREWELL: Duration = Duration::from_secs(2);
-/// Reads from such a client before the close.
-pub(super) const FAREWELL_READS: usize = 16;
 
 /// The acceptor for a client's handshake.
 struct ChosenAcceptor {
@@ -177,7 +172,7 @@ impl ClientConnection {
         let look = |hello: &ClientHello<'_>| Box::from(&*hello.session_id);
         let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, look)).await;
-        self.guard.watch().set_wait(WaitReason::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Nothing);
         match hello {
             Ok(Ok((name, session))) => {
                 self.server_name = name;
@@ -212,7 +207,7 @@ impl ClientConnection {
     ) -> Result<T, Termination> {
         let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, choose)).await;
-        self.guard.watch().set_wait(WaitReason::Otherwise);
+        self.guard.watch().set_wait(WaitReason::Nothing);
         self.spoke |= !first.received.is_empty();
         match hello {
             Ok(Ok((name, chosen))) => {
@@ -239,12 +234,12 @@ impl ClientConnection {
         let expected = self.listener.accept_proxy;
         let passed = self.listener.passes_header();
         let watch = self.guard.watch();
-        let kept = passed.then_some(&mut self.header);
+        let kept = passed.then_some(&mut self.received_proxy_header);
         let begins = || watch.set_wait(WaitReason::ForHead);
         watch.set_wait(WaitReason::ForRequest);
         let header = first.proxy_header(expected, trusted, kept, begins);
         let header = self.guard.within(header).await;
-        watch.set_wait(WaitReason::Otherwise);
+        watch.set_wait(WaitReason::Nothing);
         self.spoke |= !first.received.is_empty();
         match header {
             Ok(Ok(Some((source, destination)))) => {
@@ -320,7 +315,7 @@ impl ClientConnection {
         let (watch, queued) = (self.guard.watch(), Cell::new(false));
         let permit = async || {
             queued.set(true);
-            watch.set_wait(WaitReason::Otherwise);
+            watch.set_wait(WaitReason::Nothing);
             let permit = handshakes.take(account).await;
             queued.set(false);
             watch.set_wait(WaitReason::ForHead);
@@ -332,7 +327,7 @@ impl ClientConnection {
                 socket, acceptor, received, permit,
             ))
             .await;
-        watch.set_wait(WaitReason::Otherwise);
+        watch.set_wait(WaitReason::Nothing);
         if matches!(made, Err(Cut::Deadline)) && queued.get() {
             return Err(Termination::limit("too many handshakes at once"));
         }
@@ -367,8 +362,8 @@ impl ClientConnection {
         }
         if matches!(error, HandshakeError::Tls(_)) {
             // The alert is sent; it must arrive.
-            self.guard.phase(FAREWELL);
-            let _ = self.guard.within(send_and_close(socket, &[])).await;
+            self.guard.begin_phase(SHORT_LINGER);
+            let _ = self.guard.within(linger_on_socket(socket, &[])).await;
         }
         Termination::handshake_failed(error)
     }
@@ -378,11 +373,11 @@ impl ClientConnection {
         if let (Some(reason), Some(cells)) = (error.handshake_reason(), self.cells()) {
             cells.failed(reason);
         }
-        let farewell = error.farewell();
-        if !farewell.is_empty() {
-            self.guard.phase(FAREWELL);
+        let last = error.last_bytes();
+        if !last.is_empty() {
+            self.guard.begin_phase(SHORT_LINGER);
             // Whether the client waits for it or not, the connection is over.
-            let _ = self.guard.within(send_and_close(socket, &farewell)).await;
+            let _ = self.guard.within(linger_on_socket(socket, &last)).await;
         }
         match error {
             OpeningError::Closed => Termination::client_closed(),
@@ -409,21 +404,4 @@ fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<ChosenAcceptor> {
 
 fn unknown(name: ServerName) -> OpeningError {
     name.map_or(OpeningError::NoName, OpeningError::UnknownName)
-}
-
-/// Sends the last bytes and waits until the client has closed: closing with its bytes unread would
-/// reset the connection, and the reset could overtake ours.
-pub(super) async fn send_and_close(socket: &Socket, words: &[u8]) -> std::io::Result<()> {
-    let mut sent = 0;
-    while sent < words.len() {
-        sent += poll_fn(|cx| socket.poll_send(cx, &words[sent..])).await?;
-    }
-    socket.shutdown_write()?;
-    let mut sink = [0; 1024];
-    for _ in 0..FAREWELL_READS {
-        if poll_fn(|cx| socket.poll_recv(cx, &mut sink)).await? == 0 {
-            break;
-        }
-    }
-    Ok(())
 }

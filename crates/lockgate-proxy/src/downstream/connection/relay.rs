@@ -16,7 +16,7 @@ use lockgate_upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
 use super::ClientConnection;
 use crate::access_log::{Cause, CauseSide};
-use crate::action::relay::{ClientIntroduction, ClientTransport, join};
+use crate::action::relay::{ClientTransport, join};
 use crate::downstream::RelaySettings;
 use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
 use crate::shaping::Shape;
@@ -41,7 +41,7 @@ impl ClientConnection {
             cells.open.inc();
         }
         let start = Instant::now();
-        let header = self.introduction(&client, relaying);
+        let proxy_header = self.relay_proxy_header(&client, relaying);
         let session = self.session.take();
         let affinity_input = AffinityInput {
             client: self.client_ip(),
@@ -54,7 +54,13 @@ impl ClientConnection {
         let sockets = &self.worker.sockets;
         let dialled = relaying
             .pool
-            .dial(&self.guard, sockets, relaying.connect, &header, preference)
+            .dial(
+                &self.guard,
+                sockets,
+                relaying.connect,
+                &proxy_header,
+                preference,
+            )
             .await;
         let took = start.elapsed();
         self.connect = Some(took);
@@ -67,8 +73,8 @@ impl ClientConnection {
                     cells.connect.record(took);
                 }
                 let (mut relay, permit) =
-                    join(client, dialled, header).map_err(Termination::internal)?;
-                self.endpoint = Some(permit);
+                    join(client, dialled, proxy_header).map_err(Termination::internal)?;
+                self.endpoint_permit = Some(permit);
                 if relaying.pool.settings.sessions().is_some() {
                     let (pool, reader) = (Arc::clone(&relaying.pool), SessionIdReader::default());
                     relay.observe_upstream(Box::new(SessionSniffer {
@@ -101,25 +107,22 @@ impl ClientConnection {
         Err(Termination::connect_failed(error))
     }
 
-    /// The bytes that an endpoint gets before all others, if any: a PROXY header.
-    fn introduction(&mut self, client: &ClientTransport, relaying: &RelaySettings) -> Vec<u8> {
+    /// The PROXY header that the endpoint of a relay gets; empty where it gets none.
+    fn relay_proxy_header(
+        &mut self,
+        client: &ClientTransport,
+        relaying: &RelaySettings,
+    ) -> Vec<u8> {
         let version = match relaying.proxy_protocol {
             None => return Vec::new(),
-            Some(SentHeader::Pass) if !self.header.is_empty() => {
-                return std::mem::take(&mut self.header);
+            Some(SentHeader::Pass) if !self.received_proxy_header.is_empty() => {
+                return std::mem::take(&mut self.received_proxy_header);
             }
             Some(SentHeader::Pass) => ProxyVersion::V2,
             Some(SentHeader::Own(version)) => version,
         };
-        let introduction = ClientIntroduction {
-            version,
-            addresses: self.addresses(|| listen::local_address(&client.socket).ok()),
-            server_name: self.server_name.as_deref(),
-            negotiated: self.negotiated.as_deref(),
-        };
-        let mut header = Vec::new();
-        introduction.encode(&mut header);
-        header
+        let addresses = self.addresses(|| listen::local_address(&client.socket).ok());
+        self.proxy_header(version, addresses)
     }
 
     /// Holds a relay to the rates of its table, if that has some.
@@ -129,7 +132,7 @@ impl ClientConnection {
             &shape.connection(),
             self.client_ip(),
             None,
-            &self.worker.line,
+            &self.worker.shaping_queue,
         );
         relay.shape(shapers.received, shapers.sent);
     }
@@ -148,7 +151,7 @@ impl ClientConnection {
         idle: Duration,
         keepalive: Option<Duration>,
     ) -> Termination {
-        let Some(permit) = &self.endpoint else {
+        let Some(permit) = &self.endpoint_permit else {
             return Termination::new(Cause::Internal, CauseSide::Lockgate);
         };
         let stalls = &permit.endpoint().stalls;
@@ -157,18 +160,18 @@ impl ClientConnection {
         let outlived = |outcome: &Result<RelayOutcome, Cut>| matches!(outcome, Err(Cut::Deadline));
         let mut outcome = Err(Cut::Deadline);
         if relay.holds() {
-            self.guard.phase(MOMENT);
+            self.guard.begin_phase(MOMENT);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, stalls))
+                .within(relay.run(&self.worker.relay_buffers, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
             relay.release();
-            self.guard.phase(YOUTH);
+            self.guard.begin_phase(YOUTH);
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, stalls))
+                .within(relay.run(&self.worker.relay_buffers, meter, stalls))
                 .await;
         }
         if outlived(&outcome) {
@@ -179,7 +182,7 @@ impl ClientConnection {
             }
             outcome = self
                 .guard
-                .within(relay.run(&self.worker.scratch, meter, stalls))
+                .within(relay.run(&self.worker.relay_buffers, meter, stalls))
                 .await;
         }
         match outcome {

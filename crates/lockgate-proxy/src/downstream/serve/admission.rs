@@ -33,7 +33,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
         }
         let client = self.record.client.key_or_unspecified();
         if let Some(limited) = &admission.limit {
-            within(
+            check_rate(
                 limited,
                 self.head,
                 client,
@@ -102,7 +102,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
     }
 }
 
-fn within<'s>(
+fn check_rate<'s>(
     limited: &'s RequestLimit,
     head: &RequestHead,
     client: IpAddr,

@@ -47,7 +47,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             let id = self.record.id;
             let asked = auth.asked(target);
             let values = self.values(target, &host, &id);
-            let pool = worker.upstream(auth.proxy.upstream).pool();
+            let pool = worker.upstream(auth.proxy.pool).pool();
             let preference =
                 pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
             let addresses = pool
@@ -64,7 +64,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                     target: &asked,
                     rewritten: None,
                     length: BodyLength::Empty,
-                    client: &client.told,
+                    client: &client.forwarded,
                     id: id.as_bytes(),
                     cookies: pool
                         .settings
@@ -82,10 +82,10 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 request,
                 guard,
                 account: connection.account(),
-                share_of: connection.share_of(self.head.version),
+                socket_account: connection.socket_account(self.head.version),
                 down: &mut down,
                 private: &Rc::default(),
-                introduction: &|version| connection.proxy_header(version, addresses),
+                proxy_header: &|version| connection.proxy_header(version, addresses),
                 preference,
                 shapers: None,
                 cells: worker.cells.http.site(site),
@@ -97,17 +97,17 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             (responded, down.into_response())
         };
         guard.end_phase();
-        guard.watch().set_wait(WaitReason::Otherwise);
+        guard.watch().set_wait(WaitReason::Nothing);
         let is_success = (200..300).contains(&response.head.status);
         if responded.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);
             return Ok(());
         }
         // From here on the line in the log is about the service.
-        self.record.upstream = Some(auth.proxy.upstream);
+        self.record.upstream = Some(auth.proxy.pool);
         self.record.outcome = ExchangeOutcome {
             status: 0,
-            reusable: false,
+            client_persists: false,
             switched: None,
             ..outcome
         };

@@ -83,19 +83,19 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             } = *self.context;
             let (worker, backend, rules) =
                 (&connection.worker, request.backend, &request.route.rules);
-            let told = match backend {
+            let forwarded = match backend {
                 Backend::Forward(_, forward) => &forward.client,
-                Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => &client.told,
+                Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => &client.forwarded,
             };
             let (mut rewritten, mut cookies) = (None, None);
             let sends_header = match backend {
                 Backend::Endpoint(proxy) => {
-                    let pool = worker.upstream(proxy.upstream).pool();
+                    let pool = worker.upstream(proxy.pool).pool();
                     let fields = request.outgoing.fields();
                     let sticky = pool.settings.sticky();
                     cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
                     rewritten = rules.target.rewritten(request.pattern, request.values);
-                    self.record.upstream = Some(proxy.upstream);
+                    self.record.upstream = Some(proxy.pool);
                     pool.settings.proxy_protocol.is_some()
                 }
                 Backend::Tunnel(connect) | Backend::Forward(connect, _) => {
@@ -119,7 +119,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                         target: request.target,
                         rewritten,
                         length: request.length,
-                        client: told,
+                        client: forwarded,
                         id: request.values.id,
                         cookies,
                     },
@@ -129,11 +129,11 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 },
                 guard,
                 account: connection.account(),
-                share_of: connection.share_of(self.head.version),
+                socket_account: connection.socket_account(self.head.version),
                 down: &mut *self.down,
                 preference: request.preference,
                 private: &client.private,
-                introduction: &|version| connection.proxy_header(version, addresses),
+                proxy_header: &|version| connection.proxy_header(version, addresses),
                 shapers,
                 cells: worker.cells.http.site(site),
                 began: self.record.began,
@@ -155,7 +155,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
 
     /// The next step after an exchange with a backend.
     async fn finish(self, result: Result<(), ExchangeFailure>) -> NextStep {
-        self.context.guard.watch().set_wait(WaitReason::Otherwise);
+        self.context.guard.watch().set_wait(WaitReason::Nothing);
         let record = &mut *self.record;
         record.received = self.down.bytes_read();
         match result {
@@ -167,7 +167,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 let termination =
                     Termination::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
-                return NextStep::End(termination);
+                return NextStep::CloseNow(termination);
             }
             Ok(()) => record.sent = self.down.bytes_written(),
         }
@@ -182,16 +182,16 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 let site = record.site.map(|site| self.context.sites.site(site).index);
                 NextStep::Tunnel { switched, site }
             }
-            None if record.outcome.reusable => NextStep::Request,
-            None => NextStep::Close(Termination::new(Cause::ClientClosed, CauseSide::Lockgate)),
+            None if record.outcome.client_persists => NextStep::Request,
+            None => NextStep::Linger(Termination::new(Cause::ClientClosed, CauseSide::Lockgate)),
         }
     }
 
     /// The shapers of a request: the rest of its connection's rates. A tunnel has rates of its own.
     fn shapers(&self, shape: &Arc<Shape>, action: &Action) -> Box<Shapers> {
         let (client, user) = (self.record.client.key(), self.record.user.as_ref());
-        let line = &self.context.connection.worker.line;
-        let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, user, line));
+        let queue = &self.context.connection.worker.shaping_queue;
+        let of = |connection: &Shaped| Box::new(shape.shapers(connection, client, user, queue));
         if matches!(action, Action::Connect(_)) {
             return of(&shape.connection());
         }

@@ -72,7 +72,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
             return Preference::Any;
         };
         let worker = self.worker();
-        let pool = worker.upstream(proxy.upstream).pool();
+        let pool = worker.upstream(proxy.pool).pool();
         pool.preference(
             &self.affinity_input(fields),
             self.context.guard.clock().now(),

@@ -175,7 +175,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         let fault = failure.fault;
         self.record.failure = Some(failure);
         let Some(fault) = fault else {
-            return NextStep::End(termination);
+            return NextStep::CloseNow(termination);
         };
         let (id, head) = (self.record.id, self.head);
         let usual = ErrorResponse::of(fault);
@@ -394,8 +394,8 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         };
         match whole.send(self.down, guard, self.head).await {
             Ok(()) if persistence.is_kept() => NextStep::Request,
-            Ok(()) => NextStep::Close(termination),
-            Err(termination) => NextStep::End(termination),
+            Ok(()) => NextStep::Linger(termination),
+            Err(termination) => NextStep::CloseNow(termination),
         }
     }
 
@@ -466,7 +466,7 @@ impl WholeResponse<'_> {
             down.poll_flush(cx)
         }));
         let delivered = delivered.await;
-        watch.set_wait(WaitReason::Otherwise);
+        watch.set_wait(WaitReason::Nothing);
         match delivered {
             Ok(delivered) => {
                 delivered.map_err(|error| Termination::of(ExchangeFailure::client(&error)))

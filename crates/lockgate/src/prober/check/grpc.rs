@@ -1,11 +1,15 @@
 //! The health protocol of gRPC: whether a service is served.
 
-use lockgate_client::{ClientRequest, ClientStream, HttpConnection};
+use lockgate_client::{ClientRequest, HttpConnection, ServerStream};
 
-use super::{AGENT, Wrong};
+use super::{AGENT, CheckError};
 
 /// Asks about a service, by `grpc.health.v1.Health/Check`; the empty name is the whole server.
-pub(super) async fn check(service: &str, stream: ClientStream, host: &str) -> Result<(), Wrong> {
+pub(super) async fn check(
+    service: &str,
+    stream: ServerStream,
+    host: &str,
+) -> Result<(), CheckError> {
     let mut connection = HttpConnection::http2(stream).await?;
     let request = ClientRequest {
         method: "POST",
@@ -20,7 +24,7 @@ pub(super) async fn check(service: &str, stream: ClientStream, host: &str) -> Re
     };
     let mut response = connection.exchange(&request).await?;
     if response.status != 200 {
-        return Err(Wrong::Status(response.status));
+        return Err(CheckError::Status(response.status));
     }
     // An error has nothing but a head, and its status there.
     let message = if response.fields.contains_key("grpc-status") {
@@ -32,17 +36,17 @@ pub(super) async fn check(service: &str, stream: ClientStream, host: &str) -> Re
     let code = early.get("grpc-status").or(late.get("grpc-status"));
     match code.map(|code| code.to_str().unwrap_or_default()) {
         Some("0") => {}
-        Some(code) => return Err(Wrong::Grpc(code.chars().take(8).collect())),
-        None => return Err(Wrong::NoGrpc),
+        Some(code) => return Err(CheckError::Grpc(code.chars().take(8).collect())),
+        None => return Err(CheckError::NoGrpc),
     }
     drop(response);
     connection.close().await;
     match message.get(5..).and_then(health_status) {
         Some(1) => Ok(()),
-        Some(0) => Err(Wrong::NotServing("UNKNOWN")),
-        Some(2) => Err(Wrong::NotServing("NOT_SERVING")),
-        Some(3) => Err(Wrong::NotServing("SERVICE_UNKNOWN")),
-        _ => Err(Wrong::NoGrpc),
+        Some(0) => Err(CheckError::NotServing("UNKNOWN")),
+        Some(2) => Err(CheckError::NotServing("NOT_SERVING")),
+        Some(3) => Err(CheckError::NotServing("SERVICE_UNKNOWN")),
+        _ => Err(CheckError::NoGrpc),
     }
 }
 

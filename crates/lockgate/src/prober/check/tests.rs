@@ -9,17 +9,17 @@ use lockgate_upstream::endpoint_name::EndpointName;
 use super::*;
 
 fn check() -> Check {
-    let request = Request {
+    let request = HttpCheck {
         method: "GET".into(),
         path: "/health?deep=1".into(),
         statuses: vec![200..=299, 418..=418],
         body: None,
     };
     Check {
-        ask: Ask::Http(request),
+        kind: CheckKind::Http(request),
         port: None,
         tls: None,
-        preface: Vec::new(),
+        proxy_header: Vec::new(),
         every: DEADLINE,
         timeout: DEADLINE,
         fall: 3,
@@ -29,14 +29,14 @@ fn check() -> Check {
 
 fn expecting(body: &[u8]) -> Check {
     let mut check = check();
-    if let Ask::Http(request) = &mut check.ask {
+    if let CheckKind::Http(request) = &mut check.kind {
         request.body = Some(body.to_vec());
     }
     check
 }
 
-fn endpoint(place: EndpointAddress, host: &str) -> Endpoint {
-    Endpoint::new("as written".into(), host.into(), place, None)
+fn endpoint(address: EndpointAddress, host: &str) -> Endpoint {
+    Endpoint::new("as written".into(), host.into(), address, None)
 }
 
 fn at(address: SocketAddr) -> Endpoint {
@@ -50,7 +50,7 @@ fn run(check: &Check, endpoint: &Endpoint) -> Result<(), String> {
         .unwrap();
     runtime
         .block_on(check.run(endpoint))
-        .map_err(|wrong| wrong.to_string())
+        .map_err(|error| error.to_string())
 }
 
 /// Reads a request's head.
@@ -244,7 +244,7 @@ fn where_nobody_listens_or_the_name_is_unknown_it_says_so() {
 fn a_check_may_only_connect_and_at_another_port_and_at_a_names_second_address() {
     let origin = Origin::tcp();
     let mut check = check();
-    check.ask = Ask::Connection(Script::default());
+    check.kind = CheckKind::Tcp(TcpCheck::default());
     check.port = Some(origin.socket_address().port());
     assert_eq!(run(&check, &at("127.0.0.1:1".parse().unwrap())), Ok(()));
     check.port = None;
@@ -273,7 +273,7 @@ fn a_check_may_only_connect_and_at_another_port_and_at_a_names_second_address() 
 fn a_preface_goes_before_everything_else() {
     let origin = Origin::tcp();
     let mut check = check();
-    check.preface = b"PROXY UNKNOWN\r\n".to_vec();
+    check.proxy_header = b"PROXY UNKNOWN\r\n".to_vec();
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut wire = origin.accept();
@@ -295,7 +295,7 @@ fn under_tls_the_endpoint_proves_who_it_is() {
     };
     let mut check = expecting(b"ready");
     check.tls = Some(Arc::new(Connector::new(settings).unwrap()));
-    check.preface = b"PROXY UNKNOWN\r\n".to_vec();
+    check.proxy_header = b"PROXY UNKNOWN\r\n".to_vec();
     let origin = Origin::tcp();
     let serve = |wire: Wire, names: &[&str]| -> io::Result<()> {
         let mut wire = wire;
@@ -348,7 +348,7 @@ fn script(send: &str, expect: Option<&str>) -> Check {
         expect.map(|expect| expect.as_bytes().to_vec()),
     );
     Check {
-        ask: Ask::Connection(Script { send, expect }),
+        kind: CheckKind::Tcp(TcpCheck { send, expect }),
         ..check()
     }
 }
@@ -418,18 +418,18 @@ fn each_kind_of_check_goes_behind_a_header_over_tls_and_to_another_port() {
     ] {
         for way in 0..8 {
             let (tls, elsewhere) = (way & 1 > 0, way & 2 > 0);
-            let preface = if way & 4 > 0 { "PROXY UNKNOWN\r\n" } else { "" };
+            let proxy_header = if way & 4 > 0 { "PROXY UNKNOWN\r\n" } else { "" };
             let origin = Origin::tcp();
             let address = origin.socket_address();
             let mut check = asks.clone();
             check.tls = tls.then(|| Arc::clone(&connector));
-            check.preface = preface.as_bytes().to_vec();
+            check.proxy_header = proxy_header.as_bytes().to_vec();
             check.port = elsewhere.then(|| address.port());
             let nobody = SocketAddr::new(address.ip(), 1);
             std::thread::scope(|scope| {
                 let served = scope.spawn(|| {
                     let mut wire = origin.accept();
-                    wire.expect(preface);
+                    wire.expect(proxy_header);
                     if tls {
                         let mut wire = Tls::accept(&config, wire).unwrap();
                         wire.expect(asked);
@@ -445,7 +445,7 @@ fn each_kind_of_check_goes_behind_a_header_over_tls_and_to_another_port() {
                     }
                 });
                 let found = run(&check, &at(if elsewhere { nobody } else { address }));
-                assert_eq!(found, Ok(()), "{:?} {said:?} {way}", check.ask);
+                assert_eq!(found, Ok(()), "{:?} {said:?} {way}", check.kind);
                 served.join().unwrap();
             });
         }
@@ -459,10 +459,10 @@ fn that_we_have_no_descriptor_left_is_not_the_endpoints_fault() {
         (Errno::ADDRNOTAVAIL, true),
         (Errno::CONNREFUSED, false),
     ] {
-        let wrong = Wrong::from(ClientError::Unreachable(errno.into()));
-        assert_eq!(wrong.is_ours(), ours, "{errno}");
+        let error = CheckError::from(ClientError::Unreachable(errno.into()));
+        assert_eq!(error.is_ours(), ours, "{errno}");
     }
-    assert!(!Wrong::Status(500).is_ours());
+    assert!(!CheckError::Status(500).is_ours());
 }
 
 #[test]
@@ -470,7 +470,7 @@ fn the_host_has_a_port_only_where_it_is_not_the_usual_one() {
     let tcp = |address: &str| DialTarget::Tcp(address.parse().unwrap());
     let ip = EndpointAddress::Ip("192.0.2.1:80".parse().unwrap());
     let name = EndpointAddress::Name(Arc::new(EndpointName::new("app.internal", 80, || {})));
-    for (place, target, tls, expected) in [
+    for (address, target, tls, expected) in [
         (&ip, tcp("192.0.2.1:80"), false, "192.0.2.1"),
         (&ip, tcp("192.0.2.1:80"), true, "192.0.2.1:80"),
         (&ip, tcp("[2001:db8::1]:443"), true, "[2001:db8::1]"),
@@ -484,6 +484,6 @@ fn the_host_has_a_port_only_where_it_is_not_the_usual_one() {
             "localhost",
         ),
     ] {
-        assert_eq!(host(place, &target, tls), expected);
+        assert_eq!(host(address, &target, tls), expected);
     }
 }
