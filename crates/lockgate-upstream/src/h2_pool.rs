@@ -276,7 +276,14 @@ impl H2Pool {
             one.check_liveness(now);
             // A new one stays for the request that it was made for, however short its lifetime.
             let lifetime = idle_settings.lifetime.filter(|_| one.requests_made() > 0);
-            close_worn(one, IdleSettings { lifetime, ..idle_settings }, now);
+            close_worn(
+                one,
+                IdleSettings {
+                    lifetime,
+                    ..idle_settings
+                },
+                now,
+            );
             idle += usize::from(one.is_idle());
             if one.is_idle() && idle > idle_settings.max {
                 one.close_when_idle();
