@@ -242,6 +242,12 @@ impl ForwardedClient {
         }
     }
 
+    /// The same client, trusted or not.
+    #[must_use]
+    pub fn with_trust(&self, trusted: bool) -> Self {
+        Self::new(self.address.clone(), self.secure, trusted)
+    }
+
     /// Whether no forwarding fields are written.
     pub fn is_anonymous(&self) -> bool {
         self.anonymous

@@ -7,6 +7,7 @@
 //! to one second where a worker has thousands of connections.
 
 use std::cell::{Cell, OnceCell, RefCell};
+use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -22,7 +23,7 @@ use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
 use crate::clients::CountedConnection;
-use crate::index::{ListenerIndex, MemberIndex, PoolIndex, RelayIndex};
+use crate::index::{ListenerId, MemberIndex};
 use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
@@ -113,11 +114,30 @@ impl Cut {
     }
 }
 
+/// The pool of an endpoint that a response is waited for from.
+pub trait ResponseSource: fmt::Debug {
+    /// Records that a response of `member` is overdue by `waited`; returns whether the wait is to
+    /// end, because checks have found the endpoint down and one outside `tried` can be asked.
+    fn is_given_up(
+        &self,
+        member: MemberIndex,
+        tried: Option<MemberSet>,
+        waited: Duration,
+        now: Millis,
+    ) -> bool;
+}
+
+/// A counter of the bytes that connections move.
+pub trait TrafficCounter: fmt::Debug {
+    /// Adds bytes received and sent, and the time for which rates held them.
+    fn add_traffic(&self, received: u64, sent: u64, held_for: Nanos);
+}
+
 /// A request that was sent to an endpoint and has no response yet.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct PendingResponse {
     /// The pool.
-    pub pool: PoolIndex,
+    pub source: Rc<dyn ResponseSource>,
     /// The pool's member.
     pub member: MemberIndex,
     /// When the whole request had left.
@@ -370,17 +390,22 @@ pub struct Watch {
     /// The account of its client, once it is known; none where this is a part of another
     /// connection.
     pub account: OnceCell<CountedConnection>,
-    /// Its listener, where its bytes count for one.
-    pub listener: Cell<Option<ListenerIndex>>,
-    /// Its relay, if it is one.
-    pub relay: Cell<Option<RelayIndex>>,
+    /// The listener that has accepted it; none for a part of another connection.
+    pub listener: Cell<Option<ListenerId>>,
+    /// The counter of its listener, where its bytes count for one.
+    pub listener_traffic: OnceCell<Arc<dyn TrafficCounter>>,
+    /// The counter of its relay, if it is one.
+    pub relay_traffic: OnceCell<Arc<dyn TrafficCounter>>,
+    /// The number of the configuration whose rules it is held to; 0 between two requests, when
+    /// it is held to none.
+    pub generation: Cell<u64>,
     /// The part of the meter that was accounted for: bytes received, bytes sent, and the time that
     /// rates held it.
     pub accounted: Cell<(u64, u64, u64)>,
     /// Whether the exchange has a socket towards an endpoint for itself.
     pub uses_socket: Cell<bool>,
     /// The response that it waits for.
-    pub pending: Cell<Option<PendingResponse>>,
+    pub pending: RefCell<Option<PendingResponse>>,
     /// Bytes of memory that its tasks have taken and not given back.
     pub held: Cell<isize>,
     /// Whether it is [at rest](Self::mark_at_rest) since its running task was polled.
@@ -398,6 +423,7 @@ pub struct Watch {
     moved: Cell<u64>,
     moved_at: Cell<Millis>,
     cut: Cell<Option<Cut>>,
+    draining: Cell<bool>,
     waiting: Cell<WaitReason>,
     since: Cell<Millis>,
     min_rate: Cell<MinRate>,
@@ -414,10 +440,12 @@ impl Watch {
             client: Cell::default(),
             account: OnceCell::default(),
             listener: Cell::default(),
-            relay: Cell::default(),
+            listener_traffic: OnceCell::new(),
+            relay_traffic: OnceCell::new(),
+            generation: Cell::default(),
             accounted: Cell::default(),
             uses_socket: Cell::default(),
-            pending: Cell::default(),
+            pending: RefCell::default(),
             held: Cell::default(),
             resting: Cell::default(),
             held_at_rest: OnceCell::new(),
@@ -430,6 +458,7 @@ impl Watch {
             moved: Cell::default(),
             moved_at: Cell::new(now),
             cut: Cell::default(),
+            draining: Cell::default(),
             waiting: Cell::default(),
             since: Cell::new(now),
             min_rate: Cell::default(),
@@ -453,6 +482,20 @@ impl Watch {
                 waker.wake();
             }
         }
+    }
+
+    /// Has it take no further request: the last response tells the client so.
+    pub fn drain(&self) {
+        if !self.draining.replace(true)
+            && let Some(waker) = self.waker.take()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Whether it, or the connection of this stream, is to take no further request.
+    pub fn is_draining(&self) -> bool {
+        self.draining.get() || self.stream_of.get().is_some_and(|of| of.draining.get())
     }
 
     /// Whether it is to end.

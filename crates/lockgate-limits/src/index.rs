@@ -4,11 +4,13 @@
 use lockgate_net::index_type;
 
 index_type! {
-    /// The index of a listener among those of the process.
+    /// The index of a listener among those of its configuration.
     ListenerIndex;
-    /// The index of a relay among those of the process.
+    /// The number of a listener: no other one of the process has had it.
+    ListenerId;
+    /// The index of a relay among those of its configuration.
     RelayIndex;
-    /// The index of a pool among those of a worker, which are the same in every worker.
+    /// The index of a pool among those of its configuration, the same in every worker.
     PoolIndex;
     /// The index of a member in its pool.
     MemberIndex;

@@ -19,7 +19,7 @@ mod process_limit;
 mod sharded_table;
 pub mod sockets;
 
-pub use index::{ListenerIndex, MemberIndex, PoolIndex, RelayIndex, WorkerIndex};
+pub use index::{ListenerId, ListenerIndex, MemberIndex, PoolIndex, RelayIndex, WorkerIndex};
 pub use process_limit::{
     CountGuard, KeyedLimit, KeyedPermit, PerClient, PerClientPermit, Permit, ProcessLimit, client,
 };

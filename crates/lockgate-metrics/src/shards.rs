@@ -16,6 +16,13 @@ use crate::{Counter, Gauge, Histogram, HistogramSnapshot};
 #[repr(align(128))]
 pub struct Padded<T>(T);
 
+impl<T> Padded<T> {
+    /// This value, padded.
+    pub const fn new(value: T) -> Self {
+        Self(value)
+    }
+}
+
 impl<T> Deref for Padded<T> {
     type Target = T;
 
@@ -39,6 +46,13 @@ impl<T> Shards<T> {
                 .map(|worker| Arc::new(Padded(make(worker))))
                 .collect(),
         )
+    }
+
+    /// Creates a set of cells for each of these; `make` receives it.
+    #[must_use]
+    pub fn map(&self, make: impl FnMut(&T) -> T) -> Self {
+        let sets = self.iter().map(make);
+        Self(sets.map(|set| Arc::new(Padded(set))).collect())
     }
 
     /// The cells that worker number `worker` writes; `None` when there are fewer workers.

@@ -23,6 +23,7 @@ use lockgate_upstream::{
 
 use crate::access_log::{Cause, CauseSide, TunnelFields};
 use crate::error_response::HttpFault;
+use crate::generation::Generation;
 use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::rules::RouteRules;
@@ -33,6 +34,8 @@ use crate::worker::Worker;
 pub struct RoutedRequest<'a> {
     /// The worker of its connection.
     pub worker: &'a Rc<Worker>,
+    /// The generation that it has begun in.
+    pub generation: &'a Generation,
     /// The request as an endpoint gets it, with the head as it was received.
     pub outgoing: OutgoingRequest<'a>,
     /// The values of placeholders in templates.

@@ -15,6 +15,7 @@ pub mod error_response;
 mod escape;
 pub mod exchange;
 pub mod files;
+pub mod generation;
 pub mod metrics;
 mod pump;
 pub mod request_id;

@@ -1,5 +1,8 @@
 //! What is counted, per worker and listener, and its names in Prometheus text.
 //!
+//! A reload makes new sets of cells, which have the cells of what both configurations have: counters
+//! go on, and those of an old site are freed with the last request of its configuration.
+//!
 //! Labels come from closed sets: listeners and ALPN names of the configuration, reasons of this
 //! page.
 
@@ -7,10 +10,14 @@ pub mod http;
 pub mod relay;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
+use lockgate_limits::clock::TrafficCounter;
 use lockgate_limits::{ListenerIndex, RelayIndex};
 use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
+use lockgate_net::nanos::Nanos;
 use lockgate_net::tls::handshake::Negotiated;
 
 use crate::access_log::Cause;
@@ -44,13 +51,28 @@ pub const VIOLATIONS: [&str; 6] = [
 const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 const RESUMED: [&str; 2] = ["false", "true"];
 
-/// The cells that one worker writes.
+/// The cells of one thing that one worker counts. Two configurations share them where both have the
+/// thing. Their types are aligned to 128 bytes, as [`lockgate_metrics::Padded`] is: no two workers
+/// write to one cache line.
+pub type SharedCells<T> = Arc<T>;
+
+/// The cells that one worker writes for one configuration.
 #[derive(Debug)]
 pub struct WorkerCells {
     /// In the order of the listeners.
-    pub listeners: Vec<ListenerCells>,
+    pub listeners: Vec<SharedCells<ListenerCells>>,
     /// In the order of the relays.
-    pub relays: Vec<relay::RelayCells>,
+    pub relays: Vec<SharedCells<relay::RelayCells>>,
+    /// The counters of HTTP.
+    pub http: http::HttpCells,
+    /// The counters of no configuration.
+    pub process: SharedCells<ProcessCells>,
+}
+
+/// The cells of one worker that belong to no configuration.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct ProcessCells {
     /// Attempts to accept that failed for want of descriptors or memory.
     pub accept_failures: Counter,
     /// Connections that clients closed before there was a slot for them.
@@ -59,24 +81,75 @@ pub struct WorkerCells {
     pub memory_cut: Counter,
     /// Requests and handshakes that were refused for the same reason.
     pub memory_refused: Counter,
-    /// The counters of HTTP.
-    pub http: http::HttpCells,
+    /// Requests of trusted proxies that named no client.
+    pub unknown_clients: Counter,
+}
+
+/// The earlier index of each thing of a configuration, if the configuration before has it too.
+#[derive(Debug, Clone, Default)]
+pub struct EarlierIndexes {
+    /// Of the listeners.
+    pub listeners: Vec<Option<usize>>,
+    /// Of the relays.
+    pub relays: Vec<Option<usize>>,
+    /// Of the sites.
+    pub sites: Vec<Option<usize>>,
+    /// Of the endpoints.
+    pub endpoints: Vec<Option<usize>>,
 }
 
 impl WorkerCells {
+    /// The cells of the next configuration: those of the same things, and new ones. `alpn` has the
+    /// protocols that each listener can negotiate.
+    #[must_use]
+    pub fn next(&self, earlier: &EarlierIndexes, alpn: &[Vec<String>]) -> Self {
+        let listener = |(index, alpn): (&Option<usize>, &Vec<String>)| {
+            let known = index.and_then(|index| self.listeners.get(index));
+            let cells = known.cloned().unwrap_or_default();
+            cells.offer(alpn);
+            cells
+        };
+        Self {
+            listeners: earlier.listeners.iter().zip(alpn).map(listener).collect(),
+            relays: next(&self.relays, &earlier.relays),
+            http: self.http.next(earlier),
+            process: Arc::clone(&self.process),
+        }
+    }
+
+    /// The cells of a worker without a configuration.
+    pub fn none() -> Self {
+        Self {
+            listeners: Vec::new(),
+            relays: Vec::new(),
+            http: http::HttpCells::default(),
+            process: Arc::default(),
+        }
+    }
+
     /// The cells of a listener.
-    pub fn listener(&self, listener: ListenerIndex) -> Option<&ListenerCells> {
+    pub fn listener(&self, listener: ListenerIndex) -> Option<&SharedCells<ListenerCells>> {
         self.listeners.get(listener.get())
     }
 
     /// The cells of a relay.
-    pub fn relay(&self, relay: RelayIndex) -> Option<&relay::RelayCells> {
+    pub fn relay(&self, relay: RelayIndex) -> Option<&SharedCells<relay::RelayCells>> {
         self.relays.get(relay.get())
     }
 }
 
+/// The cells of the next configuration, of those that have their `earlier` index among `known`.
+fn next<T: Default>(known: &[SharedCells<T>], earlier: &[Option<usize>]) -> Vec<SharedCells<T>> {
+    let cells = |index: &Option<usize>| {
+        let known = index.and_then(|index| known.get(index));
+        known.cloned().unwrap_or_default()
+    };
+    earlier.iter().map(cells).collect()
+}
+
 /// The counters of one listener in one worker.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct ListenerCells {
     /// Accepted connections.
     pub accepted: Counter,
@@ -96,17 +169,22 @@ pub struct ListenerCells {
     pub handshake: Histogram,
     /// Durations of connecting to an endpoint.
     pub connect: Histogram,
-    alpn: Vec<String>,
-    handshakes: Vec<Counter>,
+    /// By the protocol that was chosen; one that is no longer offered stays.
+    by_alpn: ArcSwap<Vec<Arc<AlpnCells>>>,
     failures: [Counter; HANDSHAKE_REASONS.len()],
     violations: [Counter; VIOLATIONS.len()],
 }
 
-impl ListenerCells {
-    /// Cells of a listener that can negotiate the protocols `alpn`.
-    pub fn new(alpn: &[String]) -> Self {
-        let alpn: Vec<String> = alpn.iter().cloned().chain(["none".to_owned()]).collect();
-        let combinations = VERSIONS.len() * RESUMED.len() * alpn.len();
+/// The finished handshakes that chose one protocol.
+#[derive(Debug, Default)]
+struct AlpnCells {
+    /// Empty for none.
+    protocol: String,
+    handshakes: [[Counter; RESUMED.len()]; VERSIONS.len()],
+}
+
+impl Default for ListenerCells {
+    fn default() -> Self {
         Self {
             accepted: Counter::new(),
             open: Gauge::new(),
@@ -117,10 +195,27 @@ impl ListenerCells {
             held_nanos: Counter::new(),
             handshake: Histogram::new(Bounds::HANDSHAKE),
             connect: Histogram::new(Bounds::CONNECT),
-            handshakes: (0..combinations).map(|_| Counter::new()).collect(),
-            alpn,
+            by_alpn: ArcSwap::from_pointee(vec![Arc::default()]),
             failures: Default::default(),
             violations: Default::default(),
+        }
+    }
+}
+
+impl ListenerCells {
+    /// Prepares cells for the protocols `alpn`.
+    pub fn offer(&self, alpn: &[String]) {
+        let known = self.by_alpn.load();
+        let is_new = |name: &&String| !known.iter().any(|cells| cells.protocol == **name);
+        let mut cells = Vec::clone(&known);
+        cells.extend(alpn.iter().filter(is_new).map(|name| {
+            Arc::new(AlpnCells {
+                protocol: name.clone(),
+                ..AlpnCells::default()
+            })
+        }));
+        if cells.len() > known.len() {
+            self.by_alpn.store(Arc::new(cells));
         }
     }
 
@@ -128,18 +223,13 @@ impl ListenerCells {
     pub fn handshake_finished(&self, negotiated: &Negotiated, took: Duration) {
         let version = usize::from(negotiated.version == VERSIONS[1]);
         let resumed = usize::from(negotiated.resumed);
-        let none = self.alpn.len() - 1;
-        let alpn = negotiated.alpn.as_deref().map_or(none, |chosen| {
-            self.alpn
-                .iter()
-                .position(|name| name.as_bytes() == chosen)
-                .unwrap_or(none)
-        });
-        if let Some(counter) = self
-            .handshakes
-            .get(self.combination(version, resumed, alpn))
-        {
-            counter.inc();
+        let by_alpn = self.by_alpn.load();
+        let chosen = negotiated.alpn.as_deref().unwrap_or_default();
+        let cells = by_alpn
+            .iter()
+            .find(|cells| cells.protocol.as_bytes() == chosen);
+        if let Some(cells) = cells.or(by_alpn.first()) {
+            cells.handshakes[version][resumed].inc();
         }
         self.handshake.record(took);
     }
@@ -162,9 +252,13 @@ impl ListenerCells {
             counter.inc();
         }
     }
+}
 
-    fn combination(&self, version: usize, resumed: usize, alpn: usize) -> usize {
-        (version * RESUMED.len() + resumed) * self.alpn.len() + alpn
+impl TrafficCounter for ListenerCells {
+    fn add_traffic(&self, received: u64, sent: u64, held_for: Nanos) {
+        self.held_nanos.add(held_for.as_u64());
+        self.received.add(received);
+        self.sent.add(sent);
     }
 }
 
@@ -176,22 +270,22 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners:
         "lockgate_accept_failures_total",
         "Attempts to accept that failed for want of descriptors or memory.",
     );
-    family.sample(&[], shards.counter(|cells| &cells.accept_failures));
+    family.sample(&[], shards.counter(|cells| &cells.process.accept_failures));
     text.counter(
         "lockgate_connections_abandoned_total",
         "Connections that clients closed before there was a slot for them.",
     )
-    .sample(&[], shards.counter(|cells| &cells.abandoned));
+    .sample(&[], shards.counter(|cells| &cells.process.abandoned));
     text.counter(
         "lockgate_memory_cut_total",
         "Connections that were cut because memory had run out.",
     )
-    .sample(&[], shards.counter(|cells| &cells.memory_cut));
+    .sample(&[], shards.counter(|cells| &cells.process.memory_cut));
     text.counter(
         "lockgate_memory_refused_total",
         "Requests and handshakes that were refused because memory had run out.",
     )
-    .sample(&[], shards.counter(|cells| &cells.memory_refused));
+    .sample(&[], shards.counter(|cells| &cells.process.memory_refused));
 }
 
 fn per_worker(text: &mut ExpositionText, shards: &Shards<WorkerCells>) {
@@ -280,23 +374,29 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
         "Finished handshakes with clients.",
     );
     for (index, name) in listeners.iter().enumerate() {
-        let mut sums: BTreeMap<(usize, usize, &str), u64> = BTreeMap::new();
-        for cells in shards.iter().map(|cells| &cells.listeners[index]) {
-            for version in 0..VERSIONS.len() {
-                for resumed in 0..RESUMED.len() {
-                    for (alpn, protocol) in cells.alpn.iter().enumerate() {
-                        let value =
-                            cells.handshakes[cells.combination(version, resumed, alpn)].value();
-                        *sums.entry((version, resumed, protocol)).or_default() += value;
+        let mut sums: BTreeMap<(usize, usize, String), u64> = BTreeMap::new();
+        for by_alpn in shards
+            .iter()
+            .map(|cells| cells.listeners[index].by_alpn.load())
+        {
+            for cells in by_alpn.iter() {
+                let protocol = match cells.protocol.as_str() {
+                    "" => "none",
+                    protocol => protocol,
+                };
+                for (version, by_resumed) in cells.handshakes.iter().enumerate() {
+                    for (resumed, counter) in by_resumed.iter().enumerate() {
+                        let sum = sums.entry((version, resumed, protocol.to_owned()));
+                        *sum.or_default() += counter.value();
                     }
                 }
             }
         }
-        for ((version, resumed, alpn), sum) in sums.into_iter().filter(|&(_, sum)| sum > 0) {
+        for ((version, resumed, alpn), sum) in sums.into_iter().filter(|(_, sum)| *sum > 0) {
             let labels = [
                 ("listener", name.as_str()),
                 ("version", VERSIONS[version]),
-                ("alpn", alpn),
+                ("alpn", &alpn),
                 ("resumed", RESUMED[resumed]),
             ];
             family.sample(&labels, sum);

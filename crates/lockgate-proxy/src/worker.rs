@@ -5,7 +5,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
@@ -16,25 +16,27 @@ use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
 use lockgate_limits::clients::Clients;
-use lockgate_limits::clock::{Clock, Cut, PendingResponse, Ticker, WaitReason, Watch};
+use lockgate_limits::clock::{Clock, Cut, Ticker, WaitReason, Watch};
 use lockgate_limits::connections::ConnectionLimit;
 use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::preemption::{IdleAge, close_connections};
 use lockgate_limits::sockets::SocketLimit;
-use lockgate_limits::{PerClient, Permit, PoolIndex, WorkerIndex};
-use lockgate_metrics::{Shard, Top, TopSnapshot};
+use lockgate_limits::{Permit, WorkerIndex};
+use lockgate_metrics::{Top, TopSnapshot};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::millis::Millis;
+use lockgate_net::nanos::Nanos;
 use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_upstream::{EndpointIndex, Pool, UpstreamPool, WorkerSockets};
+use lockgate_upstream::WorkerSockets;
 use tokio::sync::Notify;
 
-use crate::access_log::{MaskIp, WorkerLog};
+use crate::access_log::WorkerLog;
 use crate::files;
-use crate::metrics::WorkerCells;
+use crate::generation::{Generation, GenerationSetup};
+use crate::metrics::{ProcessCells, SharedCells};
 use crate::request_id::RequestIds;
 use crate::top_requests::{TopRequests, TopRequestsSnapshot};
 
@@ -47,8 +49,8 @@ const PUBLISHED_EVERY: Millis = Millis::from_secs(1);
 const COLLECTED_EVERY: Millis = Millis::from_secs(1);
 /// The time between two checks of the idle connections to endpoints.
 const TIDIED_EVERY: Millis = Millis::from_secs(1);
-/// Ticks for which kept connections may still send a request when we stop.
-const LAST_REQUESTS: u32 = 10;
+/// The time in which kept connections may still send a request when they are to end.
+const LAST_REQUESTS: Millis = Millis::from_secs(1);
 /// Heads that are kept for later.
 const SPARE: usize = 64;
 
@@ -62,12 +64,8 @@ pub struct ProcessState {
     pub sockets: Arc<SocketLimit>,
     /// Number of workers.
     pub workers: usize,
-    /// Connections of each client at once, if that is limited.
-    pub per_client: Option<Arc<PerClient>>,
     /// The account of each client: its connections, sockets and memory.
     pub clients: Arc<Clients>,
-    /// Whether PROXY headers of this address are trusted.
-    pub trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     /// The source of request ids.
     pub request_ids: RequestIds,
     /// The next connection's number. The first is random, so that no id comes again after a
@@ -103,19 +101,11 @@ pub struct Setup {
     /// The source of its ticks.
     pub ticker: Arc<Ticker>,
     /// Its counters.
-    pub cells: Shard<WorkerCells>,
+    pub cells: SharedCells<ProcessCells>,
     /// Where it publishes its most active clients and pages.
     pub top: PublishedTop,
-    /// The mask of client addresses among these.
-    pub mask: MaskIp,
-    /// The access log, unless it is off.
-    pub log: Option<WorkerLog>,
-    /// The access logs of sites.
-    pub site_logs: Vec<WorkerLog>,
     /// The most pipes that it may have open for splicing.
     pub pipes: usize,
-    /// The pools of the sites.
-    pub pools: Vec<Arc<Pool>>,
     /// The most files that it may keep open for the next request.
     pub files: usize,
     /// Its index.
@@ -134,12 +124,11 @@ pub struct Worker {
     pub relay_buffers: Rc<RelayBuffers>,
     /// Buffers of messages.
     pub blocks: Rc<BufferPool>,
-    /// Counters.
-    pub cells: Shard<WorkerCells>,
-    /// The access log, unless it is off.
-    pub log: RefCell<Option<WorkerLog>>,
-    /// The access logs of sites.
-    pub site_logs: RefCell<Vec<WorkerLog>>,
+    /// Its counters that belong to no configuration.
+    pub cells: SharedCells<ProcessCells>,
+    generation: RefCell<Rc<Generation>>,
+    /// The buffers of all logs, also of those of earlier generations.
+    logs: RefCell<Vec<Weak<RefCell<WorkerLog>>>>,
     /// Recently requested files.
     pub files: files::FileCache,
     /// Idle encoders of content codings.
@@ -148,10 +137,8 @@ pub struct Worker {
     pub request_heads: Recycler<RequestHead>,
     /// Unused heads of responses.
     pub response_heads: Recycler<ResponseHead>,
-    mask: MaskIp,
     /// Sockets towards endpoints.
     pub sockets: Rc<WorkerSockets>,
-    upstreams: Box<[Rc<UpstreamPool>]>,
     date: Cell<(Millis, [u8; date::LENGTH])>,
     /// The most requested hosts, pages and referers.
     pub top_requests: RefCell<TopRequests>,
@@ -165,8 +152,8 @@ pub struct Worker {
     collected_at: Cell<Option<Millis>>,
     /// When no connection was found that could be closed for another client.
     none_at: Cell<Option<Millis>>,
-    /// Ticks since the start of the shutdown.
-    stopping_for: Cell<u32>,
+    /// When connections were last told to take no further request, while some are left.
+    draining_since: Cell<Option<Millis>>,
     stopping: Cell<bool>,
     stop: Notify,
 }
@@ -201,17 +188,10 @@ impl<T: Default> Recycler<T> {
 }
 
 impl Worker {
-    /// A worker without connections; `shaping_queue` has the connections that wait for their rates.
+    /// A worker without connections and configuration; `shaping_queue` has the connections that wait for their rates.
     pub fn new(setup: Setup, shaping_queue: Rc<ShapingQueue>) -> Rc<Self> {
         let blocks = BufferPool::new();
         let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.index);
-        let mut first = 0;
-        let upstream = |pool: Arc<Pool>| {
-            let here = EndpointIndex::new(first);
-            first += pool.members().len();
-            UpstreamPool::new(pool, here, &blocks, &sockets)
-        };
-        let upstreams = setup.pools.into_iter().map(upstream).collect();
         Rc::new(Self {
             blocks,
             files: files::FileCache::new(setup.files),
@@ -219,28 +199,50 @@ impl Worker {
             request_heads: Recycler::default(),
             response_heads: Recycler::default(),
             sockets,
-            upstreams,
             date: Cell::new((Millis::MAX, [0; date::LENGTH])),
             shared: setup.shared,
             clock: Clock::new(setup.ticker),
             relay_buffers: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&shaping_queue)),
             shaping_queue,
             cells: setup.cells,
-            log: RefCell::new(setup.log),
-            site_logs: RefCell::new(setup.site_logs),
+            generation: RefCell::new(Rc::new(Generation::none())),
+            logs: RefCell::default(),
             top_requests: RefCell::default(),
             top: RefCell::new(Top::new(TOP_CLIENTS)),
-            mask: setup.mask,
             published: setup.top,
             published_at: Cell::default(),
             tidied_at: Cell::default(),
             unknown_client_told: Cell::new(None),
             collected_at: Cell::new(None),
             none_at: Cell::new(None),
-            stopping_for: Cell::new(0),
+            draining_since: Cell::new(None),
             stopping: Cell::new(false),
             stop: Notify::new(),
         })
+    }
+
+    /// The generation that new requests begin in.
+    pub fn generation(&self) -> Rc<Generation> {
+        Rc::clone(&self.generation.borrow())
+    }
+
+    /// Takes up the next generation, which requests begin in from now on.
+    pub fn adopt(&self, setup: GenerationSetup) -> Rc<Generation> {
+        let previous = self.generation();
+        let next = Rc::new(previous.next(setup, &self.blocks, &self.sockets));
+        previous
+            .upstreams()
+            .iter()
+            .for_each(|upstream| upstream.retire());
+        let mut logs = self.logs.borrow_mut();
+        logs.retain(|log| log.strong_count() > 0);
+        for log in next.logs().map(Rc::downgrade) {
+            if !logs.iter().any(|known| Weak::ptr_eq(known, &log)) {
+                logs.push(log);
+            }
+        }
+        self.generation.replace(Rc::clone(&next));
+        next
     }
 
     /// Handles a tick: deadlines, the published top, and the log's buffer.
@@ -259,20 +261,18 @@ impl Worker {
             };
             self.published.store(Some(Arc::new(top)));
         }
-        if let Some(log) = &mut *self.log.borrow_mut() {
-            log.flush();
-        }
-        self.site_logs
-            .borrow_mut()
-            .iter_mut()
-            .for_each(WorkerLog::flush);
+        self.flush_logs();
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.evict_unused();
             self.close_stale();
         }
-        if self.is_stopping() {
-            self.close_waiting_clients();
+        self.close_waiting_clients();
+    }
+
+    fn flush_logs(&self) {
+        for log in self.logs.borrow().iter().filter_map(Weak::upgrade) {
+            log.borrow_mut().flush();
         }
     }
 
@@ -305,38 +305,24 @@ impl Worker {
             let share = memory::process()
                 .excess()
                 .div_ceil(self.shared.workers.max(1));
+            let generation = self.generation();
             let cut = lockgate_limits::memory::relieve(&self.clock, share, |client| {
                 // A peer on a Unix socket forwards for many clients, as a trusted proxy does.
-                client.is_none_or(|ip| (self.shared.trusted)(ip))
+                client.is_none_or(|ip| generation.trusts(ip))
             });
             self.cells.memory_cut.add(cut as u64);
         }
     }
 
-    /// Adds the time that a response is overdue to its endpoint's latency: an endpoint that has
-    /// stopped gets no more requests within ticks, and not only after the first deadline. Where
-    /// checks have found it down and another can be asked, the wait ends; where not, it may be
-    /// merely busy, and the wait goes on.
+    /// Adds the time that a response is overdue to its endpoint's latency, and ends waits for
+    /// endpoints that are down.
     fn check_slow_endpoints(&self, watch: &Watch) {
-        let Some(PendingResponse {
-            pool,
-            member,
-            since,
-            tried,
-        }) = watch.pending.get()
-        else {
-            return;
-        };
-        let Some(upstream) = self.upstreams.get(pool.get()) else {
-            return;
-        };
-        let Some(member) = upstream.pool().member(member) else {
-            return;
-        };
-        member
-            .endpoint()
-            .record_wait(since.elapsed(), self.clock.now());
-        if !member.is_up() && tried.is_some_and(|tried| upstream.has_another(tried)) {
+        let is_given_up = watch.pending.borrow().as_ref().is_some_and(|pending| {
+            let (waited, now) = (pending.since.elapsed(), self.clock.now());
+            let source = &pending.source;
+            source.is_given_up(pending.member, pending.tried, waited, now)
+        });
+        if is_given_up {
             watch.cut(Cut::EndpointDown);
         }
     }
@@ -344,10 +330,11 @@ impl Worker {
     /// Closes idle connections to endpoints that are too old or too many, and counts the others.
     fn close_stale(&self) {
         let mut kept = false;
-        for upstream in &self.upstreams {
+        let generation = self.generation();
+        for upstream in generation.upstreams() {
             upstream.close_stale(self.clock.now());
             for (index, idle) in upstream.idle_connections() {
-                if let Some(cells) = self.cells.http.endpoint(index) {
+                if let Some(cells) = generation.cells.http.endpoint(index) {
                     cells.idle.set(idle as i64);
                 }
             }
@@ -357,18 +344,35 @@ impl Worker {
         self.clock.want(kept);
     }
 
-    /// Closes connections that only wait for their client's next request. Not at once: requests on
-    /// their way are still answered, with `Connection: close`.
+    /// Closes connections that take no further request and only wait for one. Not at once: requests
+    /// on their way are still answered, with `Connection: close`.
     fn close_waiting_clients(&self) {
-        let since = self.stopping_for.replace(self.stopping_for.get() + 1);
-        if since >= LAST_REQUESTS {
-            let waiting = |watch: &Watch| watch.waiting() == WaitReason::ForRequest;
-            self.clock.each(|watch| {
-                if waiting(watch) {
-                    watch.cut(Cut::Drain)
-                }
-            });
+        let Some(since) = self.draining_since.get() else {
+            return;
+        };
+        if self.clock.now() < since + LAST_REQUESTS {
+            return;
         }
+        let mut left = false;
+        self.clock.each(|watch| {
+            if watch.is_draining() && watch.waiting() == WaitReason::ForRequest {
+                watch.cut(Cut::Drain);
+            }
+            left |= watch.is_draining();
+        });
+        if !left && !self.is_stopping() {
+            self.draining_since.set(None);
+        }
+    }
+
+    /// Has connections take no further request; those that wait for one are closed in a moment.
+    pub fn drain(&self, of: impl Fn(&Watch) -> bool) {
+        self.draining_since.set(Some(self.clock.now()));
+        self.clock.each(|watch| {
+            if of(watch) {
+                watch.drain();
+            }
+        });
     }
 
     /// Closes idle connections and sockets that another worker needs.
@@ -427,11 +431,6 @@ impl Worker {
         .await
     }
 
-    /// The pool of the sites with this index.
-    pub fn upstream(&self, pool: PoolIndex) -> &Rc<UpstreamPool> {
-        &self.upstreams[pool.get()]
-    }
-
     /// The time as a Date field has it (RFC 9110 §5.6.7).
     pub fn date(&self) -> [u8; date::LENGTH] {
         let now = self.clock.now();
@@ -458,21 +457,13 @@ impl Worker {
         if received == 0 && sent == 0 && held_for == 0 {
             return;
         }
-        if let Some(cells) = watch
-            .listener
-            .get()
-            .and_then(|listener| self.cells.listener(listener))
-        {
-            cells.held_nanos.add(held_for);
-            cells.received.add(received);
-            cells.sent.add(sent);
-        }
-        if let Some(cells) = watch.relay.get().and_then(|relay| self.cells.relay(relay)) {
-            cells.received.add(received);
-            cells.sent.add(sent);
+        let counters = watch.listener_traffic.get();
+        for counter in counters.into_iter().chain(watch.relay_traffic.get()) {
+            counter.add_traffic(received, sent, Nanos::new(held_for));
         }
         if let Some(client) = watch.client.get() {
-            let client = self.mask.shown(lockgate_limits::client(client));
+            let mask = self.generation.borrow().rules.mask;
+            let client = mask.shown(lockgate_limits::client(client));
             self.top
                 .borrow_mut()
                 .add(&client, unix_millis(), received, sent);
@@ -481,8 +472,10 @@ impl Worker {
 
     /// Stops accepting once the backlog is empty.
     pub fn stop_accepting(&self) {
-        self.stopping.set(true);
-        self.stop.notify_waiters();
+        if !self.stopping.replace(true) {
+            self.drain(|_| true);
+            self.stop.notify_waiters();
+        }
     }
 
     /// Whether accepting has been stopped.

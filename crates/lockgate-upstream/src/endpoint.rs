@@ -23,8 +23,8 @@ use super::outlier_detection::{Condition, EndpointFailure, OutlierDetection};
 use super::worker_sockets::SocketPermit;
 
 index_type! {
-    /// The index of an endpoint among those that the process counts: the members of all pools, one
-    /// pool after the other.
+    /// The index of an endpoint among those that a configuration counts: the members of all pools,
+    /// one pool after the other.
     EndpointIndex;
 }
 

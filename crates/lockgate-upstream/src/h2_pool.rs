@@ -178,8 +178,6 @@ impl H2Pool {
         connect: Duration,
         dial: Rc<Dialling>,
     ) {
-        // Its bytes are not counted: those of the requests count for their clients.
-        guard.watch().listener.set(None);
         let made = async {
             let wait_budget = pool.wait_budget();
             let mut permit = endpoint.count_connection();
@@ -255,6 +253,12 @@ impl H2Pool {
         if let Some((_, oldest)) = idle.min_by_key(|(since, _)| *since) {
             oldest.close_when_idle();
         }
+    }
+
+    /// Lets every connection close after its open requests.
+    pub(super) fn close_all_when_idle(&self) {
+        let connections = self.connections.borrow();
+        connections.iter().for_each(|one| one.close_when_idle());
     }
 
     /// The number of idle connections, and of all.

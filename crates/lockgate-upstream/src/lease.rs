@@ -318,7 +318,7 @@ impl UpstreamPool {
         let (began, permit) = (Instant::now(), chosen.permit.without_connection());
         let avoided = permit.endpoint().is_avoided(guard.clock().now());
         let (h2_pool, idle_settings) = (
-            &self.h2_pools[chosen.member.get()],
+            &self.connections(chosen.member).h2,
             self.pool.settings.idle_settings,
         );
         let (mut waited, mut dialled) = (false, None);

@@ -96,6 +96,18 @@ impl Pool {
         self.members.get(member.get())
     }
 
+    /// Whether its connections can serve the requests of another pool to the same endpoint: TLS,
+    /// protocol and PROXY header are the same.
+    pub(super) fn connects_as(&self, other: &Self) -> bool {
+        let tls = match (&self.tls, &other.tls) {
+            (None, None) => true,
+            (Some(own), Some(other)) => Arc::ptr_eq(own, other),
+            _ => false,
+        };
+        tls && self.settings.http2 == other.settings.http2
+            && self.settings.proxy_protocol == other.settings.proxy_protocol
+    }
+
     /// The endpoint that a client prefers. `now` is [`Clock::now`].
     pub fn preference(&self, affinity_input: &AffinityInput<'_>, now: Millis) -> Preference {
         self.settings

@@ -83,8 +83,8 @@ impl PrivateConnection {
         self.idle.usage.allows_request(idle_settings, now)
     }
 
-    /// The connection for another request, if it belongs to `upstream`, is alive, and its endpoint
-    /// has room; the endpoint is added to `tried`.
+    /// The connection for another request, if `upstream` has its endpoint, it is alive, and its
+    /// endpoint has room; the endpoint is added to `tried`.
     pub fn take(
         self,
         upstream: &Rc<UpstreamPool>,
@@ -93,19 +93,22 @@ impl PrivateConnection {
         preference: Preference,
         tried: &mut MemberSet,
     ) -> Option<Lease> {
-        let pool = self.upstream.pool();
-        let member = pool.member(self.member)?;
+        let member = upstream.member_of(&self.upstream, self.member)?;
+        let pool = upstream.pool();
         if !self.may_serve(now)
-            || !Rc::ptr_eq(&self.upstream, upstream)
-            || !pool.is_still_preferred(self.member, preference, now)
+            || !pool.is_still_preferred(member, preference, now)
             || !is_alive(&self.idle.connection, true)
         {
             return None;
         }
-        let mut permit = member.endpoint().try_take()?;
-        tried.insert(self.member);
+        let mut permit = pool.member(member)?.endpoint().try_take()?;
+        tried.insert(member);
         permit.set_share(share);
-        let upstream = (self.member, self.upstream);
-        Some(Lease::reuse(self.idle, permit, upstream, now))
+        Some(Lease::reuse(
+            self.idle,
+            permit,
+            (member, Rc::clone(upstream)),
+            now,
+        ))
     }
 }

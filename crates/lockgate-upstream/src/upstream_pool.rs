@@ -5,9 +5,11 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_http_io::h1::H1Connection;
 use lockgate_limits::MemberIndex;
+use lockgate_limits::clock::ResponseSource;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_net::millis::Millis;
 use lockgate_net::stream::BufferPool;
@@ -31,8 +33,8 @@ const MOMENT: Millis = Millis::from_secs(1);
 /// A pool with the connections of one worker.
 pub struct UpstreamPool {
     pub(super) pool: Arc<Pool>,
-    /// The index of its first member among the process's, for counters; none where nothing is
-    /// counted by endpoint.
+    /// The index of its first member among those of the configuration, for counters; none where
+    /// nothing is counted by endpoint.
     first: Option<EndpointIndex>,
     pub(super) blocks: Rc<BufferPool>,
     pub(super) sockets: Rc<WorkerSockets>,
@@ -40,11 +42,20 @@ pub struct UpstreamPool {
     /// Hundredths of a retry. Each worker has its own: the same share of each worker's requests is
     /// that share of all.
     budget: Cell<u32>,
-    /// The idle connections to each member; the one used last is taken first, so that superfluous
-    /// ones become old.
-    idle: Box<[RefCell<VecDeque<IdleConnection>>]>,
-    /// The HTTP/2 connections to each member, where it speaks that.
-    pub(super) h2_pools: Box<[Rc<H2Pool>]>,
+    /// The connections to each member.
+    connections: Box<[Rc<MemberConnections>]>,
+}
+
+/// The connections of one worker to one member of a pool. Pools of two configurations share them
+/// where the endpoint, and how it is connected to, is the same.
+#[derive(Debug, Default)]
+pub(super) struct MemberConnections {
+    /// The idle ones; the one used last is taken first, so that superfluous ones become old.
+    idle: RefCell<VecDeque<IdleConnection>>,
+    /// Those over HTTP/2, if the endpoint speaks that.
+    pub(super) h2: Rc<H2Pool>,
+    /// Whether none is kept any more, since no configuration that runs has the endpoint.
+    closed: Cell<bool>,
 }
 
 /// An idle HTTP/1 connection.
@@ -65,14 +76,16 @@ impl fmt::Debug for UpstreamPool {
 }
 
 impl UpstreamPool {
-    /// A pool without connections. Its first member has the index `first` among the process's.
+    /// A pool whose first member has the index `first` among those of the configuration. It shares
+    /// the connections and the budget of `previous`, the pool that had its name before.
     pub fn new(
         pool: Arc<Pool>,
         first: EndpointIndex,
+        previous: Option<&Self>,
         blocks: &Rc<BufferPool>,
         sockets: &Rc<WorkerSockets>,
     ) -> Rc<Self> {
-        let upstream = Self::at(Some(first), pool, blocks, sockets);
+        let upstream = Self::at(Some(first), pool, previous, (blocks, sockets));
         let keeper = Rc::downgrade(&upstream) as Weak<dyn IdleSockets>;
         sockets.register(keeper);
         upstream
@@ -81,28 +94,57 @@ impl UpstreamPool {
     fn at(
         first: Option<EndpointIndex>,
         pool: Arc<Pool>,
-        blocks: &Rc<BufferPool>,
-        sockets: &Rc<WorkerSockets>,
+        previous: Option<&Self>,
+        (blocks, sockets): (&Rc<BufferPool>, &Rc<WorkerSockets>),
     ) -> Rc<Self> {
-        let idle = pool.members().iter().map(|_| RefCell::default()).collect();
-        let h2_pools = pool
+        let alike = previous.filter(|previous| previous.pool.connects_as(&pool));
+        let known = |member: &Member| {
+            let alike = alike?;
+            let mut members = alike.pool.members().iter().zip(&alike.connections);
+            members
+                .find(|(known, _)| Arc::ptr_eq(known.endpoint(), member.endpoint()))
+                .map(|(_, connections)| Rc::clone(connections))
+        };
+        let connections = pool
             .members()
             .iter()
-            .filter(|_| pool.settings.http2)
-            .map(|_| Rc::default())
+            .map(|member| known(member).unwrap_or_default())
             .collect();
-        let (blocks, sockets) = (Rc::clone(blocks), Rc::clone(sockets));
-        let (random, budget) = (Random::new(), Cell::new(SAVED));
+        let budget = Cell::new(previous.map_or(SAVED, |previous| previous.budget.get()));
         Rc::new(Self {
             pool,
             first,
-            blocks,
-            sockets,
-            random,
+            blocks: Rc::clone(blocks),
+            sockets: Rc::clone(sockets),
+            random: Random::new(),
             budget,
-            idle,
-            h2_pools,
+            connections,
         })
+    }
+
+    /// Closes the idle connections that no pool of a later configuration shares: its requests are
+    /// the last to these endpoints.
+    pub fn retire(&self) {
+        for connections in &self.connections {
+            if Rc::strong_count(connections) == 1 {
+                connections.closed.set(true);
+                connections.idle.take();
+                connections.h2.close_all_when_idle();
+            }
+        }
+    }
+
+    /// The member that shares the connections of a member of `other`, a pool of the same worker.
+    pub(super) fn member_of(&self, other: &Self, member: MemberIndex) -> Option<MemberIndex> {
+        let shared = other.connections.get(member.get())?;
+        let mut members = MemberIndex::enumerate(&self.connections);
+        members
+            .find(|(_, connections)| Rc::ptr_eq(connections, shared))
+            .map(|(member, _)| member)
+    }
+
+    pub(super) fn connections(&self, member: MemberIndex) -> &MemberConnections {
+        &self.connections[member.get()]
     }
 
     /// The pool of a single request: `connection` leads to `endpoint`, and is not kept. Nothing is
@@ -124,14 +166,19 @@ impl UpstreamPool {
             ..Settings::default()
         };
         let pool = Pool::new(vec![Member::new(endpoint, 1)], None, None, settings);
-        let upstream = Self::at(None, Arc::new(pool), blocks, socket_permit.sockets());
+        let upstream = Self::at(
+            None,
+            Arc::new(pool),
+            None,
+            (blocks, socket_permit.sockets()),
+        );
         let idle = IdleConnection {
             connection,
             socket_permit,
             usage: ConnectionUsage::new(now),
         };
-        if let Some(first) = upstream.idle.first() {
-            first.borrow_mut().push_back(idle);
+        if let Some(first) = upstream.connections.first() {
+            first.idle.borrow_mut().push_back(idle);
         }
         upstream
     }
@@ -154,7 +201,7 @@ impl UpstreamPool {
             ReusePolicy::New(_) => return None,
         };
         let idle_settings = self.pool.settings.idle_settings;
-        let mut idle = self.idle[member.get()].borrow_mut();
+        let mut idle = self.connections(member).idle.borrow_mut();
         while let Some(last) = idle.pop_back() {
             if is_alive(&last.connection, certain) && last.usage.allows_request(idle_settings, now)
             {
@@ -166,8 +213,11 @@ impl UpstreamPool {
 
     /// Keeps a connection for the next request.
     pub(super) fn keep_idle(&self, member: MemberIndex, idle: IdleConnection) {
-        idle.socket_permit.set_idle();
-        self.idle[member.get()].borrow_mut().push_back(idle);
+        let connections = self.connections(member);
+        if !connections.closed.get() {
+            idle.socket_permit.set_idle();
+            connections.idle.borrow_mut().push_back(idle);
+        }
     }
 
     pub(super) fn are_sockets_wanted(&self) -> bool {
@@ -194,26 +244,25 @@ impl UpstreamPool {
         self.budget.set(saved.min(SAVED));
     }
 
-    /// The index of a member among the process's.
+    /// The index of a member among those of the configuration.
     pub(super) fn endpoint_index(&self, member: MemberIndex) -> Option<EndpointIndex> {
         self.first.map(|first| first.of_member(member))
     }
 
-    /// For each member, its index among the process's and the number of idle connections to it.
+    /// For each member, its index among those of the configuration and the number of idle
+    /// connections to it.
     pub fn idle_connections(&self) -> impl Iterator<Item = (Option<EndpointIndex>, usize)> {
-        MemberIndex::enumerate(&self.idle).map(|(member, idle)| {
-            let shared = self
-                .h2_pools
-                .get(member.get())
-                .map_or(0, |h2_pool| h2_pool.count().0);
-            (self.endpoint_index(member), idle.borrow().len() + shared)
+        MemberIndex::enumerate(&self.connections).map(|(member, connections)| {
+            let idle = connections.idle.borrow().len() + connections.h2.count().0;
+            (self.endpoint_index(member), idle)
         })
     }
 
     /// Whether there are connections, which need ticks.
     pub fn has_connections(&self) -> bool {
-        self.idle.iter().any(|idle| !idle.borrow().is_empty())
-            || self.h2_pools.iter().any(|h2_pool| h2_pool.count().1 > 0)
+        self.connections.iter().any(|connections| {
+            !connections.idle.borrow().is_empty() || connections.h2.count().1 > 0
+        })
     }
 
     /// Closes connections that have been idle for too long, were closed by their endpoint, or are
@@ -224,11 +273,9 @@ impl UpstreamPool {
     /// than everything else.
     pub fn close_stale(&self, now: Millis) {
         let idle_settings = self.pool.settings.idle_settings;
-        for h2_pool in &self.h2_pools {
-            h2_pool.close_stale(idle_settings, now);
-        }
-        for idle in &self.idle {
-            let mut idle = idle.borrow_mut();
+        for connections in &self.connections {
+            connections.h2.close_stale(idle_settings, now);
+            let mut idle = connections.idle.borrow_mut();
             // The oldest are at the front.
             let spare = idle.len().saturating_sub(idle_settings.max);
             let mut index = 0;
@@ -242,31 +289,58 @@ impl UpstreamPool {
     }
 }
 
-impl IdleSockets for UpstreamPool {
+impl MemberConnections {
+    fn oldest_idle(&self) -> Option<Millis> {
+        self.idle.borrow().front().map(|one| one.usage.idle_since)
+    }
+
+    /// Since when the longest idle connection is idle.
     fn oldest(&self) -> Option<Millis> {
-        let own = self
-            .idle
-            .iter()
-            .filter_map(|idle| idle.borrow().front().map(|one| one.usage.idle_since));
-        own.chain(self.h2_pools.iter().filter_map(|h2_pool| h2_pool.oldest()))
-            .min()
+        self.oldest_idle().into_iter().chain(self.h2.oldest()).min()
     }
 
     fn close_oldest(&self) {
-        let Some(oldest) = self.oldest() else { return };
-        for idle in &self.idle {
-            let front = idle.borrow().front().map(|one| one.usage.idle_since);
-            if front == Some(oldest) {
-                idle.borrow_mut().pop_front();
-                return;
-            }
+        if self.oldest_idle().is_some() && self.oldest_idle() == self.oldest() {
+            self.idle.borrow_mut().pop_front();
+        } else {
+            self.h2.close_oldest();
         }
-        if let Some(h2_pool) = self
-            .h2_pools
+    }
+}
+
+impl ResponseSource for UpstreamPool {
+    fn is_given_up(
+        &self,
+        member: MemberIndex,
+        tried: Option<MemberSet>,
+        waited: Duration,
+        now: Millis,
+    ) -> bool {
+        let Some(member) = self.pool.member(member) else {
+            return false;
+        };
+        // An endpoint that has stopped gets no more requests within ticks, and not only after the
+        // first deadline. Where no other endpoint can be asked, it may be merely busy, and the wait
+        // goes on.
+        member.endpoint().record_wait(waited, now);
+        !member.is_up() && tried.is_some_and(|tried| self.has_another(tried))
+    }
+}
+
+impl IdleSockets for UpstreamPool {
+    fn oldest(&self) -> Option<Millis> {
+        let oldest = self
+            .connections
             .iter()
-            .find(|h2_pool| h2_pool.oldest() == Some(oldest))
-        {
-            h2_pool.close_oldest();
+            .map(|connections| connections.oldest());
+        oldest.flatten().min()
+    }
+
+    fn close_oldest(&self) {
+        let oldest = self.connections.iter();
+        let oldest = oldest.filter_map(|connections| Some((connections.oldest()?, connections)));
+        if let Some((_, connections)) = oldest.min_by_key(|(since, _)| *since) {
+            connections.close_oldest();
         }
     }
 }

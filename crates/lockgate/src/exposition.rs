@@ -45,7 +45,6 @@ pub(crate) struct Exposition {
     pools: Vec<Arc<Pool>>,
     statuses: EndpointStatuses,
     state: SharedState,
-    started: SystemTime,
 }
 
 /// The state that the workers share with the exposition.
@@ -57,10 +56,12 @@ pub(crate) struct SharedState {
     pub(crate) lost: Vec<Arc<AtomicU64>>,
     /// The file that the configuration was read from, if it was one.
     pub(crate) file: Option<Arc<Configuration>>,
+    /// When the process started.
+    pub(crate) started: SystemTime,
 }
 
 impl Exposition {
-    pub(crate) fn new(assembly: &Assembly, state: SharedState) -> Self {
+    pub(crate) fn new(assembly: &Assembly, statuses: EndpointStatuses, state: SharedState) -> Self {
         let listeners = &assembly.listeners;
         let name = |planned: &PlannedListener| planned.listener.name.clone();
         let acceptors = |planned: &PlannedListener| {
@@ -83,9 +84,8 @@ impl Exposition {
             sites: assembly.sites.clone(),
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
-            statuses: assembly.prober.statuses(),
+            statuses,
             state,
-            started: SystemTime::now(),
         }
     }
 

@@ -11,9 +11,9 @@ use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -66,10 +66,11 @@ pub(crate) enum WriterEnd {
 /// Ends by [`finish`](Self::finish); without it, when this and every sender is dropped.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
+    target: LogDestination,
     sender: SyncSender<Vec<u8>>,
     orders: Arc<WriterOrders>,
-    ended: Receiver<()>,
-    thread: JoinHandle<()>,
+    /// The thread, and the channel that closes with it.
+    thread: Mutex<Option<(Receiver<()>, JoinHandle<()>)>>,
 }
 
 /// The state that the supervisor and the workers share with the thread.
@@ -83,7 +84,7 @@ struct WriterOrders {
 impl LogWriter {
     /// Opens the destination and starts the thread.
     pub(crate) fn start(target: LogDestination) -> io::Result<Self> {
-        let file = OpenLog::open(target)?;
+        let file = OpenLog::open(target.clone())?;
         let (sender, buffers) = sync_channel(WAITING);
         let (end, ended) = sync_channel(1);
         let orders = Arc::new(WriterOrders::default());
@@ -99,11 +100,16 @@ impl LogWriter {
                 drop(end); // `finish` sees the end of the thread as the end of this channel
             })?;
         Ok(Self {
+            target,
             sender,
             orders,
-            ended,
-            thread,
+            thread: Mutex::new(Some((ended, thread))),
         })
+    }
+
+    /// The destination.
+    pub(crate) fn target(&self) -> &LogDestination {
+        &self.target
     }
 
     /// A worker's end of the channel: it takes buffers of whole lines, each ending in a line feed,
@@ -126,13 +132,16 @@ impl LogWriter {
 
     /// Writes the waiting lines and ends the thread, but waits no longer than `deadline`: a hung
     /// disk must not hold up the exit. Lines that are sent after this are lost.
-    pub(crate) fn finish(self, deadline: Duration) -> WriterEnd {
+    pub(crate) fn finish(&self, deadline: Duration) -> WriterEnd {
         self.order(&self.orders.finish);
-        match self.ended.recv_timeout(deadline) {
+        let Some((ended, thread)) = self.thread.lock().ok().and_then(|mut one| one.take()) else {
+            return WriterEnd::Drained;
+        };
+        match ended.recv_timeout(deadline) {
             Err(RecvTimeoutError::Timeout) => WriterEnd::GivenUp,
             Ok(()) | Err(RecvTimeoutError::Disconnected) => {
                 // Only a panic of the thread is an error here, and its hook has printed it.
-                let _ = self.thread.join();
+                let _ = thread.join();
                 WriterEnd::Drained
             }
         }

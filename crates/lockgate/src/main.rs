@@ -12,6 +12,7 @@ mod exposition;
 mod fetcher;
 mod file_watcher;
 mod folders;
+mod generation;
 mod load;
 mod log_writer;
 mod memory;

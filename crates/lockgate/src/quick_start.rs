@@ -17,8 +17,8 @@ use crate::cli::ListenerTls;
 use crate::cli::serve::{Listen, ServeOptions};
 use crate::cli::tunnel::TunnelOptions;
 use crate::print::out;
-use crate::start::RunningServer;
 use crate::supervisor;
+use crate::supervisor::RunningServer;
 use crate::{print, self_signed};
 
 pub(crate) use demo::demo;
@@ -124,7 +124,7 @@ pub(crate) fn serve(serve: &ServeOptions) -> anyhow::Result<ExitCode> {
     );
     let scheme = if serve.tls.is_none() { "http" } else { "https" };
     Ok(run(&config, "serve", |running| {
-        if let [address, ..] = running.bound.as_slice() {
+        if let [address, ..] = running.bound().as_slice() {
             out!("{}", announcement(root, scheme, address));
         }
     }))
@@ -196,7 +196,7 @@ pub(crate) fn tunnel(tunnel: &TunnelOptions) -> anyhow::Result<ExitCode> {
         (false, some) => format!("for {}", some.join(", ")),
     };
     Ok(run(&config, "tunnel", |running| {
-        if let [address, ..] = running.bound.as_slice() {
+        if let [address, ..] = running.bound().as_slice() {
             let address = match address {
                 ListenAddress::Ip(address) if address.ip().is_unspecified() => {
                     format!("localhost:{}", address.port())

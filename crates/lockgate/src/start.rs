@@ -4,182 +4,158 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Sender, channel};
 use std::thread::{self, JoinHandle};
+use std::time::SystemTime;
 
-use lockgate_config::{AccessFormat, AccessLog, Config};
+use lockgate_config::Config;
+use lockgate_limits::WorkerIndex;
 use lockgate_limits::clients::Clients;
 use lockgate_limits::clock::Ticker;
 use lockgate_limits::connections::ConnectionLimit;
 use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::sockets::SocketLimit;
-use lockgate_limits::{ListenerIndex, PerClient, WorkerIndex};
-use lockgate_metrics::{Counter, Shards};
-use lockgate_net::listen::ListenAddress;
-use lockgate_net::socket::SocketFamily;
-use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp, WorkerLog};
+use lockgate_metrics::Shards;
 use lockgate_proxy::files;
-use lockgate_proxy::metrics::http::HttpCells;
-use lockgate_proxy::metrics::relay::RelayCells;
-use lockgate_proxy::metrics::{ListenerCells, WorkerCells};
+use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
-use crate::assemble::Assembly;
-use crate::configuration::Configuration;
 use crate::descriptors::{self, Division};
-use crate::exposition::{Exposition, SharedState};
-use crate::log_writer::LogWriter;
-use crate::memory::{self, MemoryLimit, MemoryMonitor};
-use crate::metrics_server::{self, Readiness};
-use crate::socket_file::SocketFile;
-use crate::start_steps::{Logs, Prepared};
-use crate::worker::{self, CurrentOrder, WorkerSocket, WorkerTask};
+use crate::start_steps::Prepared;
+use crate::worker::{self, CurrentOrder, WorkerMessage, WorkerOrder, WorkerSocket, WorkerTask};
 
-/// Everything that runs, as the main thread holds it.
-pub(crate) struct RunningServer {
-    pub(crate) config: Config,
-    /// The file that the configuration was read from, if it was one.
-    pub(crate) file: Option<Arc<Configuration>>,
-    pub(crate) assembly: Assembly,
-    pub(crate) bound: Vec<ListenAddress>,
-    pub(crate) socket_files: Vec<SocketFile>,
-    pub(crate) metrics: Option<metrics_server::MetricsListener>,
-    pub(crate) metrics_at: Option<ListenAddress>,
-    pub(crate) readiness: Arc<Readiness>,
-    pub(crate) exposition: Arc<Exposition>,
-    pub(crate) memory: MemoryLimit,
-    pub(crate) monitor: MemoryMonitor,
-    pub(crate) logs: Option<Logs>,
-    pub(crate) orders: Arc<CurrentOrder>,
-    pub(crate) tickers: Vec<Arc<Ticker>>,
+/// The worker threads, as the main thread holds them.
+pub(crate) struct Workers {
+    pub(crate) shared: Arc<ProcessState>,
+    /// Their counters without a configuration.
+    pub(crate) cells: Shards<WorkerCells>,
+    pub(crate) tops: Vec<PublishedTop>,
+    pub(crate) started: SystemTime,
+    orders: Arc<CurrentOrder>,
+    tickers: Vec<Arc<Ticker>>,
+    messages: Vec<Sender<WorkerMessage>>,
     pub(crate) threads: Vec<JoinHandle<()>>,
-    /// A message from each worker that has every descriptor that it needs for itself.
-    pub(crate) preparing: Vec<oneshot::Receiver<()>>,
     /// The result of each worker that has ended.
     pub(crate) ended: UnboundedReceiver<io::Result<usize>>,
     /// The number of workers that have not ended yet.
     pub(crate) left: usize,
 }
 
-/// Starts the workers; connections are accepted once [`RunningServer::begin`] says so.
-///
-/// # Errors
-/// When the system has no room for another thread.
-pub(crate) fn start_workers(
-    prepared: Prepared,
-    file: Option<Arc<Configuration>>,
-) -> io::Result<RunningServer> {
-    let Prepared {
-        config,
-        assembly,
-        bound,
-        metrics,
-        logs,
-        workers,
-    } = prepared;
-    let nofile = descriptors::limit();
-    let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
-    let division = divide(nofile, &config, workers, assembly.held_by_worker(files));
-    let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
-    let shared = Arc::new(shared(&config, division, &tickers));
-    let shards = Arc::new(counters(&assembly, workers));
-    let orders = Arc::new(CurrentOrder::default());
-    let (end, ended) = unbounded_channel();
-    let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
-    let addresses = bound.iter().map(|bound| bound.address.clone()).collect();
-    let mut sockets: Vec<_> = bound
-        .into_iter()
-        .map(|bound| (bound.sockets.into_iter(), bound.owner))
-        .collect();
-    let mask = mask_of_metrics(&config);
-    let (mut tops, mut threads, mut preparing) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, ticker) in tickers.iter().enumerate() {
-        let (top, Some(cells)) = (PublishedTop::default(), shards.shard(number)) else {
-            break;
-        };
-        let (log, site_logs) = worker_logs(&config, &logs);
-        let setup = Setup {
-            shared: Arc::clone(&shared),
-            ticker: Arc::clone(ticker),
+impl Workers {
+    /// Starts the threads; each waits for its first generation.
+    ///
+    /// # Errors
+    /// When the system has no room for another thread.
+    pub(crate) fn start(prepared: &Prepared) -> io::Result<Self> {
+        let (config, workers) = (&prepared.config, prepared.workers);
+        let nofile = descriptors::limit();
+        let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
+        let held = prepared.assembly.held_by_worker(files);
+        let division = divide(nofile, config, workers, held);
+        let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
+        let shared = Arc::new(shared(config, division, &tickers));
+        let cells = Shards::new(workers, |_| WorkerCells::none());
+        let orders = Arc::new(CurrentOrder::default());
+        let (end, ended) = unbounded_channel();
+        let (mut tops, mut threads, mut messages) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, (ticker, cells)) in tickers.iter().zip(cells.iter()).enumerate() {
+            let (top, (send, receive)) = (PublishedTop::default(), channel());
+            let setup = Setup {
+                shared: Arc::clone(&shared),
+                ticker: Arc::clone(ticker),
+                cells: Arc::clone(&cells.process),
+                top: Arc::clone(&top),
+                pipes: division.pipes,
+                files,
+                index: WorkerIndex::new(number),
+            };
+            let task = WorkerTask {
+                setup,
+                orders: Arc::clone(&orders),
+                messages: receive,
+            };
+            let end = end.clone();
+            let thread = thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(move || {
+                    // The supervisor outlives its workers, or the process is over.
+                    let _ = end.send(worker::run(task));
+                });
+            threads.push(thread?);
+            tops.push(top);
+            messages.push(send);
+        }
+        Ok(Self {
+            shared,
             cells,
-            top: Arc::clone(&top),
-            mask,
-            log,
-            site_logs,
-            pipes: division.pipes,
-            pools: assembly.upstreams.clone(),
-            files,
-            index: WorkerIndex::new(number),
-        };
-        let listeners = ListenerIndex::enumerate(&assembly.listeners);
-        let own = listeners
-            .zip(&mut sockets)
-            .filter_map(|((index, planned), (sockets, owner))| {
-                let family = if matches!(planned.address, ListenAddress::Unix(_)) {
-                    SocketFamily::Unix
-                } else {
-                    SocketFamily::Tcp
-                };
-                Some(WorkerSocket {
-                    fd: sockets.next()?,
-                    family,
-                    owner: *owner,
-                    index,
-                    listener: Arc::clone(&planned.listener),
-                })
-            });
-        let (prepared, is_prepared) = oneshot::channel();
-        let task = WorkerTask {
-            setup,
-            sockets: own.collect(),
-            orders: Arc::clone(&orders),
-            prepared,
-        };
-        let end = end.clone();
-        let thread = thread::Builder::new()
-            .name(format!("worker-{number}"))
-            .spawn(move || {
-                // The supervisor outlives its workers, or the process is over.
-                let _ = end.send(worker::run(task));
-            });
-        threads.push(thread?);
-        tops.push(top);
-        preparing.push(is_prepared);
+            tops,
+            started: SystemTime::now(),
+            orders,
+            tickers,
+            messages,
+            left: threads.len(),
+            threads,
+            ended,
+        })
     }
-    let state = SharedState {
-        shards,
-        shared,
-        tops,
-        lost: logs.iter().map(LogWriter::lost).collect(),
-        file: file.clone(),
-    };
-    let exposition = Arc::new(Exposition::new(&assembly, state));
-    let (metrics, metrics_at) = metrics.unzip();
-    let left = threads.len();
-    let memory = memory::allowed(config.limits.memory);
-    let monitor = MemoryMonitor::begin(&memory);
-    Ok(RunningServer {
-        config,
-        file,
-        memory,
-        monitor,
-        assembly,
-        bound: addresses,
-        socket_files,
-        metrics,
-        metrics_at,
-        readiness: Arc::default(),
-        exposition,
-        logs: Some(logs),
-        orders,
-        tickers,
-        threads,
-        preparing,
-        ended,
-        left,
-    })
+
+    /// The number of threads.
+    pub(crate) fn count(&self) -> usize {
+        self.threads.len()
+    }
+
+    /// Gives every worker a tick, unless it has no connection.
+    pub(crate) fn tick(&self) {
+        self.tickers.iter().for_each(|ticker| ticker.tick());
+    }
+
+    /// Has every worker look at its orders and messages.
+    pub(crate) fn nudge(&self) {
+        self.tickers.iter().for_each(|ticker| ticker.nudge());
+    }
+
+    /// Gives an order to all of them.
+    pub(crate) fn order(&self, order: WorkerOrder) {
+        self.orders.give(order);
+        self.nudge();
+    }
+
+    /// Sends each worker a message, and returns the answers to come.
+    pub(crate) fn ask<T>(
+        &self,
+        messages: impl Iterator<Item = impl FnOnce(oneshot::Sender<T>) -> WorkerMessage>,
+    ) -> Vec<oneshot::Receiver<T>> {
+        let asked = messages.zip(&self.messages).map(|(message, worker)| {
+            let (answer, answered) = oneshot::channel();
+            // The answer of a worker that has ended never comes.
+            let _ = worker.send(message(answer));
+            answered
+        });
+        let answers = asked.collect();
+        self.nudge();
+        answers
+    }
+
+    /// Has each worker register its sockets for the next generation.
+    pub(crate) fn prepare(
+        &self,
+        sockets: Vec<Vec<WorkerSocket>>,
+    ) -> Vec<oneshot::Receiver<io::Result<()>>> {
+        self.ask(sockets.into_iter().map(|sockets| {
+            |answer: oneshot::Sender<io::Result<()>>| WorkerMessage::Prepare(sockets, answer)
+        }))
+    }
+
+    /// Has each worker close the sockets that it has registered last.
+    pub(crate) fn discard(&self) {
+        for worker in &self.messages {
+            let _ = worker.send(WorkerMessage::Discard);
+        }
+        self.nudge();
+    }
 }
 
 /// Divides `nofile` descriptors, and warns where the configuration wants more connections than they
@@ -210,87 +186,14 @@ fn divide(nofile: u64, config: &Config, workers: usize, held: usize) -> Division
 /// The state that all workers share.
 fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> ProcessState {
     let woken: Arc<[Arc<Ticker>]> = tickers.into();
-    let trusted = config.trusted.clone();
     ProcessState {
         connections: ConnectionLimit::new(division.connections, &woken),
         handshakes: HandshakeLimit::new(config.limits.handshakes),
         sockets: Arc::new(SocketLimit::new(division.sockets, &woken)),
         workers: tickers.len(),
-        per_client: config.limits.per_client.map(PerClient::new),
         clients: Clients::new(),
-        trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
-    }
-}
-
-/// The counters of the workers.
-fn counters(assembly: &Assembly, workers: usize) -> Shards<WorkerCells> {
-    let endpoints = assembly
-        .upstreams
-        .iter()
-        .map(|pool| pool.members().len())
-        .sum();
-    Shards::new(workers, |_| WorkerCells {
-        listeners: assembly
-            .listeners
-            .iter()
-            .map(|planned| ListenerCells::new(&planned.alpn))
-            .collect(),
-        relays: assembly
-            .relays
-            .iter()
-            .map(|_| RelayCells::default())
-            .collect(),
-        accept_failures: Counter::new(),
-        abandoned: Counter::new(),
-        memory_cut: Counter::new(),
-        memory_refused: Counter::new(),
-        http: HttpCells::new(assembly.sites.len(), endpoints),
-    })
-}
-
-/// The access logs as one worker writes to them: that of all sites, and those of single sites.
-fn worker_logs(config: &Config, logs: &Logs) -> (Option<WorkerLog>, Vec<WorkerLog>) {
-    let log = |writer: &LogWriter, log: &AccessLog| {
-        WorkerLog::new(writer.sender(), writer.lost(), style(log))
-    };
-    let shared = logs.shared.as_ref().zip(config.access_log.as_ref());
-    let sites = logs.sites.iter().zip(&config.site_logs);
-    (
-        shared.map(|(writer, written)| log(writer, written)),
-        sites
-            .map(|(writer, (written, _))| log(writer, written))
-            .collect(),
-    )
-}
-
-/// Whether `/top` and the metrics mask addresses: they do where one access log must not have them,
-/// because its readers may read the metrics as well.
-fn mask_of_metrics(config: &Config) -> MaskIp {
-    let of_sites = config.site_logs.iter().map(|(log, _)| log);
-    let mut logs = config.access_log.iter().chain(of_sites);
-    if logs.any(|log| log.mask_ip) {
-        MaskIp::Mask
-    } else {
-        MaskIp::Keep
-    }
-}
-
-/// The format of an access log's lines.
-fn style(log: &AccessLog) -> LineStyle {
-    LineStyle {
-        format: match log.format {
-            AccessFormat::Json => LineFormat::Json,
-            AccessFormat::Combined => LineFormat::Combined,
-            AccessFormat::Logfmt => LineFormat::Logfmt,
-        },
-        mask: if log.mask_ip {
-            MaskIp::Mask
-        } else {
-            MaskIp::Keep
-        },
-        sample: LogSample::percent(f64::from(log.sample)),
     }
 }
 

@@ -9,20 +9,26 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use lockgate_config::{LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
+use lockgate_net::listen::ListenAddress;
 use lockgate_proxy::downstream::ListenerService;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::configuration::Configuration;
+use crate::exposition::Exposition;
 use crate::file_watcher::FileWatcher;
-use crate::log_writer::{self, LogWriter};
-use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase};
+use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
+use crate::log_writer;
+use crate::memory::{self, MemoryLimit, MemoryMonitor};
+use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase, Readiness};
+use crate::prober::EndpointStatuses;
 use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
-use crate::start::{self, RunningServer};
-use crate::start_steps::{self, Logs, Prepared};
+use crate::start::Workers;
+use crate::start_steps::{self, Prepared};
 use crate::worker::WorkerOrder;
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
 
@@ -102,14 +108,15 @@ async fn supervise(
     }
     // Everything that needs a descriptor takes it before connections can have the last one.
     let watch = FileWatcher::new(prepared.assembly.files());
-    let mut running = start::start_workers(prepared, file)?;
-    running.prepared().await?;
     // Health checks use the resolved addresses; dropping this ends them.
-    let _probing = std::mem::take(&mut running.assembly.prober).start()?;
+    let prober = std::mem::take(&mut prepared.assembly.prober);
+    let statuses = prober.statuses();
+    let mut running = RunningServer::start(prepared, file, statuses).await?;
+    let _probing = prober.start()?;
     running.announce();
     greet(&running);
     running.serve_metrics();
-    running.begin();
+    running.generation.adopt(&running.workers);
     // A worker that died is no failed start: the service manager may restart the process.
     if running.serve(&mut signals, watch).await {
         Ok(running.stop(signals).await)
@@ -118,27 +125,75 @@ async fn supervise(
     }
 }
 
+/// Everything that runs, as the main thread holds it.
+pub(crate) struct RunningServer {
+    pub(crate) workers: Workers,
+    pub(crate) generation: RunningGeneration,
+    /// The exposition of the generation that runs.
+    exposition: Arc<ArcSwap<Exposition>>,
+    socket_files: Vec<SocketFile>,
+    metrics: Option<metrics_server::MetricsListener>,
+    pub(crate) metrics_at: Option<ListenAddress>,
+    readiness: Arc<Readiness>,
+    memory: MemoryLimit,
+    monitor: MemoryMonitor,
+}
+
 impl RunningServer {
-    /// Waits until every worker has the descriptors that it needs for itself.
+    /// Starts the workers, and waits until each has the descriptors that it needs for itself. They
+    /// accept once they adopt the generation. Not before all are prepared and the start is
+    /// announced: connections may take every descriptor, and a worker or the message to systemd
+    /// without one would end the process.
     ///
     /// # Errors
-    /// The error of a worker that could not have them.
-    async fn prepared(&mut self) -> io::Result<()> {
-        for prepared in self.preparing.drain(..) {
-            if prepared.await.is_err() {
-                let error = self.ended.recv().await.and_then(Result::err);
+    /// When the system has no room for another thread, or the error of a worker that could not have
+    /// its descriptors.
+    async fn start(
+        prepared: Prepared,
+        file: Option<Arc<Configuration>>,
+        statuses: EndpointStatuses,
+    ) -> io::Result<Self> {
+        let mut workers = Workers::start(&prepared)?;
+        let Prepared {
+            config,
+            assembly,
+            bound,
+            metrics,
+            logs,
+            ..
+        } = prepared;
+        let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
+        let known = vec![None; assembly.listeners.len()];
+        let planned = &assembly.listeners;
+        let mut plan = SocketPlan::new(None, planned, &known, bound, workers.count());
+        for prepared in workers.prepare(std::mem::take(&mut plan.sockets)) {
+            let Ok(prepared) = prepared.await else {
+                let error = workers.ended.recv().await.and_then(Result::err);
                 return Err(error.unwrap_or_else(|| io::Error::other("a worker has ended")));
-            }
+            };
+            prepared?;
         }
-        Ok(())
-    }
-
-    /// Lets the workers accept. Not before all are prepared and the start is announced: connections
-    /// may take every descriptor, and a worker or the message to systemd without one would end the
-    /// process.
-    fn begin(&self) {
-        self.orders.give(WorkerOrder::Serve);
-        self.tickers.iter().for_each(|ticker| ticker.nudge());
+        let memory = memory::allowed(config.limits.memory);
+        let parts = GenerationParts {
+            config: Arc::new(config),
+            file,
+            assembly: Arc::new(assembly),
+            logs,
+            statuses,
+        };
+        let generation = RunningGeneration::new(&workers, None, parts, plan);
+        let (metrics, metrics_at) = metrics.unzip();
+        Ok(Self {
+            workers,
+            exposition: Arc::new(ArcSwap::from(Arc::clone(&generation.exposition))),
+            generation,
+            socket_files,
+            metrics,
+            metrics_at,
+            readiness: Arc::default(),
+            monitor: MemoryMonitor::begin(&memory),
+            memory,
+        })
     }
 
     /// Serves until a signal asks for a stop; false when a worker has died.
@@ -155,7 +210,7 @@ impl RunningServer {
             tokio::select! {
                 _ = tick.tick() => {
                     self.monitor.tick();
-                    self.tickers.iter().for_each(|ticker| ticker.tick());
+                    self.workers.tick();
                 }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => self.reload(&changed),
@@ -178,7 +233,7 @@ impl RunningServer {
                         systemd::ready(&self.status());
                     }
                 }
-                ended = self.ended.recv() => {
+                ended = self.workers.ended.recv() => {
                     let error = ended.and_then(Result::err).map(|error| error.to_string());
                     tracing::error!(error, "a worker has ended");
                     return false;
@@ -189,7 +244,7 @@ impl RunningServer {
 
     /// Checks the configuration file in another thread; false where there is none.
     fn check_file(&self, checks: &mut JoinSet<()>) -> bool {
-        let Some(file) = self.file.clone() else {
+        let Some(file) = self.generation.file.clone() else {
             return false;
         };
         checks.spawn_blocking(move || file.check());
@@ -207,11 +262,11 @@ impl RunningServer {
                 self.reload(&[]);
             }
             SignalAction::Reopen => {
-                let mut logs = self.logs.iter().flat_map(Logs::iter).peekable();
+                let mut logs = self.generation.logs.iter().peekable();
                 if logs.peek().is_none() {
                     tracing::info!("there is no access log to reopen");
                 }
-                logs.for_each(LogWriter::reopen);
+                logs.for_each(|log| log.reopen());
             }
             SignalAction::Upgrade => {
                 tracing::warn!("the binary cannot be replaced while it runs: restart for that")
@@ -220,7 +275,10 @@ impl RunningServer {
     }
 
     fn announce(&self) {
-        for (planned, address) in self.assembly.listeners.iter().zip(&self.bound) {
+        let generation = &self.generation;
+        let planned = generation.assembly.listeners.iter();
+        for (planned, running) in planned.zip(&generation.listeners) {
+            let address = &running.bound;
             let what = match (&planned.listener.service, &planned.listener.tls) {
                 (ListenerService::Http(_), Some(_)) => "https",
                 (ListenerService::Http(_), None) => "http",
@@ -232,19 +290,19 @@ impl RunningServer {
         if let Some(address) = &self.metrics_at {
             tracing::info!(%address, "metrics");
         }
-        if let Some(Configuration { file, hash, .. }) = self.file.as_deref() {
+        if let Some(Configuration { file, hash, .. }) = generation.file.as_deref() {
             tracing::info!(file = %file.display(), hash, "configuration");
         }
         self.readiness.enter(Phase::Ready);
-        let connections = self.exposition.connection_limit();
-        let limited_by = match self.config.limits.connections {
+        let connections = generation.exposition.connection_limit();
+        let limited_by = match generation.config.limits.connections {
             Some(_) => "limits.connections",
             None if connections < descriptors::MOST_CONNECTIONS => "descriptors",
             None => "default",
         };
-        let sockets = self.exposition.socket_limit();
+        let sockets = generation.exposition.socket_limit();
         tracing::info!(
-            workers = self.tickers.len(),
+            workers = self.workers.count(),
             connections,
             limited_by,
             sockets,
@@ -255,10 +313,17 @@ impl RunningServer {
         systemd::ready(&self.status());
     }
 
+    /// The bound addresses of the listeners.
+    pub(crate) fn bound(&self) -> Vec<&ListenAddress> {
+        let listeners = self.generation.listeners.iter();
+        listeners.map(|listener| &listener.bound).collect()
+    }
+
     fn status(&self) -> String {
-        let plural = if self.bound.len() == 1 { "" } else { "s" };
-        let serving = format!("serving {} listener{plural}", self.bound.len());
-        match self.file.as_ref().and_then(|file| file.status()) {
+        let count = self.generation.listeners.len();
+        let plural = if count == 1 { "" } else { "s" };
+        let serving = format!("serving {count} listener{plural}");
+        match self.generation.file.as_ref().and_then(|file| file.status()) {
             Some(more) => format!("{serving}; {more}"),
             None => serving,
         }
@@ -270,11 +335,12 @@ impl RunningServer {
         };
         let (metrics, top) = (Arc::clone(&self.exposition), Arc::clone(&self.exposition));
         let endpoints = MetricsRoutes {
-            metrics: Box::new(move || metrics.metrics()),
-            top: Box::new(move || top.top()),
+            metrics: Box::new(move || metrics.load().metrics()),
+            top: Box::new(move || top.load().top()),
             readiness: Arc::clone(&self.readiness),
             hosts: AllowedHosts::new(
-                self.config
+                self.generation
+                    .config
                     .metrics
                     .as_ref()
                     .map_or(&[], |metrics| &metrics.hosts),
@@ -290,38 +356,36 @@ impl RunningServer {
     /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog,
     /// and lets connections finish.
     async fn stop(mut self, mut signals: Signals) -> ExitCode {
-        let drain = self.config.drain;
+        let drain = self.generation.config.drain;
         self.readiness.enter(Phase::Draining);
         systemd::stopping("draining");
         tracing::info!(delay = ?drain.delay, deadline = ?drain.deadline, "draining");
         let mut clean = self.pause(drain.delay, &mut signals).await;
         if clean {
-            self.orders.give(WorkerOrder::Stop);
+            self.workers.order(WorkerOrder::Stop);
             clean = self.wait(drain.deadline, &mut signals).await;
         }
         if !clean {
-            self.orders.give(WorkerOrder::Cut);
+            self.workers.order(WorkerOrder::Cut);
             self.wait(LAST_MOMENTS, &mut signals).await;
-            if self.left > 0 {
+            if self.workers.left > 0 {
                 tracing::error!("some connections did not end although they were cut");
             }
         }
         self.socket_files.iter().for_each(SocketFile::remove);
-        if let Some(logs) = self.logs.take() {
-            self.threads
-                .drain(..)
-                .filter(JoinHandle::is_finished)
-                .for_each(|thread| drop(thread.join()));
-            // A log that hangs uses up the time of all logs, except the time of a disk that does
-            // not.
-            let last = Instant::now() + LAST_MOMENTS;
-            for log in logs.into_all() {
-                let left = last
-                    .saturating_duration_since(Instant::now())
-                    .max(DISK_TIME);
-                if log.finish(left) == log_writer::WriterEnd::GivenUp {
-                    tracing::warn!("the last lines of an access log could not be written");
-                }
+        self.workers
+            .threads
+            .drain(..)
+            .filter(JoinHandle::is_finished)
+            .for_each(|thread| drop(thread.join()));
+        // A log that hangs uses up the time of all logs, except the time of a disk that does not.
+        let last = Instant::now() + LAST_MOMENTS;
+        for log in self.generation.logs.iter() {
+            let left = last
+                .saturating_duration_since(Instant::now())
+                .max(DISK_TIME);
+            if log.finish(left) == log_writer::WriterEnd::GivenUp {
+                tracing::warn!("the last lines of an access log could not be written");
             }
         }
         tracing::info!(clean, "stopped");
@@ -341,7 +405,7 @@ impl RunningServer {
                 () = &mut over => return true,
                 _ = tick.tick() => {
                     self.monitor.tick();
-                    self.tickers.iter().for_each(|ticker| ticker.tick());
+                    self.workers.tick();
                     systemd::extend_timeout(TICK * 20);
                 }
                 action = signals.next() => match action {
@@ -358,17 +422,17 @@ impl RunningServer {
         let mut tick = ticks(TICK);
         let mut over = std::pin::pin!(sleep(deadline));
         let mut clean = true;
-        while self.left > 0 {
+        while self.workers.left > 0 {
             tokio::select! {
                 () = &mut over => return false,
                 _ = tick.tick() => {
                     self.monitor.tick();
-                    self.tickers.iter().for_each(|ticker| ticker.nudge());
+                    self.workers.nudge();
                     systemd::extend_timeout(TICK * 20);
                 }
-                ended = self.ended.recv() => {
+                ended = self.workers.ended.recv() => {
                     clean &= matches!(ended, Some(Ok(0)));
-                    self.left -= 1;
+                    self.workers.left -= 1;
                 }
                 action = signals.next() => match action {
                     SignalAction::Stop => return false,

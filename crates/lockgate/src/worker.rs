@@ -1,20 +1,26 @@
 //! One worker thread: a runtime of its own, its listening sockets, and the connections accepted on
 //! them.
 
+use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::Receiver;
 
-use lockgate_limits::ListenerIndex;
 use lockgate_limits::clock::Ticker;
+use lockgate_limits::{ListenerId, ListenerIndex};
 use lockgate_net::listen::{self, SocketOwner};
 use lockgate_net::socket::SocketFamily;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_proxy::downstream::{ListenerSettings, accept};
+use lockgate_proxy::downstream::{
+    AcceptSocket, ActiveListener, ListenerSettings, ListenerSnapshot, accept,
+};
+use lockgate_proxy::generation::{Generation, GenerationSetup};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
 
 /// The order that holds for all workers; it only ever goes up.
 #[derive(Debug, Default)]
@@ -24,12 +30,10 @@ pub(crate) struct CurrentOrder(AtomicU8);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(crate) enum WorkerOrder {
-    /// Accept no connection yet: another worker may still need a descriptor for itself.
-    Prepare = 0,
-    Serve = 1,
+    Serve = 0,
     /// Accept the backlog, and end when all connections have ended.
-    Stop = 2,
-    Cut = 3,
+    Stop = 1,
+    Cut = 2,
 }
 
 impl CurrentOrder {
@@ -40,32 +44,53 @@ impl CurrentOrder {
 
     fn read(&self) -> WorkerOrder {
         match self.0.load(Ordering::Acquire) {
-            0 => WorkerOrder::Prepare,
-            1 => WorkerOrder::Serve,
-            2 => WorkerOrder::Stop,
+            0 => WorkerOrder::Serve,
+            1 => WorkerOrder::Stop,
             _ => WorkerOrder::Cut,
         }
     }
 }
 
-/// A listening socket of one worker, and the listener that serves its connections.
+/// The number of a bound address: each worker has a listening socket for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct SocketId(pub(crate) u64);
+
+/// A listening socket of one worker.
 pub(crate) struct WorkerSocket {
+    pub(crate) id: SocketId,
     pub(crate) fd: OwnedFd,
     pub(crate) family: SocketFamily,
     pub(crate) owner: SocketOwner,
-    pub(crate) index: ListenerIndex,
-    pub(crate) listener: Arc<ListenerSettings>,
+}
+
+/// A listener of a generation, and the socket that it accepts on.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerListener {
+    pub(crate) id: ListenerId,
+    pub(crate) socket: SocketId,
+    pub(crate) settings: Arc<ListenerSettings>,
+}
+
+/// A message of the supervisor to one worker, which must be nudged to look at it.
+pub(crate) enum WorkerMessage {
+    /// Register these sockets, and accept no connection on them yet: another worker may still need
+    /// a descriptor for itself.
+    Prepare(Vec<WorkerSocket>, oneshot::Sender<io::Result<()>>),
+    /// Close the sockets that were registered last: their generation will not be.
+    Discard,
+    /// Take up this generation, with its listeners in the order of its counters.
+    Adopt(
+        Box<GenerationSetup>,
+        Vec<WorkerListener>,
+        oneshot::Sender<()>,
+    ),
 }
 
 /// The resources of one worker.
 pub(crate) struct WorkerTask {
     pub(crate) setup: Setup,
-    /// One socket for each listener, in the order of the configuration.
-    pub(crate) sockets: Vec<WorkerSocket>,
     pub(crate) orders: Arc<CurrentOrder>,
-    /// Sent once the worker has every descriptor that it needs beside its connections'; dropped
-    /// when it cannot have them.
-    pub(crate) prepared: oneshot::Sender<()>,
+    pub(crate) messages: Receiver<WorkerMessage>,
 }
 
 /// Runs one worker until it is to stop and has no connection left; returns the number of
@@ -91,34 +116,19 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
     let worker = Worker::new(task.setup, Rc::clone(&shaping_queue));
     // The task ends with the runtime.
     tokio::task::spawn_local(async move { shaping_queue.run().await });
-    let mut listening = Vec::new();
-    for own in task.sockets {
-        listening.push((
-            listen::Listener::new(own.fd, own.family, own.owner)?,
-            own.index,
-            own.listener,
-        ));
-    }
-    // The supervisor waits for this, and is never gone before.
-    let _ = task.prepared.send(());
-    while task.orders.read() == WorkerOrder::Prepare {
-        ticker.next().await;
-    }
-    let accepting: Vec<_> = listening
-        .into_iter()
-        .map(|(socket, index, listener)| {
-            tokio::task::spawn_local(accept(Rc::clone(&worker), socket, index, listener))
-        })
-        .collect();
+    let mut sockets = ListeningSockets::new(Rc::clone(&worker));
     let mut cut = 0;
     loop {
         ticker.next().await;
+        task.messages
+            .try_iter()
+            .for_each(|message| sockets.handle(message));
         worker.yield_idle();
         if ticker.take_tick() {
             worker.tick();
         }
         match task.orders.read() {
-            WorkerOrder::Prepare | WorkerOrder::Serve => continue,
+            WorkerOrder::Serve => continue,
             WorkerOrder::Stop => worker.stop_accepting(),
             WorkerOrder::Cut => {
                 worker.stop_accepting();
@@ -126,10 +136,119 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
                 cut = cut.max(worker.cut_all());
             }
         }
-        if accepting.iter().all(tokio::task::JoinHandle::is_finished) && worker.clock.watched() == 0
-        {
+        if !sockets.are_accepting() && worker.clock.watched() == 0 {
             worker.tick();
             return Ok(cut);
         }
+    }
+}
+
+/// The listening sockets of one worker.
+struct ListeningSockets {
+    worker: Rc<Worker>,
+    /// Those of the generation that runs.
+    running: HashMap<SocketId, Rc<AcceptSocket>>,
+    /// Those of the next generation.
+    prepared: Vec<(SocketId, listen::Listener)>,
+    /// The accept loops.
+    accepting: Vec<JoinHandle<()>>,
+}
+
+impl ListeningSockets {
+    fn new(worker: Rc<Worker>) -> Self {
+        Self {
+            worker,
+            running: HashMap::new(),
+            prepared: Vec::new(),
+            accepting: Vec::new(),
+        }
+    }
+
+    /// Whether a backlog is not empty yet.
+    fn are_accepting(&mut self) -> bool {
+        self.accepting.retain(|task| !task.is_finished());
+        !self.accepting.is_empty()
+    }
+
+    /// Does as a message asks. The supervisor is never gone before the answer.
+    fn handle(&mut self, message: WorkerMessage) {
+        match message {
+            WorkerMessage::Prepare(sockets, answer) => {
+                let _ = answer.send(self.prepare(sockets));
+            }
+            WorkerMessage::Discard => self.prepared.clear(),
+            WorkerMessage::Adopt(setup, listeners, answer) => {
+                self.adopt(*setup, listeners);
+                let _ = answer.send(());
+            }
+        }
+    }
+
+    fn prepare(&mut self, sockets: Vec<WorkerSocket>) -> io::Result<()> {
+        for socket in sockets {
+            let listener = listen::Listener::new(socket.fd, socket.family, socket.owner)?;
+            self.prepared.push((socket.id, listener));
+        }
+        Ok(())
+    }
+
+    /// Changes generation. What begins from here on, begins in the new one.
+    fn adopt(&mut self, setup: GenerationSetup, listeners: Vec<WorkerListener>) {
+        let generation = self.worker.adopt(setup);
+        self.are_accepting();
+        let mut gone = std::mem::take(&mut self.running);
+        for (index, listener) in ListenerIndex::enumerate(listeners) {
+            let known = gone.remove(&listener.socket);
+            if let Some(socket) = self.listen(&generation, index, listener.clone(), known) {
+                self.running.insert(listener.socket, socket);
+            }
+        }
+        for socket in gone.into_values() {
+            socket.close();
+            self.drain(&socket.listener());
+        }
+    }
+
+    /// Makes the connections of a socket those of a listener; `known` is the socket, if it accepts
+    /// already.
+    fn listen(
+        &mut self,
+        generation: &Rc<Generation>,
+        index: ListenerIndex,
+        listener: WorkerListener,
+        known: Option<Rc<AcceptSocket>>,
+    ) -> Option<Rc<AcceptSocket>> {
+        let cells = Arc::clone(generation.cells.listener(index)?);
+        let snapshot = ListenerSnapshot {
+            settings: listener.settings,
+            generation: Rc::clone(generation),
+        };
+        if let Some(socket) = known {
+            let before = socket.listener();
+            if before.id == listener.id {
+                before.update(snapshot);
+            } else {
+                // Its connections cannot be held to the new settings.
+                socket.hand_to(ActiveListener::new(listener.id, cells, snapshot));
+                self.drain(&before);
+            }
+            return Some(socket);
+        }
+        let place = self
+            .prepared
+            .iter()
+            .position(|(id, _)| *id == listener.socket)?;
+        let (_, listening) = self.prepared.swap_remove(place);
+        let socket = AcceptSocket::new(ActiveListener::new(listener.id, cells, snapshot));
+        let accepting = accept(Rc::clone(&self.worker), listening, Rc::clone(&socket));
+        self.accepting.push(tokio::task::spawn_local(accepting));
+        Some(socket)
+    }
+
+    /// Has the connections of a listener take no further request.
+    fn drain(&self, listener: &ActiveListener) {
+        listener.drain();
+        let id = listener.id;
+        self.worker.drain(|watch| watch.listener.get() == Some(id));
     }
 }

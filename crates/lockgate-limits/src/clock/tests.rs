@@ -277,7 +277,7 @@ fn guards_may_be_dropped_in_any_order() {
     let clock = clock();
     let mut guards: Vec<_> = (0..10).map(|_| clock.watch()).collect();
     for (n, guard) in guards.iter().enumerate() {
-        guard.watch().listener.set(Some(ListenerIndex::new(n)));
+        guard.watch().listener.set(Some(ListenerId::new(n)));
     }
     for index in [9, 0, 3, 3, 0, 1] {
         guards.remove(index);
@@ -311,7 +311,7 @@ fn many_connections_are_checked_within_ten_ticks() {
         let clock = clock();
         let mut guards: Vec<_> = (0..5000).map(|_| clock.watch()).collect();
         for (n, guard) in guards.iter().enumerate() {
-            guard.watch().listener.set(Some(ListenerIndex::new(n)));
+            guard.watch().listener.set(Some(ListenerId::new(n)));
         }
         let mut seen = vec![0; 5000];
         for _ in 0..10 {

@@ -75,6 +75,14 @@ impl Acceptors {
         chosen.serves(name).then_some((place, chosen))
     }
 
+    /// The acceptor with the rules of `other`, which may be one of an earlier configuration: a
+    /// connection made by that serves as well.
+    pub fn with_rules_of(&self, other: &Acceptor) -> Option<AcceptorIndex> {
+        let mut all = AcceptorIndex::enumerate(&self.all);
+        all.find(|(_, acceptor)| acceptor.has_rules_of(other))
+            .map(|(index, _)| index)
+    }
+
     /// Every acceptor of the address, by index.
     pub fn all(&self) -> &[Arc<Acceptor>] {
         &self.all

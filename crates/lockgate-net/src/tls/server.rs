@@ -119,6 +119,14 @@ impl Acceptor {
         &self.fixed.store
     }
 
+    /// Whether a handshake with `other` has given all that one with this would give: versions,
+    /// suites, groups, protocols, and the proof of the client. Certificates may differ.
+    pub(super) fn has_rules_of(&self, other: &Self) -> bool {
+        self.fixed.policy == other.fixed.policy
+            && self.fixed.alpn == other.fixed.alpn
+            && self.client_auth == other.client_auth
+    }
+
     /// As [`CertStore::serves`], with its own certificates.
     pub fn serves(&self, sni: Option<&str>) -> bool {
         self.fixed.store.serves(sni)

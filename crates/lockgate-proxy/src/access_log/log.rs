@@ -81,6 +81,11 @@ impl WorkerLog {
         }
     }
 
+    /// Whether it writes to the writer that counts in `lost`, in this style.
+    pub fn is_for(&self, lost: &Arc<AtomicU64>, style: LineStyle) -> bool {
+        Arc::ptr_eq(&self.lost, lost) && self.style == style
+    }
+
     /// Adds the entry of a connection; hands the buffer over when it has grown to 32 KB.
     pub fn write(&mut self, entry: &ConnectionEntry<'_>) {
         let is_error = !matches!(entry.cause, Cause::ClientClosed | Cause::UpstreamClosed);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use lockgate_limits::PoolIndex;
 
-use crate::exchange::{Exchange, ExchangeFailure};
+use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest};
 
 use attempts::Attempts;
 use lockgate_http_io::message::ClientExchange;
@@ -25,7 +25,7 @@ use request::RequestAttempt;
 /// Proxying to a pool: which one, and its timeouts.
 #[derive(Debug)]
 pub struct Proxy {
-    /// The pool, of those of a worker; a forwarded request has one of its own instead.
+    /// The pool, of those of its configuration; a forwarded request has one of its own instead.
     pub pool: PoolIndex,
     /// For one attempt to connect.
     pub connect: Duration,
@@ -48,7 +48,7 @@ impl Proxy {
         &self,
         exchange: &mut Exchange<'_, D>,
     ) -> impl Future<Output = Result<(), ExchangeFailure>> {
-        let upstream = Rc::clone(exchange.request.worker.upstream(self.pool));
+        let upstream = Rc::clone(exchange.request.generation.upstream(self.pool));
         self.run_by(upstream, exchange)
     }
 
@@ -65,8 +65,10 @@ impl Proxy {
         let mut attempts = Attempts::new(self, upstream, exchange)?;
         loop {
             let mut lease = attempts.lease(exchange).await?;
-            let worker = exchange.request.worker;
-            let cells = worker.cells.http.endpoint(lease.endpoint_index());
+            let RoutedRequest {
+                worker, generation, ..
+            } = exchange.request;
+            let cells = generation.cells.http.endpoint(lease.endpoint_index());
             let mut response = worker.response_heads.take();
             let (pending_response, pseudo_fields) = (
                 attempts.pending_response(exchange, &lease),

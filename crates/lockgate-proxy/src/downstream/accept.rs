@@ -4,22 +4,22 @@
 //! backlog, and those that wait for nothing give way to them. Running out of descriptors pauses the
 //! loop until the next tick.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use lockgate_limits::{ListenerIndex, Permit};
+use lockgate_limits::Permit;
 use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::millis::Millis;
 use lockgate_net::socket::{PeerState, Socket};
+use tokio::sync::Notify;
 
-use super::ListenerSettings;
+use super::ActiveListener;
 use super::connection::ClientConnection;
 use crate::worker::Worker;
 
@@ -35,30 +35,64 @@ const BATCH: u32 = 16;
 /// only if theirs was.
 const TURN: Duration = Duration::from_millis(1);
 
-/// Accepts on `socket` until the worker stops, and then the connections that are left in the
-/// backlog.
-pub async fn accept(
-    worker: Rc<Worker>,
-    socket: listen::Listener,
-    index: ListenerIndex,
-    listener: Arc<ListenerSettings>,
-) {
+/// A listening socket of a worker: the listener of its connections may change, and it may be closed.
+pub struct AcceptSocket {
+    listener: RefCell<Rc<ActiveListener>>,
+    closing: Cell<bool>,
+    close: Notify,
+}
+
+impl AcceptSocket {
+    /// A socket whose connections are those of `listener`.
+    pub fn new(listener: Rc<ActiveListener>) -> Rc<Self> {
+        Rc::new(Self {
+            listener: RefCell::new(listener),
+            closing: Cell::new(false),
+            close: Notify::new(),
+        })
+    }
+
+    /// The listener of its connections.
+    pub fn listener(&self) -> Rc<ActiveListener> {
+        Rc::clone(&self.listener.borrow())
+    }
+
+    /// Makes its connections those of another listener, from now on.
+    pub fn hand_to(&self, listener: Rc<ActiveListener>) {
+        self.listener.replace(listener);
+    }
+
+    /// Ends accepting once the backlog is empty.
+    pub fn close(&self) {
+        self.closing.set(true);
+        self.close.notify_waiters();
+    }
+
+    /// Completes when accepting is to end.
+    async fn closing(&self) {
+        if !self.closing.get() {
+            self.close.notified().await;
+        }
+    }
+}
+
+/// Accepts on `socket` until it is closed or the worker stops, and then the connections that are
+/// left in the backlog.
+pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, of: Rc<AcceptSocket>) {
     let accept = AcceptLoop {
         worker,
         socket,
-        index,
-        listener,
+        of,
         warned: Cell::new(None),
     };
     accept.run().await;
 }
 
-/// The accept loop of one listener.
+/// The accept loop of one listening socket.
 struct AcceptLoop {
     worker: Rc<Worker>,
     socket: listen::Listener,
-    index: ListenerIndex,
-    listener: Arc<ListenerSettings>,
+    of: Rc<AcceptSocket>,
     /// When it was warned last that accepting fails.
     warned: Cell<Option<Millis>>,
 }
@@ -125,7 +159,8 @@ impl AcceptLoop {
     /// with TCP_DEFER_ACCEPT the first data, may still be on its way.
     async fn empty_backlog(&self) {
         if let Err(error) = self.socket.refuse_syn() {
-            tracing::warn!(listener = %self.listener.name, %error, "connections that are being opened now may be reset");
+            let listener = self.of.listener().snapshot();
+            tracing::warn!(listener = %listener.settings.name, %error, "connections that are being opened now may be reset");
         }
         for _ in 0..LAST_TICKS {
             while let Ok(Some((accepted, peer))) = self.next() {
@@ -136,12 +171,13 @@ impl AcceptLoop {
         }
     }
 
-    /// Waits for `future`; `None` when the worker stops first.
+    /// Waits for `future`; `None` when accepting is to end first.
     async fn unless_stopped<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut stopping = pin!(self.worker.stopping());
+        let mut closing = pin!(self.of.closing());
         let mut future = pin!(future);
         poll_fn(|cx| {
-            if stopping.as_mut().poll(cx).is_ready() {
+            if stopping.as_mut().poll(cx).is_ready() || closing.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(None);
             }
             future.as_mut().poll(cx).map(Some)
@@ -163,14 +199,13 @@ impl AcceptLoop {
     fn is_abandoned(&self, accepted: &Socket) -> bool {
         match accepted.peer() {
             PeerState::Open => false,
-            PeerState::Ended => self.listener.tls.is_some(),
+            PeerState::Ended => self.of.listener().snapshot().settings.tls.is_some(),
             PeerState::Reset => true,
         }
     }
 
     fn start(&self, socket: Socket, peer: Peer, permit: Permit) {
-        let listener = Arc::clone(&self.listener);
-        let connection = ClientConnection::new(&self.worker, listener, self.index, peer, permit);
+        let connection = ClientConnection::new(&self.worker, self.of.listener(), peer, permit);
         tokio::task::spawn_local(connection.serve(socket));
     }
 
@@ -182,7 +217,8 @@ impl AcceptLoop {
             .is_none_or(|last| now >= last + WARN_EVERY)
         {
             self.warned.set(Some(now));
-            tracing::warn!(listener = %self.listener.name, %error, "cannot accept connections, which wait in the backlog");
+            let listener = self.of.listener().snapshot();
+            tracing::warn!(listener = %listener.settings.name, %error, "cannot accept connections, which wait in the backlog");
         }
     }
 }

@@ -14,9 +14,10 @@ use lockgate_net::millis::Millis;
 use lockgate_rules::ClientAddress;
 use lockgate_upstream::PrivateConnections;
 
+use super::ListenerSnapshot;
 use super::connection::ClientConnection;
+use crate::generation::Generation;
 use crate::shaping::{Shape, Shaped};
-use crate::site::ListenerSites;
 
 /// The time between two lines about clients that are not known.
 const TOLD_EVERY: Millis = Millis::from_secs(60);
@@ -28,8 +29,12 @@ const LONGEST_HOP: usize = 64;
 pub(super) struct ClientContext {
     /// The other end, or the client that a PROXY header named.
     address: ClientAddress,
-    /// What endpoints are told of the client.
-    pub(super) forwarded: ForwardedClient,
+    /// What endpoints are told of the client, as it was trusted at first.
+    forwarded: ForwardedClient,
+    /// The same where another configuration trusts it otherwise.
+    forwarded_otherwise: OnceCell<Box<ForwardedClient>>,
+    /// Whether it is trusted, by the configuration with this number.
+    trusted: Cell<(u64, bool)>,
     /// The client's address and the one that it has connected to, once they were needed: a system
     /// call that few connections make.
     addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
@@ -42,14 +47,9 @@ pub(super) struct ClientContext {
 }
 
 impl ClientContext {
-    pub(super) fn of(connection: &ClientConnection) -> Self {
+    pub(super) fn of(connection: &ClientConnection, generation: &Generation) -> Self {
         let address = ClientAddress::from(connection.client.ip());
-        let trusted = match address {
-            ClientAddress::Ip(ip) => (connection.worker.shared.trusted)(ip),
-            // The permissions of the socket's file have let the client in.
-            ClientAddress::Unix => true,
-            ClientAddress::Unknown => false,
-        };
+        let trusted = is_trusted(&address, generation);
         Self {
             address,
             forwarded: ForwardedClient::new(
@@ -57,6 +57,8 @@ impl ClientContext {
                 connection.negotiated.is_some(),
                 trusted,
             ),
+            forwarded_otherwise: OnceCell::new(),
+            trusted: Cell::new((generation.rules.number, trusted)),
             addresses: OnceCell::new(),
             request_count: Cell::new(0),
             private: Rc::default(),
@@ -76,8 +78,24 @@ impl ClientContext {
     }
 
     /// Whether it may name other clients.
-    pub(super) fn is_trusted(&self) -> bool {
-        self.forwarded.is_trusted()
+    pub(super) fn is_trusted(&self, generation: &Generation) -> bool {
+        let (number, trusted) = self.trusted.get();
+        if number == generation.rules.number {
+            return trusted;
+        }
+        let trusted = is_trusted(&self.address, generation);
+        self.trusted.set((generation.rules.number, trusted));
+        trusted
+    }
+
+    /// What endpoints are told of the client.
+    pub(super) fn forwarded(&self, generation: &Generation) -> &ForwardedClient {
+        let trusted = self.is_trusted(generation);
+        if trusted == self.forwarded.is_trusted() {
+            return &self.forwarded;
+        }
+        let otherwise = || Box::new(self.forwarded.with_trust(trusted));
+        self.forwarded_otherwise.get_or_init(otherwise)
     }
 
     /// The client's address and the one that it has connected to, which `ask` finds.
@@ -93,13 +111,14 @@ impl ClientContext {
     pub(super) fn address_of(
         &self,
         connection: &ClientConnection,
-        sites: &ListenerSites,
+        snapshot: &ListenerSnapshot,
         fields: &Fields,
     ) -> ClientAddress {
+        let (generation, sites) = (&snapshot.generation, snapshot.sites());
         let mut client = self.address;
         // A client that asks for a tunnel writes these fields for its target: no proxy between adds
         // to them.
-        if !self.is_trusted() || sites.tunnels {
+        if !self.is_trusted(generation) || sites.tunnels {
             return client;
         }
         // An empty element counts: a proxy has added nothing to what its client had sent.
@@ -114,7 +133,7 @@ impl ClientContext {
                 return ClientAddress::Unknown;
             };
             client = ClientAddress::Ip(ip);
-            if !(connection.worker.shared.trusted)(ip) {
+            if !generation.trusts(ip) {
                 break;
             }
         }
@@ -135,10 +154,19 @@ impl ClientContext {
     }
 }
 
+fn is_trusted(address: &ClientAddress, generation: &Generation) -> bool {
+    match *address {
+        ClientAddress::Ip(ip) => generation.trusts(ip),
+        // The permissions of the socket's file have let the client in.
+        ClientAddress::Unix => true,
+        ClientAddress::Unknown => false,
+    }
+}
+
 /// Counts a request with an unknown client, and now and then names the proxy that has sent it.
 fn warn_of_unknown(connection: &ClientConnection, hop: &[u8]) {
     let worker = &connection.worker;
-    worker.cells.http.unknown_clients.inc();
+    worker.cells.unknown_clients.inc();
     let now = worker.clock.now();
     let last = worker.unknown_client_told.get();
     if last.is_none_or(|last| now >= last + TOLD_EVERY) {

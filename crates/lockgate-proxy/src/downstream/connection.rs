@@ -11,31 +11,31 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::HttpVersion;
+use lockgate_limits::Permit;
 use lockgate_limits::clients::{ClientAccount, CountedConnection};
 use lockgate_limits::clock::Guard;
-use lockgate_limits::{ListenerIndex, Permit};
 use lockgate_net::listen::Peer;
 use lockgate_net::relay::{DirectionTimes, Meter};
-use lockgate_net::tls::AcceptorIndex;
 use lockgate_net::tls::handshake::Negotiated;
+use lockgate_net::tls::{Acceptor, AcceptorIndex};
 use lockgate_rules::ProxyVersion;
 use lockgate_upstream::EndpointPermit;
 
 use super::first_bytes::ServerName;
 use super::termination::Termination;
-use super::{ListenerSettings, RelaySettings};
+use super::{ActiveListener, ListenerSnapshot, RelaySettings};
 use crate::access_log::{CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress};
 use crate::action::relay::ClientProxyHeader;
 use crate::exchange::TunnelRequest;
-use crate::metrics::ListenerCells;
+use crate::metrics::relay::RelayCells;
+use crate::metrics::{ListenerCells, SharedCells};
 use crate::site::ListenerSites;
 use crate::worker::{Worker, unix_millis};
 
 /// One client's connection, and all that its log entry tells.
 pub(super) struct ClientConnection {
     pub(super) worker: Rc<Worker>,
-    pub(super) listener: Arc<ListenerSettings>,
-    index: ListenerIndex,
+    pub(super) listener: Rc<ActiveListener>,
     pub(super) guard: Guard,
     accepted: Instant,
     accepted_at: u64,
@@ -50,13 +50,19 @@ pub(super) struct ClientConnection {
     pub(super) server_name: ServerName,
     /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
     session: Option<Box<[u8]>>,
-    /// The index of the acceptor that it was made by, among those of its address.
-    pub(super) acceptor_index: AcceptorIndex,
+    /// The acceptor that it was made by.
+    acceptor: Option<Arc<Acceptor>>,
+    /// The index of the acceptor in the configuration with this number.
+    acceptor_index: Cell<(u64, Option<AcceptorIndex>)>,
+    /// The number of the configuration that it was opened in.
+    pub(super) handshake_generation: u64,
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
     /// Its permit at the endpoint, as a relay or a tunnel.
     pub(super) endpoint_permit: Option<EndpointPermit>,
+    /// The counters of its relay, if it is one.
+    relay: Option<SharedCells<RelayCells>>,
     pub(super) spoke: bool,
     /// Requests that have their own lines in the log.
     pub(super) exchanges: Cell<u64>,
@@ -74,17 +80,21 @@ pub(super) enum ConnectionPurpose<'l> {
 impl ClientConnection {
     pub(super) fn new(
         worker: &Rc<Worker>,
-        listener: Arc<ListenerSettings>,
-        index: ListenerIndex,
+        listener: Rc<ActiveListener>,
         peer: Peer,
         permit: Permit,
     ) -> Self {
         let guard = worker.clock.watch();
-        guard.watch().listener.set(Some(index));
+        let watch = guard.watch();
+        watch.listener.set(Some(listener.id));
+        // It is set once.
+        let _ = watch.listener_traffic.set(Arc::clone(&listener.cells) as _);
+        if worker.is_stopping() || listener.is_draining() {
+            watch.drain();
+        }
         let connection = Self {
             worker: Rc::clone(worker),
             listener,
-            index,
             guard,
             accepted: Instant::now(),
             accepted_at: unix_millis(),
@@ -95,28 +105,54 @@ impl ClientConnection {
             destination: None,
             server_name: None,
             session: None,
-            acceptor_index: AcceptorIndex::new(0),
+            acceptor: None,
+            acceptor_index: Cell::new((0, None)),
+            handshake_generation: 0,
             negotiated: None,
             handshake: None,
             connect: None,
             endpoint_permit: None,
+            relay: None,
             spoke: false,
             exchanges: Cell::new(0),
             tunnel_request: None,
             _permit: permit,
         };
-        if let Some(cells) = connection.cells() {
-            cells.accepted.inc();
-            cells.open.inc();
-        }
+        let cells = connection.cells();
+        cells.accepted.inc();
+        cells.open.inc();
         connection
     }
 
     /// Counts a client that broke the rules of HTTP/2.
     pub(super) fn count_violation(&self, reason: &str) {
-        if let Some(cells) = self.cells() {
-            cells.violated(reason);
+        self.cells().violated(reason);
+    }
+
+    /// Notes that it was made by `acceptor`, with this index in the configuration of `snapshot`.
+    fn set_acceptor(
+        &mut self,
+        snapshot: &ListenerSnapshot,
+        index: AcceptorIndex,
+        acceptor: Arc<Acceptor>,
+    ) {
+        self.acceptor = Some(acceptor);
+        let number = snapshot.generation.rules.number;
+        self.acceptor_index.set((number, Some(index)));
+    }
+
+    /// The index of the acceptor with the same rules as the one that it was made by; none where
+    /// this configuration has no such acceptor.
+    pub(super) fn acceptor_index(&self, snapshot: &ListenerSnapshot) -> Option<AcceptorIndex> {
+        let (known, index) = self.acceptor_index.get();
+        let number = snapshot.generation.rules.number;
+        if known == number {
+            return index;
         }
+        let acceptors = snapshot.settings.tls_of_sites().zip(self.acceptor.as_ref());
+        let index = acceptors.and_then(|(all, made_by)| all.with_rules_of(made_by));
+        self.acceptor_index.set((number, index));
+        index
     }
 
     /// The PROXY header that tells an endpoint of the client.
@@ -162,8 +198,8 @@ impl ClientConnection {
         self.account().filter(|_| version >= HttpVersion::Http2)
     }
 
-    fn cells(&self) -> Option<&ListenerCells> {
-        self.worker.cells.listener(self.index)
+    fn cells(&self) -> &ListenerCells {
+        &self.listener.cells
     }
 
     pub(super) fn finish(&self, termination: &Termination) {
@@ -171,18 +207,13 @@ impl ClientConnection {
         self.worker.count_traffic(watch);
         let (received, sent) = (watch.meter.received.get(), watch.meter.sent.get());
         let empty = !self.spoke && received == 0 && sent == 0;
-        if let Some(cells) = self.cells() {
-            cells.open.dec();
-            cells.ended[termination.cause.index()].inc();
-            if empty {
-                cells.empty.inc();
-            }
+        let cells = self.cells();
+        cells.open.dec();
+        cells.ended[termination.cause.index()].inc();
+        if empty {
+            cells.empty.inc();
         }
-        if let Some(cells) = watch
-            .relay
-            .get()
-            .and_then(|relay| self.worker.cells.relay(relay))
-        {
+        if let Some(cells) = &self.relay {
             cells.open.dec();
             cells.ended[termination.cause.index()].inc();
         }
@@ -193,8 +224,10 @@ impl ClientConnection {
         if self.exchanges.get() > 0 && !termination.is_always_logged {
             return;
         }
-        if let Some(log) = &mut *self.worker.log.borrow_mut() {
-            log.write(&self.log_entry(termination, received, sent));
+        let snapshot = self.listener.snapshot();
+        if let Some(log) = &snapshot.generation.log {
+            let entry = self.log_entry(&snapshot, termination, received, sent);
+            log.borrow_mut().write(&entry);
         }
     }
 
@@ -208,23 +241,30 @@ impl ClientConnection {
         meter: &Meter,
         termination: &Termination,
     ) {
-        let Some(log) = &mut *self.worker.log.borrow_mut() else {
+        let snapshot = self.listener.snapshot();
+        let Some(log) = &snapshot.generation.log else {
             return;
         };
         let took = began.elapsed();
-        log.write(&ConnectionEntry {
+        log.borrow_mut().write(&ConnectionEntry {
             accepted: unix_millis().saturating_sub(took.as_millis() as u64),
             handshake: None,
             duration: took,
             spans: spans(meter, began),
             endpoint: Some(&permit.endpoint().label),
             tunnel: tunnel_request.map(TunnelRequest::log_fields),
-            ..self.log_entry(termination, meter.received.get(), meter.sent.get())
+            ..self.log_entry(
+                &snapshot,
+                termination,
+                meter.received.get(),
+                meter.sent.get(),
+            )
         });
     }
 
     fn log_entry<'a>(
         &'a self,
+        snapshot: &'a ListenerSnapshot,
         termination: &'a Termination,
         received: u64,
         sent: u64,
@@ -233,7 +273,7 @@ impl ClientConnection {
         ConnectionEntry {
             id: self.id,
             accepted: self.accepted_at,
-            listener: &self.listener.name,
+            listener: &snapshot.settings.name,
             client: address(self.client),
             peer: address(self.peer),
             tunnel: self

@@ -8,9 +8,12 @@ use lockgate_http::head::{HttpVersion, Method, RequestHead};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::without_userinfo;
 use lockgate_http::trace::TraceId;
+use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::{MemberIndex, PoolIndex};
 use lockgate_rules::{ClientAddress, SiteLog};
+use lockgate_upstream::Pool;
 
+use super::ListenerSnapshot;
 use super::connection::{ClientConnection, address};
 use crate::access_log::{
     self, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
@@ -18,9 +21,10 @@ use crate::access_log::{
 };
 use crate::error_response::HttpFault;
 use crate::exchange::{ExchangeFailure, ExchangeOutcome};
+use crate::generation::Generation;
 use crate::request_id::RequestId;
 use crate::route::ListenerSiteIndex;
-use crate::site::{Action, ListenerSites, Route, Site};
+use crate::site::{Action, Route, Site};
 use crate::worker::unix_millis;
 
 /// The record of one exchange, from its beginning to its line in the log.
@@ -34,7 +38,7 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) client: ClientAddress,
     pub(super) site: Option<ListenerSiteIndex>,
     pub(super) route: Option<&'a Route>,
-    /// Which of the worker's upstreams it was handed to.
+    /// Which of its generation's upstreams it was handed to.
     pub(super) upstream: Option<PoolIndex>,
     pub(super) user: Option<std::sync::Arc<str>>,
     pub(super) received: u64,
@@ -105,7 +109,6 @@ impl ClientConnection {
         began: Instant,
         sent: u64,
         failure: ExchangeFailure,
-        sites: &ListenerSites,
     ) {
         let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client.ip()));
         record.sent = sent;
@@ -115,43 +118,41 @@ impl ClientConnection {
             head: &RequestHead::default(),
             target: None,
         };
-        self.finish_exchange(&request, sites, &record);
+        self.finish_exchange(&request, &self.listener.snapshot(), &record);
     }
 
     /// Counts an exchange that is over, and writes its line.
     pub(super) fn finish_exchange(
         &self,
         request: &ReadRequest<'_>,
-        sites: &ListenerSites,
+        snapshot: &ListenerSnapshot,
         record: &ExchangeRecord<'_>,
     ) {
         self.exchanges.set(self.exchanges.get() + 1);
         let took = record.began.elapsed();
+        let (generation, sites) = (&snapshot.generation, snapshot.sites());
         let site = record.site.map(|site| sites.site(site));
-        self.count_exchange(request, site, record, took);
-        let (mut shared, mut own) = (
-            self.worker.log.borrow_mut(),
-            self.worker.site_logs.borrow_mut(),
-        );
+        self.count_exchange(request, generation, site, record, took);
         let log = match site.map_or(SiteLog::Shared, |site| site.log) {
-            SiteLog::Shared => shared.as_mut(),
+            SiteLog::Shared => generation.log.as_ref(),
             SiteLog::Off => None,
-            SiteLog::Own(number) => own.get_mut(number),
+            SiteLog::Own(number) => generation.site_logs.get(number),
         };
         if let Some(log) = log {
-            self.log_exchange(log, request, site, record, took);
+            self.log_exchange(&mut log.borrow_mut(), request, snapshot, record, took);
         }
     }
 
     fn count_exchange(
         &self,
         request: &ReadRequest<'_>,
+        generation: &Generation,
         site: Option<&Site>,
         record: &ExchangeRecord<'_>,
         took: Duration,
     ) {
         let (head, status) = (request.head, record.status());
-        let cells = self.worker.cells.http.site(site.map(|site| site.index));
+        let cells = generation.cells.http.site(site.map(|site| site.index));
         cells.finished(head.method, status, took);
         cells.received.add(record.received);
         cells.sent.add(record.sent);
@@ -179,10 +180,14 @@ impl ClientConnection {
         &self,
         log: &mut WorkerLog,
         request: &ReadRequest<'_>,
-        site: Option<&Site>,
+        snapshot: &ListenerSnapshot,
         record: &ExchangeRecord<'_>,
         took: Duration,
     ) {
+        let site = record.site.map(|site| snapshot.sites().site(site));
+        let upstream = record
+            .upstream
+            .map(|upstream| snapshot.generation.upstream(upstream).pool());
         let (outcome, negotiated) = (&record.outcome, self.negotiated.as_deref());
         let client = match record.client {
             client if client == ClientAddress::from(self.client.ip()) => address(self.client),
@@ -191,7 +196,7 @@ impl ClientConnection {
             ClientAddress::Unix => LoggedAddress::Unix,
             ClientAddress::Unknown => LoggedAddress::Unknown,
         };
-        let tried = self.tried(record);
+        let tried = upstream.map_or_else(String::new, |pool| tried(pool, &outcome.tried));
         let was_dispatched = record.upstream.is_some() || outcome.endpoint.is_some();
         log.write_exchange(&ExchangeEntry {
             id: record.id.as_str(),
@@ -199,7 +204,7 @@ impl ClientConnection {
             began: unix_millis().saturating_sub(took.as_millis() as u64),
             downstream: LoggedConnection {
                 connection: self.id,
-                listener: &self.listener.name,
+                listener: &snapshot.settings.name,
                 client,
                 peer: address(self.peer),
                 tls: negotiated.map(|agreed| LoggedTls {
@@ -227,9 +232,7 @@ impl ClientConnection {
                 .map(|route| route.name.as_str())
                 .filter(|name| !name.is_empty()),
             upstream: was_dispatched.then(|| LoggedUpstream {
-                pool: record
-                    .upstream
-                    .map(|upstream| self.worker.upstream(upstream).pool().settings.name.as_str()),
+                pool: upstream.map(|pool| pool.settings.name.as_str()),
                 endpoint: outcome
                     .endpoint
                     .as_deref()
@@ -258,20 +261,19 @@ impl ClientConnection {
             .and_then(|target| target.secure.or(request.head.secure))
             .unwrap_or(self.negotiated.is_some())
     }
+}
 
-    /// The endpoints that a request was brought to in vain, as the log has them.
-    fn tried(&self, record: &ExchangeRecord<'_>) -> String {
-        let Some(upstream) = record.upstream.filter(|_| !record.outcome.tried.is_empty()) else {
-            return String::new();
-        };
-        let pool = self.worker.upstream(upstream).pool();
-        let members = MemberIndex::enumerate(pool.members());
-        let tried = members.filter(|(at, _)| record.outcome.tried.contains(*at));
-        tried
-            .map(|(_, member)| member.endpoint().label.as_str())
-            .collect::<Vec<_>>()
-            .join(",")
+/// The endpoints that a request was brought to in vain, as the log has them.
+fn tried(pool: &Pool, tried: &MemberSet) -> String {
+    if tried.is_empty() {
+        return String::new();
     }
+    let members = MemberIndex::enumerate(pool.members());
+    let tried = members.filter(|(at, _)| tried.contains(*at));
+    tried
+        .map(|(_, member)| member.endpoint().label.as_str())
+        .collect::<Vec<_>>()
+        .join(",")
 }
 
 impl<'a> ReadRequest<'a> {

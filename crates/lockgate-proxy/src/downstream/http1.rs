@@ -28,9 +28,9 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, SwitchedConnection, TunnelLimits, TunnelPermits};
-use crate::metrics::http::SiteIndex;
+use crate::metrics::SharedCells;
+use crate::metrics::http::SiteCells;
 use crate::shaping::Shapers;
-use crate::site::ListenerSites;
 
 /// The end of HTTP/1 on a connection.
 pub(super) enum Http1End {
@@ -42,8 +42,8 @@ pub(super) enum Http1End {
         relay: Box<Relay>,
         /// The limits of the relay.
         tunnel_limits: TunnelLimits,
-        /// The index of its site, for counters.
-        site: Option<SiteIndex>,
+        /// The counters of its site.
+        cells: SharedCells<SiteCells>,
         /// The endpoint's count of exchanges, as long as this lasts.
         _in_flight: InFlight,
         /// The tunnel's permits of its client and its user.
@@ -53,33 +53,34 @@ pub(super) enum Http1End {
 
 impl ClientConnection {
     /// Serves requests until the connection is over, or switches protocols.
-    pub(super) async fn serve_http1(
-        &mut self,
-        client: ClientTransport,
-        sites: &ListenerSites,
-    ) -> Http1End {
+    pub(super) async fn serve_http1(&mut self, client: ClientTransport) -> Http1End {
         let ClientTransport {
             socket,
             session,
             received,
             unsent,
         } = client;
-        let context = ClientContext::of(self);
+        let context = ClientContext::of(self, &self.listener.snapshot().generation);
         let stream = Stream::new(socket, session, unsent);
         let mut down = H1Connection::new(stream, &self.worker.blocks, &received);
-        down.reader.set_limits(sites.limits);
         loop {
-            let (head, began) = match self.read_head(&mut down, sites).await {
+            let (head, began) = match self.read_head(&mut down).await {
                 Ok(read) => read,
                 Err(termination) => return Http1End::Over(termination),
             };
+            let snapshot = self.listener.snapshot();
+            let number = snapshot.generation.rules.number;
+            self.guard.watch().generation.set(number);
             let context = ServeContext {
                 connection: self,
-                sites,
+                snapshot: &snapshot,
+                sites: snapshot.sites(),
                 client: &context,
                 guard: &self.guard,
             };
             let next = boxed(|| context.respond(&mut down, &head, began)).await;
+            // What follows may last long.
+            drop(snapshot);
             if self.guard.is_cut_for_memory() {
                 // What it has not taken is not to stay in the kernel.
                 down.stream.socket().reset_on_close();
@@ -98,7 +99,7 @@ impl ClientConnection {
                     }
                     return Http1End::Over(termination);
                 }
-                NextStep::Tunnel { switched, site } => {
+                NextStep::Tunnel { switched, cells } => {
                     let SwitchedConnection {
                         up,
                         permit,
@@ -116,11 +117,10 @@ impl ClientConnection {
                         UpstreamConnection::H1(connection) => *connection,
                         UpstreamConnection::H2(mut stream) => {
                             let (_in_flight, _tunnel_permits) = (in_flight, tunnel_permits);
-                            let cells = self.worker.cells.http.site(site);
                             let mut tunnel = TunnelRun {
                                 guard: &self.guard,
                                 tunnel_limits: &tunnel_limits,
-                                cells,
+                                cells: &cells,
                                 shapers,
                             };
                             let ended = boxed(|| tunnel.run(&mut down, &mut *stream)).await;
@@ -137,7 +137,7 @@ impl ClientConnection {
                             Http1End::Switched {
                                 relay,
                                 tunnel_limits,
-                                site,
+                                cells,
                                 _in_flight: in_flight,
                                 _tunnel_permits: tunnel_permits,
                             }
@@ -153,13 +153,19 @@ impl ClientConnection {
     async fn read_head(
         &mut self,
         down: &mut H1Connection,
-        sites: &ListenerSites,
     ) -> Result<(Box<RequestHead>, Instant), Termination> {
+        let (idle, limit) = {
+            let snapshot = self.listener.snapshot();
+            let sites = snapshot.sites();
+            down.reader.set_limits(sites.limits);
+            (sites.idle, sites.head)
+        };
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
         let (guard, spare) = (&self.guard, &self.worker.request_heads);
-        guard.begin_phase(sites.idle);
+        guard.watch().generation.set(0);
+        guard.begin_phase(idle);
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
         let H1Connection { stream, reader, .. } = &mut *down;
@@ -174,7 +180,7 @@ impl ClientConnection {
             });
             if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                 began = Some(Instant::now());
-                guard.begin_phase(sites.head);
+                guard.begin_phase(limit);
                 guard.watch().set_wait(WaitReason::ForHead);
             }
             if began.is_none() {
@@ -232,7 +238,7 @@ impl ClientConnection {
             let termination = Termination::new(fault.cause(), fault.side());
             linger_over_http1(&self.guard, down, &termination).await;
             let began = began.unwrap_or_else(Instant::now);
-            self.finish_unserved(id, began, sent, failure, sites);
+            self.finish_unserved(id, began, sent, failure);
             return Err(termination);
         }
         Err(Termination::because(

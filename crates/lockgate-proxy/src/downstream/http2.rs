@@ -5,7 +5,7 @@
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::num::NonZeroU32;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
@@ -29,6 +29,7 @@ use lockgate_net::token_bucket::TokenRate;
 use lockgate_rules::{Allowance, Http2};
 use lockgate_upstream::UpstreamConnection;
 
+use super::ListenerSnapshot;
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
 use super::http1::termination_of_tunnel;
@@ -40,8 +41,7 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::error_response::{ErrorResponse, HttpFault};
 use crate::exchange::{ExchangeFailure, SwitchedConnection};
-use crate::metrics::http::SiteIndex;
-use crate::site::ListenerSites;
+use crate::metrics::http::SiteCells;
 
 /// Bytes of one response that may wait in the connection for others to leave.
 const HELD: usize = 64 * 1024;
@@ -138,11 +138,8 @@ impl H2ClientConnection {
         &self.connection
     }
 
-    fn sites(&self) -> &ListenerSites {
-        self.connection
-            .listener
-            .sites()
-            .expect("a relay reads nothing")
+    fn snapshot(&self) -> Rc<ListenerSnapshot> {
+        self.connection.listener.snapshot()
     }
 
     /// Serves requests until the connection is over.
@@ -157,10 +154,9 @@ impl H2ClientConnection {
             received,
             unsent,
         } = client;
-        let listener = std::sync::Arc::clone(&connection.listener);
-        let sites = listener.sites().expect("a relay reads nothing");
-        let limits = sites.http2;
-        let longest = sites.limits.head + BEYOND;
+        let snapshot = connection.listener.snapshot();
+        let limits = snapshot.sites().http2;
+        let longest = snapshot.sites().limits.head + BEYOND;
         let abuse_limits = AbuseLimits::new(
             worker.clock.now(),
             token_rate(limits.resets),
@@ -171,7 +167,8 @@ impl H2ClientConnection {
         socket.limit_unsent(UNSENT);
         let stream = Connected::new(socket, session, unsent);
         let frame_io = FrameIo::new(stream, &worker.blocks, &received, Some(abuse_limits));
-        let context = ClientContext::of(&connection);
+        let context = ClientContext::of(&connection, &snapshot.generation);
+        drop(snapshot);
         let h2_connection = Rc::new(Self {
             connection,
             client: context,
@@ -186,8 +183,10 @@ impl H2ClientConnection {
     }
 
     async fn drive(self: &Rc<Self>) -> Termination {
-        let (sites, guard) = (self.sites(), &self.connection.guard);
-        guard.begin_phase(sites.head);
+        let (snapshot, guard) = (self.snapshot(), &self.connection.guard);
+        let (limits, rates) = (snapshot.sites().http2, snapshot.sites().rates);
+        guard.begin_phase(snapshot.sites().head);
+        drop(snapshot);
         guard.watch().set_wait(WaitReason::ForHead);
         let begun = guard.within(boxed(|| self.begin())).await;
         guard.watch().set_wait(WaitReason::Nothing);
@@ -198,16 +197,14 @@ impl H2ClientConnection {
         };
         // A request that came with the preface is in flight before any phase begins.
         guard.end_phase();
-        guard.watch().hold_to(min_rate(sites.rates));
-        let mut stopping = pin!(self.connection.worker.stopping());
+        guard.watch().hold_to(min_rate(rates));
+        guard.watch().generation.set(0);
         let (mut leaving, mut idle) = (ConnectionShutdown::No, false);
-        let mut windows = BodyWindows::first(&sites.http2);
+        let mut windows = BodyWindows::first(&limits);
         loop {
             let turn = guard.within(poll_fn(|cx| {
-                windows.grow(&mut requests, self.scheduler.used(), &sites.http2);
-                if matches!(leaving, ConnectionShutdown::No)
-                    && stopping.as_mut().poll(cx).is_ready()
-                {
+                windows.grow(&mut requests, self.scheduler.used(), &limits);
+                if matches!(leaving, ConnectionShutdown::No) && guard.watch().is_draining() {
                     leaving = ConnectionShutdown::Gracefully;
                     requests.graceful_shutdown();
                 }
@@ -269,7 +266,8 @@ impl H2ClientConnection {
 
     /// SETTINGS, and the client's preface.
     async fn begin(&self) -> Result<H2Requests, h2::Error> {
-        let sites = self.sites();
+        let snapshot = self.snapshot();
+        let sites = snapshot.sites();
         let limits = sites.http2;
         let windows = BodyWindows::first(&limits);
         let resets = usize::try_from(limits.resets.burst).unwrap_or(usize::MAX);
@@ -285,6 +283,7 @@ impl H2ClientConnection {
             .max_local_error_reset_streams(Some(resets.saturating_add(RESETS)))
             .enable_connect_protocol()
             .handshake(Io(Rc::clone(&self.frame_io)));
+        drop(snapshot);
         let begun = poll_fn(|cx| {
             self.begin_turn();
             let begun = Pin::new(&mut handshake).poll(cx);
@@ -380,7 +379,7 @@ impl H2ClientConnection {
         if nothing != *idle {
             *idle = nothing;
             if nothing {
-                guard.begin_phase(self.sites().idle);
+                guard.begin_phase(self.snapshot().sites().idle);
                 guard.watch().mark_at_rest();
             } else {
                 guard.end_phase();
@@ -454,7 +453,8 @@ impl H2ClientConnection {
         }
         self.open.set(self.open.get() + 1);
         let (parts, body) = request.into_parts();
-        let limits = self.sites().limits;
+        let snapshot = self.snapshot();
+        let (limits, max_requests) = (snapshot.sites().limits, snapshot.sites().max_requests);
         let mut head = self.connection.worker.request_heads.take();
         let read = match verdict {
             HeadVerdict::Malformed(error) => Err(error),
@@ -467,14 +467,14 @@ impl H2ClientConnection {
         drop(parts);
         let stream = DownstreamStream::new(body, respond, limits, &self.frame_io, &self.scheduler);
         let exchange = Rc::clone(self).serve_stream(
+            snapshot,
             read.map_err(|error| (error, method)),
             head,
             stream,
             Instant::now(),
         );
         tokio::task::spawn_local(exchange);
-        if matches!(leaving, ConnectionShutdown::No)
-            && self.client.request_count() >= self.sites().max_requests
+        if matches!(leaving, ConnectionShutdown::No) && self.client.request_count() >= max_requests
         {
             *leaving = ConnectionShutdown::Gracefully;
             requests.graceful_shutdown();
@@ -502,7 +502,7 @@ impl H2ClientConnection {
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        connection.finish_unserved(id, Instant::now(), 0, failure, self.sites());
+        connection.finish_unserved(id, Instant::now(), 0, failure);
     }
 
     /// Serves one request, of which the head was read.
@@ -510,6 +510,7 @@ impl H2ClientConnection {
     /// A block and not a function that is async: that would keep room for its arguments twice.
     fn serve_stream(
         self: Rc<Self>,
+        snapshot: Rc<ListenerSnapshot>,
         read: Result<(), (SectionError, Method)>,
         head: Box<RequestHead>,
         mut stream: DownstreamStream,
@@ -523,26 +524,29 @@ impl H2ClientConnection {
             let worker = &connection.worker;
             let guard = worker.clock.watch();
             // Its bytes are the connection's, and its memory.
-            guard.watch().listener.set(None);
             let _ = guard.watch().stream_of.set(connection.guard.shared());
+            let number = snapshot.generation.rules.number;
+            guard.watch().generation.set(number);
             match read {
                 Ok(()) => {
                     // Until an endpoint is asked, as over HTTP/1: passwords may take long to be
                     // checked.
-                    guard.begin_phase(open.0.sites().head);
+                    guard.begin_phase(snapshot.sites().head);
                     let context = ServeContext {
                         connection,
-                        sites: open.0.sites(),
+                        snapshot: &snapshot,
+                        sites: snapshot.sites(),
                         client,
                         guard: &guard,
                     };
                     let part = boxed(|| context.respond(&mut stream, &head, began));
                     let next = charged(connection.guard.shared(), part).await;
                     match next {
-                        NextStep::Tunnel { switched, site } => {
+                        NextStep::Tunnel { switched, cells } => {
+                            drop(snapshot);
                             boxed(|| {
                                 open.0
-                                    .tunnel(&mut stream, head.method, *switched, &guard, site)
+                                    .tunnel(&mut stream, head.method, *switched, &guard, &cells)
                             })
                             .await;
                         }
@@ -580,7 +584,7 @@ impl H2ClientConnection {
         method: Method,
         switched: SwitchedConnection,
         guard: &Guard,
-        site: Option<SiteIndex>,
+        cells: &SiteCells,
     ) {
         // The endpoint counts it for as long as it lasts.
         let SwitchedConnection {
@@ -592,7 +596,6 @@ impl H2ClientConnection {
             shapers,
             tunnel_request,
         } = switched;
-        let cells = self.connection.worker.cells.http.site(site);
         if let (Some(idle), UpstreamConnection::H1(connection)) = (tunnel_limits.keepalive, &up) {
             // Without probes a dead peer is found by the idle limit.
             let _ = connection.stream.socket().probe(idle);
@@ -647,13 +650,13 @@ impl H2ClientConnection {
             id: id.as_str(),
             ..ErrorResponse::of(fault)
         };
-        guard.begin_phase(self.sites().head);
+        guard.begin_phase(self.snapshot().sites().head);
         let mut head = RequestHead::default();
         head.method = method;
         let sent = connection
             .send_error(stream, guard, &head, &error, Persistence::KeepAlive)
             .await;
-        connection.finish_unserved(id, began, sent, failure, self.sites());
+        connection.finish_unserved(id, began, sent, failure);
     }
 }
 

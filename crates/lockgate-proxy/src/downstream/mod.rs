@@ -1,6 +1,7 @@
 //! The client's side: accepting connections, and their opening.
 
 mod accept;
+mod active_listener;
 mod client_context;
 mod connection;
 mod exchange_record;
@@ -16,7 +17,8 @@ mod sni_router;
 mod termination;
 mod tunnel;
 
-pub use accept::accept;
+pub use accept::{AcceptSocket, accept};
+pub use active_listener::{ActiveListener, ListenerSnapshot};
 pub use listener::{ListenerService, ListenerSettings};
 pub use relay_settings::RelaySettings;
 pub use sni_router::{HelloMatch, RelayRoute, SecureSites, SniRouter};

@@ -1,7 +1,6 @@
 //! A client's connection from its acceptance to its end: its opening, and the protocol after that.
 
 use std::rc::Rc;
-use std::sync::Arc;
 
 use lockgate_limits::PerClientPermit;
 use lockgate_limits::box_future::boxed;
@@ -41,10 +40,12 @@ impl ClientConnection {
     }
 
     async fn open_and_serve(&mut self, socket: Socket) -> OpenedConnection {
-        let listener = Arc::clone(&self.listener);
-        self.guard.begin_phase(self.listener.handshake);
+        let snapshot = self.listener.snapshot();
+        self.handshake_generation = snapshot.generation.rules.number;
+        self.guard.watch().generation.set(self.handshake_generation);
+        self.guard.begin_phase(snapshot.settings.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
-        let (mut client, permit, purpose) = match boxed(|| self.open(socket, &listener)).await {
+        let (mut client, permit, purpose) = match boxed(|| self.open(socket, &snapshot)).await {
             Ok(opened) => opened,
             Err(termination) => return OpenedConnection::Over(termination),
         };
@@ -55,19 +56,19 @@ impl ClientConnection {
                     Ok(false) => {}
                     Err(termination) => return OpenedConnection::Over(termination),
                 }
+                // Between two requests, and as a relay, it holds no configuration.
+                drop(snapshot);
                 // Given back before what may be a long life as a relay.
-                let served = boxed(|| self.serve_http1(client, sites)).await;
+                let served = boxed(|| self.serve_http1(client)).await;
                 match served {
                     Http1End::Over(termination) => termination,
                     Http1End::Switched {
                         mut relay,
                         tunnel_limits,
-                        site,
+                        cells,
                         _in_flight,
                         _tunnel_permits,
                     } => {
-                        let worker = Rc::clone(&self.worker);
-                        let cells = worker.cells.http.site(site);
                         self.guard.watch().set_wait(WaitReason::Nothing);
                         cells.upgraded.inc();
                         tunnel_limits.begin(&self.guard);
@@ -79,15 +80,18 @@ impl ClientConnection {
                     }
                 }
             }
-            ConnectionPurpose::Relay(relaying) => match boxed(|| self.join(client, relaying)).await
-            {
-                Ok(mut relay) => {
-                    self.shape(&mut relay, relaying.shape.as_ref());
-                    self.relay(&mut relay, relaying.idle, relaying.keepalive)
-                        .await
+            ConnectionPurpose::Relay(relaying) => {
+                let generation = &snapshot.generation;
+                match boxed(|| self.join(client, relaying, generation)).await {
+                    Ok(mut relay) => {
+                        self.shape(&mut relay, relaying.shape.as_ref());
+                        let (idle, keepalive) = (relaying.idle, relaying.keepalive);
+                        drop(snapshot);
+                        self.relay(&mut relay, idle, keepalive).await
+                    }
+                    Err(termination) => termination,
                 }
-                Err(termination) => termination,
-            },
+            }
         };
         OpenedConnection::Over(termination)
     }

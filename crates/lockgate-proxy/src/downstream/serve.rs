@@ -31,13 +31,16 @@ use lockgate_limits::clock::Guard;
 use lockgate_limits::memory;
 use lockgate_rules::RequestValues;
 
+use super::ListenerSnapshot;
 use super::client_context::ClientContext;
 use super::connection::ClientConnection;
 use super::exchange_record::{ExchangeRecord, ReadRequest};
 use super::termination::Termination;
 use crate::error_response::HttpFault;
 use crate::exchange::SwitchedConnection;
-use crate::metrics::http::{SiteCells, SiteIndex};
+use crate::generation::Generation;
+use crate::metrics::SharedCells;
+use crate::metrics::http::SiteCells;
 use crate::request_id::RequestId;
 use crate::route::ListenerSiteIndex;
 use crate::site::{Auth, ListenerSites};
@@ -67,8 +70,8 @@ pub(super) enum NextStep {
     Tunnel {
         /// The other end.
         switched: Box<SwitchedConnection>,
-        /// The index of its site.
-        site: Option<SiteIndex>,
+        /// The counters of its site.
+        cells: SharedCells<SiteCells>,
     },
 }
 
@@ -76,6 +79,8 @@ pub(super) enum NextStep {
 #[derive(Clone, Copy)]
 pub(super) struct ServeContext<'s> {
     pub(super) connection: &'s ClientConnection,
+    /// The listener in the configuration that the request has begun in.
+    pub(super) snapshot: &'s ListenerSnapshot,
     pub(super) sites: &'s ListenerSites,
     pub(super) client: &'s ClientContext,
     /// The deadlines of this request.
@@ -122,7 +127,7 @@ impl<'s> ServeContext<'s> {
         let number = self.client.begin();
         let address = self
             .client
-            .address_of(self.connection, self.sites, &head.fields);
+            .address_of(self.connection, self.snapshot, &head.fields);
         let mut record = ExchangeRecord::new(self.request_id(head), began, address);
         (record.number, record.trace) = (number, TraceId::of(&head.fields));
         let target = RequestTarget::of(head);
@@ -143,23 +148,20 @@ impl<'s> ServeContext<'s> {
             target: target.as_ref().ok(),
         };
         self.connection
-            .finish_exchange(&request, self.sites, &record);
+            .finish_exchange(&request, self.snapshot, &record);
         next
     }
 
     /// The counters of a site.
     fn cells(&self, site: ListenerSiteIndex) -> &'s SiteCells {
-        self.connection
-            .worker
-            .cells
-            .http
-            .site(Some(self.sites.site(site).index))
+        let index = self.sites.site(site).index;
+        self.snapshot.generation.cells.http.site(Some(index))
     }
 
     fn request_id(&self, head: &RequestHead) -> RequestId {
         let told = self
             .client
-            .is_trusted()
+            .is_trusted(&self.snapshot.generation)
             .then(|| head.fields.first(Known::XRequestId))
             .flatten();
         let ids = &self.connection.worker.shared.request_ids;
@@ -169,6 +171,11 @@ impl<'s> ServeContext<'s> {
 }
 
 impl<'s, D> IncomingRequest<'_, 's, D> {
+    /// The generation that it has begun in.
+    fn generation(&self) -> &'s Generation {
+        &self.context.snapshot.generation
+    }
+
     /// The worker that serves the connection.
     fn worker(&self) -> &'s Rc<Worker> {
         &self.context.connection.worker
@@ -204,6 +211,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
             sites,
             client,
             guard,
+            ..
         } = *self.context;
         let (worker, head) = (&connection.worker, self.head);
         let room = memory::wait_for_memory(guard, |cx| self.down.release_memory(cx)).await;
@@ -223,7 +231,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
         }
         let (recipient, hops) =
             forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
-        let last = client.request_count() >= sites.max_requests || worker.is_stopping();
+        let last = client.request_count() >= sites.max_requests || guard.watch().is_draining();
         // Another client waits for a permit: this one gets its next response on a new connection.
         let gives_way =
             head.version < HttpVersion::Http2 && worker.shared.connections.is_to_give_way();

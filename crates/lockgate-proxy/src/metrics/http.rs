@@ -4,6 +4,7 @@
 //! request costs a handful of additions to cells of its own worker.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http::head::Method;
@@ -13,7 +14,7 @@ use lockgate_metrics::{
 use lockgate_net::index_type;
 use lockgate_upstream::{DialError, EndpointIndex, LeaseMetrics};
 
-use super::WorkerCells;
+use super::{EarlierIndexes, SharedCells, WorkerCells};
 use crate::access_log::Cause;
 use crate::error_response::{HttpFault, grpc};
 
@@ -48,41 +49,37 @@ const fn method_index(method: Method) -> usize {
 }
 
 index_type! {
-    /// The index of a site among those that the process counts: the sites of the configuration,
-    /// then the tunnels.
+    /// The index of a site among those that a configuration counts: its sites, then its tunnels.
     SiteIndex;
 }
 
 /// The cells of one worker that are about HTTP.
 #[derive(Debug, Default)]
 pub struct HttpCells {
-    sites: Vec<SiteCells>,
-    other: SiteCells,
-    endpoints: Vec<EndpointCells>,
-    /// Requests of trusted proxies that named no client.
-    pub unknown_clients: Counter,
+    sites: Vec<SharedCells<SiteCells>>,
+    other: SharedCells<SiteCells>,
+    endpoints: Vec<SharedCells<EndpointCells>>,
 }
 
 impl HttpCells {
-    /// Cells for so many sites and endpoints.
-    pub fn new(sites: usize, endpoints: usize) -> Self {
+    /// The cells of the next configuration.
+    pub(super) fn next(&self, earlier: &EarlierIndexes) -> Self {
         Self {
-            sites: (0..sites).map(|_| SiteCells::default()).collect(),
-            other: SiteCells::default(),
-            endpoints: (0..endpoints).map(|_| EndpointCells::default()).collect(),
-            unknown_clients: Counter::new(),
+            sites: super::next(&self.sites, &earlier.sites),
+            other: Arc::clone(&self.other),
+            endpoints: super::next(&self.endpoints, &earlier.endpoints),
         }
     }
 
     /// The cells of the site; those of `other` for none.
-    pub fn site(&self, site: Option<SiteIndex>) -> &SiteCells {
+    pub fn site(&self, site: Option<SiteIndex>) -> &SharedCells<SiteCells> {
         site.and_then(|site| self.sites.get(site.get()))
             .unwrap_or(&self.other)
     }
 
     /// The cells of the endpoint; there are none without one.
     pub fn endpoint(&self, endpoint: Option<EndpointIndex>) -> Option<&EndpointCells> {
-        self.endpoints.get(endpoint?.get())
+        self.endpoints.get(endpoint?.get()).map(|cells| &**cells)
     }
 }
 
@@ -114,6 +111,7 @@ impl LeaseMetrics for LeaseCells<'_> {
 
 /// The counters of one site in one worker.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct SiteCells {
     /// Exchanges in progress.
     pub in_flight: Gauge,
@@ -174,6 +172,7 @@ impl SiteCells {
 
 /// The counters of one endpoint in one worker.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct EndpointCells {
     /// Exchanges with it that are going on.
     pub in_flight: Gauge,
@@ -319,7 +318,7 @@ impl SiteFamilies<'_> {
         );
         family.sample(
             &[],
-            self.shards.counter(|cells| &cells.http.unknown_clients),
+            self.shards.counter(|cells| &cells.process.unknown_clients),
         );
         let mut family = text.counter(
             "lockgate_request_bytes_total",
@@ -584,15 +583,12 @@ mod tests {
     use super::*;
 
     fn shards(workers: usize) -> Shards<WorkerCells> {
-        Shards::new(workers, |_| WorkerCells {
-            relays: Vec::new(),
-            listeners: Vec::new(),
-            accept_failures: Counter::new(),
-            abandoned: Counter::new(),
-            memory_cut: Counter::new(),
-            memory_refused: Counter::new(),
-            http: HttpCells::new(2, 1),
-        })
+        let new = EarlierIndexes {
+            sites: vec![None; 2],
+            endpoints: vec![None],
+            ..EarlierIndexes::default()
+        };
+        Shards::new(workers, |_| WorkerCells::none().next(&new, &[]))
     }
 
     fn written(shards: &Shards<WorkerCells>) -> String {

@@ -1,12 +1,15 @@
 //! What is counted of relays, by listener and pool.
 
+use lockgate_limits::clock::TrafficCounter;
 use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
+use lockgate_net::nanos::Nanos;
 
 use super::WorkerCells;
 use crate::access_log::Cause;
 
 /// The counters of one relay in one worker.
 #[derive(Debug)]
+#[repr(align(128))]
 pub struct RelayCells {
     /// Connections that were to be relayed.
     pub begun: Counter,
@@ -35,8 +38,15 @@ impl Default for RelayCells {
     }
 }
 
+impl TrafficCounter for RelayCells {
+    fn add_traffic(&self, received: u64, sent: u64, _: Nanos) {
+        self.received.add(received);
+        self.sent.add(sent);
+    }
+}
+
 /// A relay as metrics name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RelayName {
     /// The listener.
     pub listener: String,

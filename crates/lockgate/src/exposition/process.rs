@@ -18,7 +18,7 @@ impl Exposition {
             "lockgate_start_time_seconds",
             "When the process started, in seconds since 1970.",
         )
-        .sample(&[], seconds(self.started));
+        .sample(&[], seconds(self.state.started));
         text.gauge("lockgate_connections_limit", "The limit of connections.")
             .sample(&[], self.state.shared.connections.size() as i64);
         text.gauge(

@@ -12,7 +12,7 @@ use super::{TempFolder, quote, run};
 use crate::cli::DemoOptions;
 use crate::echo_app::{self, ConnectionPrefix};
 use crate::print::out;
-use crate::start::RunningServer;
+use crate::supervisor::RunningServer;
 
 /// The page of the site.
 const PAGE: &str = include_str!("demo.html");
@@ -103,7 +103,8 @@ fn serve(listener: UnixListener, name: &'static str, prefix: ConnectionPrefix) {
 
 fn print_invitation(running: &RunningServer, config: &str) {
     // Relays come before sites.
-    let ([relay, site], Some(metrics)) = (running.bound.as_slice(), &running.metrics_at) else {
+    let bound = running.bound();
+    let ([relay, site], Some(metrics)) = (bound.as_slice(), &running.metrics_at) else {
         return;
     };
     out!(

@@ -1,6 +1,7 @@
 //! The access logs of a start: opened, or only tried.
 
 use std::io;
+use std::sync::Arc;
 
 use lockgate_config::{AccessLog, Code, LogTarget, SourceSpan};
 
@@ -10,19 +11,16 @@ use crate::folders::parent;
 use crate::log_writer::{self, LogDestination, LogWriter};
 
 /// The writers of the access logs.
+#[derive(Default)]
 pub(crate) struct Logs {
-    pub(crate) shared: Option<LogWriter>,
+    pub(crate) shared: Option<Arc<LogWriter>>,
     /// In the order of `Config::site_logs`.
-    pub(crate) sites: Vec<LogWriter>,
+    pub(crate) sites: Vec<Arc<LogWriter>>,
 }
 
 impl Logs {
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &LogWriter> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<LogWriter>> {
         self.shared.iter().chain(&self.sites)
-    }
-
-    pub(crate) fn into_all(self) -> impl Iterator<Item = LogWriter> {
-        self.shared.into_iter().chain(self.sites)
     }
 }
 
@@ -50,7 +48,7 @@ impl StartSteps<'_> {
     }
 
     /// Opens one access log; `None` where it cannot be opened, or is only tried.
-    fn log(&mut self, log: &AccessLog, at: Option<&SourceSpan>) -> Option<LogWriter> {
+    fn log(&mut self, log: &AccessLog, at: Option<&SourceSpan>) -> Option<Arc<LogWriter>> {
         let target = match &log.to {
             LogTarget::Stdout => LogDestination::Stdout,
             LogTarget::Stderr => LogDestination::Stderr,
@@ -63,7 +61,7 @@ impl StartSteps<'_> {
             },
         };
         let opened = match self.is_real() {
-            true => LogWriter::start(target).map(Some),
+            true => LogWriter::start(target).map(|log| Some(Arc::new(log))),
             false => log_writer::try_open(&target).map(|()| None),
         };
         match opened {

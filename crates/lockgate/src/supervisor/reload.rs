@@ -8,13 +8,13 @@ use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetu
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
+use super::RunningServer;
 use crate::file_watcher::FileWatcher;
-use crate::start::RunningServer;
 
 impl RunningServer {
     /// Makes new keys for session tickets where they are due.
     pub(super) fn rotate(&self) {
-        for ring in &self.assembly.rings {
+        for ring in &self.generation.assembly.rings {
             match ring.rotate_if_due(Instant::now()) {
                 Ok(KeyRotation::NotDue) => {}
                 Ok(KeyRotation::Rotated) => tracing::info!("session tickets have a new key"),
@@ -31,23 +31,21 @@ impl RunningServer {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");
         }
-        for (pool, connector) in &self.assembly.connectors {
+        let assembly = &self.generation.assembly;
+        for (pool, connector) in &assembly.connectors {
             match connector.reload() {
                 Ok(true) => tracing::info!(pool, "authorities of the endpoints replaced"),
                 Err(error) => tracing::error!(pool, %error, "the old authorities stay in use"),
                 Ok(false) => {}
             }
         }
-        for planned in &self.assembly.listeners {
+        for planned in &assembly.listeners {
             for acceptor in planned.listener.acceptors() {
                 reload_certificates(&planned.listener.name, acceptor);
             }
         }
-        self.assembly
-            .rings
-            .iter()
-            .for_each(|ring| reload_ring(ring));
-        for checker in &self.assembly.checkers {
+        assembly.rings.iter().for_each(|ring| reload_ring(ring));
+        for checker in &assembly.checkers {
             let is_named = changed.iter().any(|path| path == checker.path());
             if is_named || changed.is_empty() {
                 reload_users(checker, is_named);

@@ -83,6 +83,7 @@ const MODULES: [(&str, &Floors); 4] = [
             &["access_log", "files", "pump"],
             &["error_response"],
             &["metrics", "rules"],
+            &["generation"],
             &["worker"],
             &["exchange"],
             &["action"],

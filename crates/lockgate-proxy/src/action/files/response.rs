@@ -480,9 +480,10 @@ impl Files {
             None => BodyLength::UntilClose,
         };
         // What a client still sends when it has a response is not waited for.
+        let is_draining = guard.watch().is_draining();
         let persistence = exchange
             .persistence
-            .and(length != BodyLength::UntilClose && down.is_complete() && !worker.is_stopping());
+            .and(length != BodyLength::UntilClose && down.is_complete() && !is_draining);
         guard.end_phase();
         let watch = guard.watch();
         watch.set_wait(WaitReason::ForRoom);

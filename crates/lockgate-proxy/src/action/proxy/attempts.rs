@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use lockgate_http_io::h2::RequestPseudoFields;
 use lockgate_http_io::message::{ClientExchange, OutgoingRequest};
-use lockgate_limits::clock::PendingResponse;
+use lockgate_limits::clock::{PendingResponse, ResponseSource};
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 use lockgate_upstream::{
@@ -116,7 +116,7 @@ impl<'a> Attempts<'a> {
                 });
             }
         };
-        let cells = &exchange.request.worker.cells.http;
+        let cells = &exchange.request.generation.cells.http;
         let outcome = &mut *exchange.outcome;
         if let Some(failed) = failed {
             if let Some(cells) = cells.endpoint(failed.endpoint_index) {
@@ -178,7 +178,7 @@ impl<'a> Attempts<'a> {
             proxy_header: &proxy_header,
             preference: *preference,
             metrics: &LeaseCells {
-                http: &request.worker.cells.http,
+                http: &request.generation.cells.http,
                 site: cells,
             },
         };
@@ -203,7 +203,7 @@ impl<'a> Attempts<'a> {
     ) -> PendingResponse {
         let again = self.is_idempotent && self.has_retries(exchange);
         PendingResponse {
-            pool: self.proxy.pool,
+            source: Rc::clone(&self.upstream) as Rc<dyn ResponseSource>,
             member: lease.member(),
             since: self.last_phase_end,
             tried: again.then_some(self.tried),
@@ -241,7 +241,7 @@ impl<'a> Attempts<'a> {
         }
         if let Some(cells) = exchange
             .request
-            .worker
+            .generation
             .cells
             .http
             .endpoint(lease.endpoint_index())

@@ -217,7 +217,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
             boxed(|| send_interim(exchange, self.response))
                 .await
                 .map_err(AttemptFailure::end)?;
-            guard.watch().pending.set(asked);
+            guard.watch().pending.replace(asked);
             if self.response.status == 100 {
                 self.invite();
             }
@@ -303,10 +303,10 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
                     Instant::now()
                 };
                 let tried = self.asked.tried.filter(|_| self.upload.replay.is_whole());
-                watch.pending.set(Some(PendingResponse {
+                watch.pending.replace(Some(PendingResponse {
                     since,
                     tried,
-                    ..self.asked
+                    ..self.asked.clone()
                 }));
                 self.limit();
             }

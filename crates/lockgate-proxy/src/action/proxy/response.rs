@@ -91,7 +91,7 @@ impl ResponsePlan {
             length != BodyLength::UntilClose
                 && (exchange.down.is_complete() || is_rest_wanted)
                 // Since the request came, the end may have begun.
-                && !request.worker.is_stopping(),
+                && !exchange.guard.watch().is_draining(),
         );
         Ok(Self {
             length,
@@ -348,6 +348,7 @@ fn transformation_of(
 fn apply_response_rules(request: &RoutedRequest<'_>, lease: &Lease, response: &mut ResponseHead) {
     let RoutedRequest {
         worker,
+        generation: _,
         outgoing,
         values,
         pattern,

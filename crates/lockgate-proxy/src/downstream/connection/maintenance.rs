@@ -35,7 +35,8 @@ impl ClientConnection {
         let mut stream = Stream::new(client.socket, client.session, client.unsent);
         let mut inbox = ReadBuffer::new(&self.worker.blocks);
         inbox.extend(&client.received);
-        self.guard.begin_phase(self.listener.handshake);
+        let handshake = self.listener.snapshot().settings.handshake;
+        self.guard.begin_phase(handshake);
         let begins = self
             .guard
             .within(begins_http(&mut stream, &mut inbox))

@@ -23,7 +23,8 @@ use crate::downstream::first_bytes::{FirstBytes, OpeningError, ServerName};
 use crate::downstream::linger::{SHORT_LINGER, linger_on_socket};
 use crate::downstream::sni_router::{HelloRoute, SniRouter};
 use crate::downstream::termination::{Termination, termination_of_cut};
-use crate::downstream::{ListenerService, ListenerSettings, RelayRoute, RelaySettings};
+use crate::downstream::{ListenerService, ListenerSnapshot, RelayRoute, RelaySettings};
+use crate::generation::Generation;
 
 /// The acceptor for a client's handshake.
 struct ChosenAcceptor {
@@ -38,7 +39,7 @@ impl ClientConnection {
     pub(in crate::downstream) async fn open<'l>(
         &mut self,
         socket: Socket,
-        listener: &'l ListenerSettings,
+        snapshot: &'l ListenerSnapshot,
     ) -> Result<
         (
             ClientTransport,
@@ -47,15 +48,16 @@ impl ClientConnection {
         ),
         Termination,
     > {
+        let listener = &*snapshot.settings;
         let mut received = Vec::new();
         let mut first = FirstBytes {
             socket: &socket,
             received: &mut received,
         };
         if listener.accept_proxy != AcceptProxy::Never {
-            self.read_proxy_header(&mut first).await?;
+            self.read_proxy_header(snapshot, &mut first).await?;
         }
-        let slot = self.take_client_permit().await?;
+        let slot = self.take_client_permit(&snapshot.generation).await?;
         let began = Instant::now();
         let (purpose, chosen) = match &listener.service {
             ListenerService::Relay(relaying) => {
@@ -74,10 +76,10 @@ impl ClientConnection {
         };
         let (session, received, unsent) = match chosen {
             Some(ChosenAcceptor { index, acceptor }) => {
-                self.acceptor_index = index;
                 let (session, unsent) = self
                     .shake_hands(&socket, &acceptor, received, began)
                     .await?;
+                self.set_acceptor(snapshot, index, acceptor);
                 (Some(session), Vec::new(), unsent)
             }
             None => {
@@ -225,14 +227,18 @@ impl ClientConnection {
         }
     }
 
-    async fn read_proxy_header(&mut self, first: &mut FirstBytes<'_>) -> Result<(), Termination> {
+    async fn read_proxy_header(
+        &mut self,
+        snapshot: &ListenerSnapshot,
+        first: &mut FirstBytes<'_>,
+    ) -> Result<(), Termination> {
         let trusted = match self.peer {
-            Peer::Ip(address) => (self.worker.shared.trusted)(address.ip()),
+            Peer::Ip(address) => snapshot.generation.trusts(address.ip()),
             // The permissions of the socket's file have let the peer in.
             Peer::Unix => true,
         };
-        let expected = self.listener.accept_proxy;
-        let passed = self.listener.passes_header();
+        let expected = snapshot.settings.accept_proxy;
+        let passed = snapshot.settings.passes_header();
         let watch = self.guard.watch();
         let kept = passed.then_some(&mut self.received_proxy_header);
         let begins = || watch.set_wait(WaitReason::ForHead);
@@ -255,10 +261,10 @@ impl ClientConnection {
     }
 
     /// Counts the connection in its client's account.
-    fn open_account(&self) {
+    fn open_account(&self, generation: &Generation) {
         let shared = &self.worker.shared;
         let (ip, standing) = match self.client {
-            Peer::Ip(client) if !(shared.trusted)(client.ip()) => {
+            Peer::Ip(client) if !generation.trusts(client.ip()) => {
                 (client.ip(), ClientClass::Ordinary)
             }
             client => (
@@ -272,13 +278,16 @@ impl ClientConnection {
     }
 
     /// Takes a permit under the limit of the client's connections, where these are limited.
-    async fn take_client_permit(&self) -> Result<Option<PerClientPermit>, Termination> {
-        self.open_account();
+    async fn take_client_permit(
+        &self,
+        generation: &Generation,
+    ) -> Result<Option<PerClientPermit>, Termination> {
+        self.open_account(generation);
         let Peer::Ip(client) = self.client else {
             return Ok(None);
         };
         self.guard.watch().client.set(Some(client.ip()));
-        let Some(table) = &self.worker.shared.per_client else {
+        let Some(table) = &generation.rules.per_client else {
             return Ok(None);
         };
         let full = || Termination::limit("too many connections of this client");
@@ -335,9 +344,7 @@ impl ClientConnection {
         self.handshake = Some(took);
         match made {
             Ok(Ok(made)) => {
-                if let Some(cells) = self.cells() {
-                    cells.handshake_finished(&made.negotiated, took);
-                }
+                self.cells().handshake_finished(&made.negotiated, took);
                 self.negotiated = Some(Box::new(made.negotiated));
                 Ok((made.session, made.unsent))
             }
@@ -347,19 +354,14 @@ impl ClientConnection {
     }
 
     fn timed_out(&self, cut: Cut) -> Termination {
-        if cut == Cut::Deadline
-            && self.spoke
-            && let Some(cells) = self.cells()
-        {
-            cells.failed("timeout");
+        if cut == Cut::Deadline && self.spoke {
+            self.cells().failed("timeout");
         }
         termination_of_cut(cut, "TLS handshake")
     }
 
     async fn handshake_failed(&self, socket: &Socket, error: &HandshakeError) -> Termination {
-        if let Some(cells) = self.cells() {
-            cells.failed(error.reason());
-        }
+        self.cells().failed(error.reason());
         if matches!(error, HandshakeError::Tls(_)) {
             // The alert is sent; it must arrive.
             self.guard.begin_phase(SHORT_LINGER);
@@ -370,8 +372,8 @@ impl ClientConnection {
 
     /// Ends a connection that did not open: tells the client why, where there is a way to.
     async fn refuse(&self, socket: &Socket, error: OpeningError) -> Termination {
-        if let (Some(reason), Some(cells)) = (error.handshake_reason(), self.cells()) {
-            cells.failed(reason);
+        if let Some(reason) = error.handshake_reason() {
+            self.cells().failed(reason);
         }
         let last = error.last_bytes();
         if !last.is_empty() {

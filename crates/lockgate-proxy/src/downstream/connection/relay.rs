@@ -19,6 +19,7 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::{ClientTransport, join};
 use crate::downstream::RelaySettings;
 use crate::downstream::termination::{Termination, termination_of_cut, termination_of_relay};
+use crate::generation::Generation;
 use crate::shaping::Shape;
 
 /// The time that session tickets wait for a response to share a packet with.
@@ -32,11 +33,14 @@ impl ClientConnection {
         &mut self,
         client: ClientTransport,
         relaying: &RelaySettings,
+        generation: &Generation,
     ) -> Result<Relay, Termination> {
         let watch = self.guard.watch();
-        watch.relay.set(Some(relaying.index));
         watch.set_wait(WaitReason::ForTunnel);
-        if let Some(cells) = self.worker.cells.relay(relaying.index) {
+        self.relay = generation.cells.relay(relaying.index).cloned();
+        if let Some(cells) = &self.relay {
+            // A connection is relayed once.
+            let _ = watch.relay_traffic.set(Arc::clone(cells) as _);
             cells.begun.inc();
             cells.open.inc();
         }
@@ -66,10 +70,8 @@ impl ClientConnection {
         self.connect = Some(took);
         let error = match dialled {
             Ok((member, dialled)) => {
-                if let Some(cells) = self.cells() {
-                    cells.connect.record(took);
-                }
-                if let Some(cells) = self.worker.cells.relay(relaying.index) {
+                self.cells().connect.record(took);
+                if let Some(cells) = &self.relay {
                     cells.connect.record(took);
                 }
                 let (mut relay, permit) =

@@ -38,7 +38,9 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             sites,
             client,
             guard,
+            ..
         } = *self.context;
+        let generation = self.generation();
         let worker = &connection.worker;
         let mut outcome = ExchangeOutcome::default();
         let (responded, response) = {
@@ -47,7 +49,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             let id = self.record.id;
             let asked = auth.asked(target);
             let values = self.values(target, &host, &id);
-            let pool = worker.upstream(auth.proxy.pool).pool();
+            let pool = generation.upstream(auth.proxy.pool).pool();
             let preference =
                 pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
             let addresses = pool
@@ -58,13 +60,14 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 .flatten();
             let request = RoutedRequest {
                 worker,
+                generation,
                 outgoing: OutgoingRequest {
                     received: &question,
                     head: &OutgoingHead::of(&question, target.host),
                     target: &asked,
                     rewritten: None,
                     length: BodyLength::Empty,
-                    client: &client.forwarded,
+                    client: client.forwarded(generation),
                     id: id.as_bytes(),
                     cookies: pool
                         .settings
@@ -88,7 +91,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 proxy_header: &|version| connection.proxy_header(version, addresses),
                 preference,
                 shapers: None,
-                cells: worker.cells.http.site(site),
+                cells: generation.cells.http.site(site),
                 began: Instant::now(),
                 persistence: Persistence::Close,
                 outcome: &mut outcome,

@@ -80,17 +80,21 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 sites,
                 client,
                 guard,
+                ..
             } = *self.context;
+            let generation = self.generation();
             let (worker, backend, rules) =
                 (&connection.worker, request.backend, &request.route.rules);
             let forwarded = match backend {
                 Backend::Forward(_, forward) => &forward.client,
-                Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => &client.forwarded,
+                Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => {
+                    client.forwarded(generation)
+                }
             };
             let (mut rewritten, mut cookies) = (None, None);
             let sends_header = match backend {
                 Backend::Endpoint(proxy) => {
-                    let pool = worker.upstream(proxy.pool).pool();
+                    let pool = generation.upstream(proxy.pool).pool();
                     let fields = request.outgoing.fields();
                     let sticky = pool.settings.sticky();
                     cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
@@ -113,6 +117,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             let mut exchange = Exchange {
                 request: RoutedRequest {
                     worker,
+                    generation,
                     outgoing: OutgoingRequest {
                         received: self.head,
                         head: request.outgoing,
@@ -135,7 +140,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 private: &client.private,
                 proxy_header: &|version| connection.proxy_header(version, addresses),
                 shapers,
-                cells: worker.cells.http.site(site),
+                cells: generation.cells.http.site(site),
                 began: self.record.began,
                 persistence: self.persistence,
                 outcome: &mut self.record.outcome,
@@ -180,7 +185,9 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                     user: record.user.clone(),
                 }));
                 let site = record.site.map(|site| self.context.sites.site(site).index);
-                NextStep::Tunnel { switched, site }
+                let http = &self.context.snapshot.generation.cells.http;
+                let cells = Arc::clone(http.site(site));
+                NextStep::Tunnel { switched, cells }
             }
             None if record.outcome.client_persists => NextStep::Request,
             None => NextStep::Linger(Termination::new(Cause::ClientClosed, CauseSide::Lockgate)),

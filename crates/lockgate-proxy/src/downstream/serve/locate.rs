@@ -54,7 +54,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             }));
         }
         // RFC 9110 §7.4: it must have come by TLS, ours or that of a gateway that is trusted.
-        let secure = connection.negotiated.is_some() || client.is_trusted();
+        let secure = connection.negotiated.is_some() || client.is_trusted(self.generation());
         if target.secure == Some(true) && !secure {
             let why = "an https URL over a connection without TLS";
             return Err(Refusal::because(HttpFault::Misdirected, why));
@@ -71,7 +71,10 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         target: &RequestTarget<'_>,
     ) -> Result<ListenerSiteIndex, Refusal<'s>> {
         let ServeContext {
-            connection, sites, ..
+            connection,
+            snapshot,
+            sites,
+            ..
         } = *self.context;
         if self.head.method == Method::Connect && !sites.tunnels {
             let why = "CONNECT to a site";
@@ -80,20 +83,34 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         let secure = connection.negotiated.is_some();
         let name = target.authority.as_ref().map(Authority::name);
         let Some(site) = sites.router.site(name.as_deref()) else {
-            let fault = if secure {
-                HttpFault::Misdirected
+            let why = "no site has this host";
+            return Err(if secure {
+                self.misdirected(why)
             } else {
-                HttpFault::NotFound
-            };
-            return Err(Refusal::because(fault, "no site has this host"));
+                Refusal::because(HttpFault::NotFound, why)
+            });
         };
         self.record.site = Some(site);
         self.context.cells(site).in_flight.inc();
-        if secure && sites.site(site).acceptor_index != connection.acceptor_index {
+        if secure && Some(sites.site(site).acceptor_index) != connection.acceptor_index(snapshot) {
             let why = "the host has other TLS settings than this connection";
-            return Err(Refusal::because(HttpFault::Misdirected, why));
+            return Err(self.misdirected(why));
         }
         Ok(site)
+    }
+
+    /// A request for a site that its connection is not for. Where a reload has made it so, the
+    /// connection ends: its client finds out by a new one what it may ask for.
+    fn misdirected(&self, why: &'static str) -> Refusal<'s> {
+        let ServeContext {
+            connection,
+            snapshot,
+            ..
+        } = *self.context;
+        if connection.handshake_generation != snapshot.generation.rules.number {
+            connection.guard.watch().drain();
+        }
+        Refusal::because(HttpFault::Misdirected, why)
     }
 
     /// The route of the request's path and method within a site.

@@ -71,8 +71,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
         let Action::Proxy(proxy) = action else {
             return Preference::Any;
         };
-        let worker = self.worker();
-        let pool = worker.upstream(proxy.pool).pool();
+        let pool = self.generation().upstream(proxy.pool).pool();
         pool.preference(
             &self.affinity_input(fields),
             self.context.guard.clock().now(),

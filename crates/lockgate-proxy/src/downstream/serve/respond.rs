@@ -140,13 +140,13 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
 
     /// Responds that no endpoint has, if the client can still get a response.
     pub(super) async fn fail(self, of: ErrorOrigin, failure: ExchangeFailure) -> NextStep {
-        let worker = self.worker();
+        let generation = self.generation();
         let upstream = self
             .record
             .upstream
             .filter(|_| failure.fault == Some(HttpFault::NoEndpoint));
         let maintenance = upstream.and_then(|upstream| {
-            let (status, page) = worker
+            let (status, page) = generation
                 .upstream(upstream)
                 .pool()
                 .settings
@@ -368,10 +368,10 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     async fn send(self, response: ResponseHead, body: &[u8], termination: Termination) -> NextStep {
         let guard = self.context.guard;
         // What a client still sends when it has a response is not waited for.
-        let is_stopping = self.worker().is_stopping();
+        let is_draining = guard.watch().is_draining();
         let persistence = self
             .persistence
-            .and(self.down.is_complete() && !is_stopping);
+            .and(self.down.is_complete() && !is_draining);
         let (mut response, mut body) = (response, body);
         if grpc::is_call(self.head) {
             if grpc::status(&response.fields).is_none() {

@@ -1,0 +1,357 @@
+//! The configuration that runs, as the main thread holds it: its listeners with their sockets, its
+//! logs, and its counters.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Weak};
+
+use lockgate_config::{AccessFormat, AccessLog, Config};
+use lockgate_limits::{ListenerId, PerClient};
+use lockgate_metrics::Shards;
+use lockgate_net::listen::{BoundListener, ListenAddress};
+use lockgate_net::socket::SocketFamily;
+use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp};
+use lockgate_proxy::downstream::ListenerSettings;
+use lockgate_proxy::generation::{GenerationRules, GenerationSetup, LogSetup};
+use lockgate_proxy::metrics::{EarlierIndexes, WorkerCells};
+use tokio::sync::oneshot;
+
+use crate::assemble::{Assembly, PlannedListener};
+use crate::configuration::Configuration;
+use crate::exposition::{Exposition, SharedState};
+use crate::log_writer::LogWriter;
+use crate::prober::EndpointStatuses;
+use crate::start::Workers;
+use crate::start_steps::Logs;
+use crate::worker::{SocketId, WorkerListener, WorkerMessage, WorkerSocket};
+
+/// A configuration that the workers run, or are about to.
+pub(crate) struct RunningGeneration {
+    pub(crate) config: Arc<Config>,
+    /// The file that the configuration was read from, if it was one.
+    pub(crate) file: Option<Arc<Configuration>>,
+    pub(crate) assembly: Arc<Assembly>,
+    /// In the order of the assembly.
+    pub(crate) listeners: Vec<RunningListener>,
+    pub(crate) logs: Logs,
+    pub(crate) exposition: Arc<Exposition>,
+    shards: Arc<Shards<WorkerCells>>,
+    rules: Arc<GenerationRules>,
+    /// The rules of earlier generations, which live as long as a request is held to them.
+    earlier: Vec<Weak<GenerationRules>>,
+    last_socket: u64,
+}
+
+/// A listener with its socket.
+#[derive(Debug, Clone)]
+pub(crate) struct RunningListener {
+    pub(crate) id: ListenerId,
+    pub(crate) socket: SocketId,
+    /// The bound address.
+    pub(crate) bound: ListenAddress,
+}
+
+/// The parts of a generation: what was read, opened and bound for it.
+pub(crate) struct GenerationParts {
+    pub(crate) config: Arc<Config>,
+    pub(crate) file: Option<Arc<Configuration>>,
+    pub(crate) assembly: Arc<Assembly>,
+    pub(crate) logs: Logs,
+    pub(crate) statuses: EndpointStatuses,
+}
+
+/// How the listeners of a generation come to their sockets.
+pub(crate) struct SocketPlan {
+    pub(crate) listeners: Vec<RunningListener>,
+    /// The new sockets of each worker.
+    pub(crate) sockets: Vec<Vec<WorkerSocket>>,
+    last_socket: u64,
+}
+
+impl SocketPlan {
+    /// Takes the sockets of the generation that runs where a listener has the address of one of its
+    /// listeners (`known`), and those that were `bound` for all others.
+    pub(crate) fn new(
+        running: Option<&RunningGeneration>,
+        planned: &[PlannedListener],
+        known: &[Option<usize>],
+        bound: Vec<BoundListener>,
+        workers: usize,
+    ) -> Self {
+        let mut last_socket = running.map_or(0, |running| running.last_socket);
+        let mut sockets: Vec<Vec<WorkerSocket>> = (0..workers).map(|_| Vec::new()).collect();
+        let mut bound = bound.into_iter();
+        let mut listeners = Vec::new();
+        for (planned, known) in planned.iter().zip(known) {
+            last_socket += 1;
+            let kept = running.zip(*known).and_then(|(running, known)| {
+                Some((
+                    running.listeners.get(known)?,
+                    running.assembly.listeners.get(known)?,
+                ))
+            });
+            if let Some((listener, before)) = kept {
+                let mut listener = listener.clone();
+                if !serves_connections_of(&planned.listener, &before.listener) {
+                    listener.id = listener_id(last_socket);
+                }
+                listeners.push(listener);
+                continue;
+            }
+            let Some(opened) = bound.next() else { continue };
+            let id = SocketId(last_socket);
+            let family = match planned.address {
+                ListenAddress::Unix(_) => SocketFamily::Unix,
+                _ => SocketFamily::Tcp,
+            };
+            for (fd, own) in opened.sockets.into_iter().zip(&mut sockets) {
+                own.push(WorkerSocket {
+                    id,
+                    fd,
+                    family,
+                    owner: opened.owner,
+                });
+            }
+            listeners.push(RunningListener {
+                id: listener_id(last_socket),
+                socket: id,
+                bound: opened.address,
+            });
+        }
+        Self {
+            listeners,
+            sockets,
+            last_socket,
+        }
+    }
+}
+
+fn listener_id(number: u64) -> ListenerId {
+    ListenerId::new(usize::try_from(number).unwrap_or(usize::MAX))
+}
+
+/// Whether connections of a listener can be held to other settings with their next request: they
+/// speak HTTP, with TLS or without.
+fn serves_connections_of(settings: &ListenerSettings, before: &ListenerSettings) -> bool {
+    let kind = |settings: &ListenerSettings| {
+        (
+            std::mem::discriminant(&settings.service),
+            settings.sites().is_some(),
+            settings.tls_of_sites().is_some(),
+        )
+    };
+    kind(settings) == kind(before)
+}
+
+impl RunningGeneration {
+    /// The generation of `parts`, the first one or the one after `before`.
+    pub(crate) fn new(
+        workers: &Workers,
+        before: Option<Self>,
+        parts: GenerationParts,
+        plan: SocketPlan,
+    ) -> Self {
+        let GenerationParts {
+            config,
+            file,
+            assembly,
+            logs,
+            statuses,
+        } = parts;
+        let number = before.as_ref().map_or(1, |before| before.rules.number + 1);
+        let earlier = EarlierIndexes {
+            listeners: earlier_indexes(
+                before.iter().flat_map(|before| &before.listeners),
+                &plan.listeners,
+                |listener| listener.socket,
+            ),
+            relays: earlier_indexes(
+                before.iter().flat_map(|before| &before.assembly.relays),
+                &assembly.relays,
+                Clone::clone,
+            ),
+            sites: earlier_indexes(
+                before.iter().flat_map(|before| &before.assembly.sites),
+                &assembly.sites,
+                Clone::clone,
+            ),
+            endpoints: earlier_indexes(
+                before.iter().flat_map(|before| endpoints(&before.assembly)),
+                &endpoints(&assembly).collect::<Vec<_>>(),
+                Clone::clone,
+            ),
+        };
+        let alpn: Vec<_> = assembly
+            .listeners
+            .iter()
+            .map(|planned| planned.alpn.clone())
+            .collect();
+        let next = |cells: &WorkerCells| cells.next(&earlier, &alpn);
+        let shards = Arc::new(match &before {
+            Some(before) => before.shards.map(next),
+            None => workers.cells.map(next),
+        });
+        let rules = Arc::new(rules(number, &config, before.as_ref()));
+        let exposition = Arc::new(Exposition::new(
+            &assembly,
+            statuses,
+            SharedState {
+                shards: Arc::clone(&shards),
+                shared: Arc::clone(&workers.shared),
+                tops: workers.tops.clone(),
+                lost: logs.iter().map(|log| log.lost()).collect(),
+                file: file.clone(),
+                started: workers.started,
+            },
+        ));
+        let mut old = Vec::new();
+        if let Some(before) = before {
+            old = before.earlier;
+            old.retain(|rules| rules.strong_count() > 0);
+            old.push(Arc::downgrade(&before.rules));
+        }
+        Self {
+            config,
+            file,
+            assembly,
+            listeners: plan.listeners,
+            logs,
+            exposition,
+            shards,
+            rules,
+            earlier: old,
+            last_socket: plan.last_socket,
+        }
+    }
+
+    /// Its number; the first has 1.
+    pub(crate) fn number(&self) -> u64 {
+        self.rules.number
+    }
+
+    /// The number of earlier generations that a request or a connection is still held to.
+    pub(crate) fn earlier(&self) -> usize {
+        self.earlier
+            .iter()
+            .filter(|rules| rules.strong_count() > 0)
+            .count()
+    }
+
+    /// Has the workers take it up; each answers when it has.
+    pub(crate) fn adopt(&self, workers: &Workers) -> Vec<oneshot::Receiver<()>> {
+        let listeners: Vec<_> = self
+            .listeners
+            .iter()
+            .zip(&self.assembly.listeners)
+            .map(|(running, planned)| WorkerListener {
+                id: running.id,
+                socket: running.socket,
+                settings: Arc::clone(&planned.listener),
+            })
+            .collect();
+        let adopt = |number: usize| {
+            let setup = self.setup(number);
+            let listeners = listeners.clone();
+            |answer: oneshot::Sender<()>| WorkerMessage::Adopt(Box::new(setup), listeners, answer)
+        };
+        workers.ask((0..workers.count()).map(adopt))
+    }
+
+    fn setup(&self, worker: usize) -> GenerationSetup {
+        let config = &self.config;
+        let log = |writer: &Arc<LogWriter>, log: &AccessLog| LogSetup {
+            sender: writer.sender(),
+            lost: writer.lost(),
+            style: style(log),
+        };
+        let shared = self.logs.shared.as_ref().zip(config.access_log.as_ref());
+        let sites = self.logs.sites.iter().zip(&config.site_logs);
+        GenerationSetup {
+            rules: Arc::clone(&self.rules),
+            cells: self
+                .shards
+                .shard(worker)
+                .expect("there is a shard for each worker"),
+            pools: self.assembly.upstreams.clone(),
+            log: shared.map(|(writer, written)| log(writer, written)),
+            site_logs: sites
+                .map(|(writer, (written, _))| log(writer, written))
+                .collect(),
+        }
+    }
+}
+
+/// The rules that hold on every listener.
+fn rules(number: u64, config: &Config, before: Option<&RunningGeneration>) -> GenerationRules {
+    let trusted = config.trusted.clone();
+    let kept = before.filter(|before| before.config.limits.per_client == config.limits.per_client);
+    let per_client = match kept {
+        Some(before) => before.rules.per_client.clone(),
+        None => config.limits.per_client.map(PerClient::new),
+    };
+    GenerationRules {
+        number,
+        trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
+        per_client,
+        mask: mask_of_metrics(config),
+    }
+}
+
+/// The names of a generation's endpoints: pool, label, and which of several with this label.
+fn endpoints(assembly: &Assembly) -> impl Iterator<Item = (String, String, usize)> {
+    let mut seen: HashMap<(String, String), usize> = HashMap::new();
+    let members = assembly.upstreams.iter().flat_map(|pool| {
+        let name = &pool.settings.name;
+        let labels = pool.members().iter().map(|member| &member.endpoint().label);
+        labels.map(move |label| (name.clone(), label.clone()))
+    });
+    members.map(move |(pool, label)| {
+        let count = seen.entry((pool.clone(), label.clone())).or_default();
+        *count += 1;
+        (pool, label, *count)
+    })
+}
+
+/// For each of `now` the index of the thing with the same key among `before`.
+fn earlier_indexes<'a, T: 'a, K: Eq + Hash>(
+    before: impl Iterator<Item = impl std::borrow::Borrow<T>>,
+    now: &'a [T],
+    key: impl Fn(&T) -> K,
+) -> Vec<Option<usize>> {
+    let known: HashMap<K, usize> = before
+        .enumerate()
+        .map(|(index, one)| (key(one.borrow()), index))
+        .collect();
+    now.iter()
+        .map(|one| known.get(&key(one)).copied())
+        .collect()
+}
+
+/// Whether `/top` and the metrics mask addresses: they do where one access log must not have them,
+/// because its readers may read the metrics as well.
+fn mask_of_metrics(config: &Config) -> MaskIp {
+    let of_sites = config.site_logs.iter().map(|(log, _)| log);
+    let mut logs = config.access_log.iter().chain(of_sites);
+    if logs.any(|log| log.mask_ip) {
+        MaskIp::Mask
+    } else {
+        MaskIp::Keep
+    }
+}
+
+/// The format of an access log's lines.
+fn style(log: &AccessLog) -> LineStyle {
+    LineStyle {
+        format: match log.format {
+            AccessFormat::Json => LineFormat::Json,
+            AccessFormat::Combined => LineFormat::Combined,
+            AccessFormat::Logfmt => LineFormat::Logfmt,
+        },
+        mask: if log.mask_ip {
+            MaskIp::Mask
+        } else {
+            MaskIp::Keep
+        },
+        sample: LogSample::percent(f64::from(log.sample)),
+    }
+}
