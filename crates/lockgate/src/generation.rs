@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
 use lockgate_config::{AccessFormat, AccessLog, Config};
-use lockgate_limits::{ListenerId, PerClient};
+use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
 use lockgate_net::listen::{BoundListener, ListenAddress};
 use lockgate_net::socket::SocketFamily;
@@ -74,7 +74,7 @@ impl SocketPlan {
     pub(crate) fn new(
         running: Option<&RunningGeneration>,
         planned: &[PlannedListener],
-        known: &[Option<usize>],
+        known: &[Option<ListenerIndex>],
         bound: Vec<BoundListener>,
         workers: usize,
     ) -> Self {
@@ -86,8 +86,8 @@ impl SocketPlan {
             last_socket += 1;
             let kept = running.zip(*known).and_then(|(running, known)| {
                 Some((
-                    running.listeners.get(known)?,
-                    running.assembly.listeners.get(known)?,
+                    running.listeners.get(known.get())?,
+                    running.assembly.listeners.get(known.get())?,
                 ))
             });
             if let Some((listener, before)) = kept {
@@ -147,7 +147,7 @@ impl RunningGeneration {
     /// The generation of `parts`, the first one or the one after `before`.
     pub(crate) fn new(
         workers: &Workers,
-        before: Option<Self>,
+        before: Option<&Self>,
         parts: GenerationParts,
         plan: SocketPlan,
     ) -> Self {
@@ -158,7 +158,7 @@ impl RunningGeneration {
             logs,
             statuses,
         } = parts;
-        let number = before.as_ref().map_or(1, |before| before.rules.number + 1);
+        let number = before.map_or(1, |before| before.rules.number + 1);
         let earlier = EarlierIndexes {
             listeners: earlier_indexes(
                 before.iter().flat_map(|before| &before.listeners),
@@ -187,11 +187,11 @@ impl RunningGeneration {
             .map(|planned| planned.alpn.clone())
             .collect();
         let next = |cells: &WorkerCells| cells.next(&earlier, &alpn);
-        let shards = Arc::new(match &before {
+        let shards = Arc::new(match before {
             Some(before) => before.shards.map(next),
             None => workers.cells.map(next),
         });
-        let rules = Arc::new(rules(number, &config, before.as_ref()));
+        let rules = Arc::new(rules(number, &config, before));
         let exposition = Arc::new(Exposition::new(
             &assembly,
             statuses,
@@ -204,10 +204,10 @@ impl RunningGeneration {
                 started: workers.started,
             },
         ));
-        let mut old = Vec::new();
+        let mut old: Vec<Weak<GenerationRules>> = Vec::new();
         if let Some(before) = before {
-            old = before.earlier;
-            old.retain(|rules| rules.strong_count() > 0);
+            let alive = before.earlier.iter();
+            old.extend(alive.filter(|rules| rules.strong_count() > 0).cloned());
             old.push(Arc::downgrade(&before.rules));
         }
         Self {

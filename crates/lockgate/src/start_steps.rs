@@ -7,6 +7,7 @@
 
 mod addresses;
 mod logs;
+mod next;
 
 use std::path::Path;
 use std::thread;
@@ -21,6 +22,7 @@ use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
 
 pub(crate) use logs::Logs;
+pub(crate) use next::{NextSteps, OpenedNext};
 
 /// How far the steps of a start go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +66,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         mode: Mode::Start,
         access: ReadAccess::AsStart,
         failed: false,
+        open_logs: Vec::new(),
     };
     let OpenedResources {
         assembly,
@@ -73,7 +76,8 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
     } = steps.run(workers);
     let failed = steps.failed;
     let mut assembly = assembly.filter(|_| !failed)?;
-    assembly.redirect_to(&bound);
+    let addresses: Vec<_> = bound.iter().map(|bound| &bound.address).collect();
+    assembly.redirect_to(&addresses);
     Some(Prepared {
         config: loaded.config.clone(),
         assembly,
@@ -93,6 +97,7 @@ pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -
         mode,
         access: ReadAccess::AsStart,
         failed: false,
+        open_logs: Vec::new(),
     }
     .run(1)
     .assembly
@@ -112,6 +117,8 @@ struct StartSteps<'a> {
     mode: Mode,
     access: ReadAccess,
     failed: bool,
+    /// Logs that are open already.
+    open_logs: Vec<Arc<LogWriter>>,
 }
 
 impl StartSteps<'_> {

@@ -291,6 +291,7 @@ fn without_finish_the_thread_ends_with_the_last_sender() {
     let LogWriter { sender, thread, .. } = fixture.start(None);
     sender.send(b"last\n".to_vec()).unwrap();
     drop(sender);
+    let (_, thread) = thread.into_inner().unwrap().unwrap();
     thread.join().unwrap();
     assert_eq!(fixture.read("access.log"), "last\n");
 }

@@ -11,7 +11,7 @@ use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, Socket
 use super::{Mode, StartSteps};
 use crate::assemble::{self, Assembly, PlannedListener, ReadAccess};
 use crate::folders::parent;
-use crate::systemd::InheritedAddress;
+use crate::systemd::{Inherited, InheritedAddress};
 use crate::{metrics_server, systemd};
 
 impl StartSteps<'_> {
@@ -23,7 +23,9 @@ impl StartSteps<'_> {
     ) -> Vec<BoundListener> {
         match (assembly, self.mode) {
             (Some(assembly), Mode::Start) if self.is_real() => {
-                self.bind(&assembly.listeners, workers)
+                let bound = self.bind(assembly.listeners.iter(), workers);
+                self.warn_spare(&assembly.listeners);
+                bound
             }
             _ => {
                 for (address, at) in addresses(&self.loaded.config) {
@@ -50,7 +52,11 @@ impl StartSteps<'_> {
         }
     }
 
-    fn bind(&mut self, listeners: &[PlannedListener], workers: usize) -> Vec<BoundListener> {
+    pub(super) fn bind<'p>(
+        &mut self,
+        listeners: impl Iterator<Item = &'p PlannedListener>,
+        workers: usize,
+    ) -> Vec<BoundListener> {
         let inherited = match systemd::inherited_sockets() {
             Ok(inherited) => inherited,
             Err(error) => {
@@ -78,14 +84,18 @@ impl StartSteps<'_> {
                 Err(error) => self.cannot_listen(&planned.address, &planned.at, &error),
             }
         }
-        for spare in inherited.iter().filter(|one| {
-            !listeners
-                .iter()
-                .any(|planned| is_at(&one.address, &planned.address))
-        }) {
+        bound
+    }
+
+    fn warn_spare(&self, listeners: &[PlannedListener]) {
+        let is_known = |one: &Inherited| {
+            let mut planned = listeners.iter();
+            planned.any(|planned| is_at(&one.address, &planned.address))
+        };
+        let inherited = systemd::inherited_sockets().unwrap_or_default();
+        for spare in inherited.iter().filter(|one| !is_known(one)) {
             tracing::warn!(address = ?spare.address, "a socket from systemd belongs to no listener");
         }
-        bound
     }
 
     fn cannot_listen(&mut self, address: &ListenAddress, at: &SourceSpan, error: &io::Error) {

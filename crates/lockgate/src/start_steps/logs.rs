@@ -60,6 +60,9 @@ impl StartSteps<'_> {
                 }),
             },
         };
+        if let Some(known) = self.open_log(&target) {
+            return Some(known);
+        }
         let opened = match self.is_real() {
             true => LogWriter::start(target).map(|log| Some(Arc::new(log))),
             false => log_writer::try_open(&target).map(|()| None),

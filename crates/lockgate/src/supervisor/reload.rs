@@ -1,101 +1,344 @@
-//! The files that are read again while Lockgate runs: certificates, authorities, ticket keys,
-//! users. A file that cannot be read leaves the old content in use.
+//! A reload: another configuration is read, assembled and opened beside the one that runs, and
+//! taken over whole or not at all.
+//!
+//! 1. In a thread: the file is read, and everything of it assembled. What did not change is shared.
+//! 2. Here: new addresses are bound, new logs opened. Nothing that runs has changed so far.
+//! 3. Each worker registers its new sockets; new names are looked up.
+//! 4. All workers change generation, each between two events.
+//!
+//! One reload runs at a time. Requests for another that come meanwhile are answered by one more.
 
-use std::path::PathBuf;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
-use lockgate_proxy::admit::basic_auth::PasswordFile;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use lockgate_config::{Code, ConfigDraft, LoadedConfig, Report, Severity};
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 
 use super::RunningServer;
-use crate::file_watcher::FileWatcher;
+use crate::assemble::{self, Assembly, Continued, ReadAccess};
+use crate::configuration::{ConfigText, Configuration};
+use crate::examine::examine;
+use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
+use crate::prober::PreparedProbes;
+use crate::start_steps::{self, Logs, Mode, NextSteps};
+use crate::worker::WorkerMessage;
+use crate::{fetcher, resolver, state, systemd};
+
+/// The result of a reload.
+#[derive(Debug, Clone)]
+pub(crate) struct ReloadOutcome {
+    /// Whether the new configuration runs.
+    pub(crate) is_done: bool,
+    /// The mistakes of one that does not, and the warnings of one that does.
+    pub(crate) report: Arc<Report>,
+}
+
+/// Where the answer of a reload goes.
+pub(crate) type ReloadAnswer = oneshot::Sender<ReloadOutcome>;
+
+/// The reload that is under way, and the requests for the next one.
+#[derive(Default)]
+pub(super) struct Reloads {
+    steps: JoinSet<ReloadStep>,
+    /// Where the answer of this one goes.
+    answers: Vec<ReloadAnswer>,
+    /// The same of the next one, if it was asked for.
+    next: Option<Vec<ReloadAnswer>>,
+}
+
+/// The result of a step that has taken time.
+pub(super) enum ReloadStep {
+    Assembled(Result<Box<AssembledConfig>, FailedReload>),
+    Prepared(Result<Box<NextGeneration>, FailedReload>),
+}
+
+/// Why a configuration is not taken over.
+pub(super) struct FailedReload {
+    report: Report,
+    /// The text, as far as it could be read.
+    text: Option<ConfigText>,
+}
+
+/// A configuration that was read and assembled.
+pub(super) struct AssembledConfig {
+    loaded: LoadedConfig,
+    text: ConfigText,
+    assembly: Assembly,
+    report: Report,
+}
+
+/// A configuration for which everything is open.
+pub(super) struct NextGeneration {
+    assembled: AssembledConfig,
+    opened: OpenedNext,
+    plan: SocketPlan,
+    names: PreparedNames,
+    values: PreparedValues,
+}
+
+impl Reloads {
+    /// The result of the next step.
+    pub(super) async fn step(&mut self) -> Option<ReloadStep> {
+        // A step that panics has printed why, and ends the reload.
+        self.steps.join_next().await?.ok()
+    }
+
+    fn answer(&mut self, outcome: &ReloadOutcome) {
+        for answer in self.answers.drain(..) {
+            // The client of the admin socket may have left.
+            let _ = answer.send(outcome.clone());
+        }
+    }
+}
 
 impl RunningServer {
-    /// Makes new keys for session tickets where they are due.
-    pub(super) fn rotate(&self) {
-        for ring in &self.generation.assembly.rings {
-            match ring.rotate_if_due(Instant::now()) {
-                Ok(KeyRotation::NotDue) => {}
-                Ok(KeyRotation::Rotated) => tracing::info!("session tickets have a new key"),
-                Err(error) => {
-                    tracing::error!(%error, "session tickets have no new key: the old one stays in use")
+    /// Begins a reload, or has one follow that is under way.
+    pub(super) fn begin_reload(&self, reloads: &mut Reloads, answer: Option<ReloadAnswer>) {
+        let Some(file) = self.generation.file.clone() else {
+            // A command without a file has nothing to read but certificates.
+            self.reread(&[]);
+            reloads.answers.extend(answer);
+            reloads.answer(&ReloadOutcome::done(Report::new()));
+            return systemd::ready(&self.status());
+        };
+        if !reloads.steps.is_empty() {
+            reloads.next.get_or_insert_default().extend(answer);
+            return;
+        }
+        systemd::reloading();
+        reloads.answers.extend(answer);
+        let running = Arc::clone(&self.generation.assembly);
+        let background = self.background.continuing();
+        reloads.steps.spawn_blocking(move || {
+            ReloadStep::Assembled(read(&file.file, &running, background).map(Box::new))
+        });
+    }
+
+    /// Goes on with a reload after one of its steps.
+    pub(super) fn continue_reload(&mut self, reloads: &mut Reloads, step: ReloadStep) {
+        let failed = match step {
+            ReloadStep::Assembled(Ok(assembled)) => match self.open(*assembled) {
+                Ok(prepare) => {
+                    reloads.steps.spawn(prepare);
+                    return;
+                }
+                Err(failed) => failed,
+            },
+            ReloadStep::Prepared(Ok(next)) => {
+                let report = self.take_over(*next);
+                self.end_reload(reloads, &ReloadOutcome::done(report));
+                return;
+            }
+            ReloadStep::Assembled(Err(failed)) => failed,
+            ReloadStep::Prepared(Err(failed)) => {
+                self.workers.discard();
+                failed
+            }
+        };
+        if let Some(file) = &self.generation.file {
+            file.reload_failed(&failed.report, failed.text.as_ref());
+        }
+        self.end_reload(reloads, &ReloadOutcome::failed(failed.report));
+    }
+
+    fn end_reload(&self, reloads: &mut Reloads, outcome: &ReloadOutcome) {
+        reloads.answer(outcome);
+        match reloads.next.take() {
+            Some(answers) => {
+                reloads.answers = answers;
+                self.begin_reload(reloads, None);
+            }
+            None => systemd::ready(&self.status()),
+        }
+    }
+
+    /// Opens everything that the next generation has and the running one does not have, and returns
+    /// the step that waits until it can be used.
+    fn open(
+        &self,
+        mut assembled: AssembledConfig,
+    ) -> Result<impl Future<Output = ReloadStep> + Send + use<>, FailedReload> {
+        let running = &self.generation;
+        let known = assembled.assembly.same_addresses(&running.assembly);
+        let next = NextSteps {
+            loaded: &assembled.loaded,
+            assembly: &assembled.assembly,
+            running,
+            known: &known,
+            workers: self.workers.count(),
+        };
+        let Some(mut opened) = next.open(&mut assembled.report) else {
+            return Err(assembled.fail());
+        };
+        let bound = std::mem::take(&mut opened.bound);
+        let planned = &assembled.assembly.listeners;
+        let mut plan = SocketPlan::new(Some(running), planned, &known, bound, self.workers.count());
+        let addresses: Vec<_> = plan.listeners.iter().map(|one| &one.bound).collect();
+        assembled.assembly.redirect_to(&addresses);
+        let names = std::mem::take(&mut assembled.assembly.resolver);
+        let names = self.background.resolving.prepare(names);
+        let values = std::mem::take(&mut assembled.assembly.fetcher);
+        let values = match self.background.fetching.prepare(values) {
+            Ok(values) => values,
+            Err(error) => return Err(assembled.fail_with(&error)),
+        };
+        let registered = self.workers.prepare(std::mem::take(&mut plan.sockets));
+        let next = NextGeneration {
+            assembled,
+            opened,
+            plan,
+            names,
+            values,
+        };
+        Ok(async move {
+            next.names.first_answers(resolver::PATIENCE).await;
+            next.values.first_tries(fetcher::PATIENCE).await;
+            for registered in registered {
+                if let Ok(Err(error)) = registered.await {
+                    return ReloadStep::Prepared(Err(next.assembled.fail_with(&error)));
                 }
             }
+            ReloadStep::Prepared(Ok(Box::new(next)))
+        })
+    }
+
+    /// Makes the next generation the one that runs. Nothing here can fail.
+    fn take_over(&mut self, next: NextGeneration) -> Report {
+        let NextGeneration {
+            assembled,
+            opened,
+            plan,
+            names,
+            values,
+        } = next;
+        let AssembledConfig {
+            loaded,
+            text,
+            mut assembly,
+            mut report,
+        } = assembled;
+        assembly.commit();
+        self.background.resolving.commit(names);
+        self.background.fetching.commit(values);
+        let statuses = self.background.check(&mut assembly);
+        let merged = loaded.merged_toml();
+        let gone = self.generation.gone(&plan);
+        let parts = GenerationParts {
+            config: Arc::new(loaded.config),
+            file: self.generation.file.clone(),
+            assembly: Arc::new(assembly),
+            logs: opened.logs,
+            statuses,
+        };
+        self.socket_files.extend(opened.socket_files);
+        let before = &self.generation;
+        let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
+        generation.adopt(&self.workers);
+        tell_restart(&before.config, &generation.config, &mut report);
+        self.exposition.store(Arc::clone(&generation.exposition));
+        self.generation = generation;
+        self.remove_socket_files(&gone);
+        self.watched.set(self.files());
+        // What both generations share was read for the one before.
+        self.reread_shared(&[]);
+        self.set_limits();
+        self.change_metrics(opened.metrics);
+        if let Some(file) = &self.generation.file {
+            tracing::info!(
+                hash = text.hash,
+                generation = self.generation.number(),
+                "the configuration was reloaded"
+            );
+            file.reloaded(text);
+        }
+        if let Some(dir) = &self.generation.config.state
+            && let Err(error) = state::keep_last_good(dir, &merged)
+        {
+            tracing::warn!(%error, "the last good configuration could not be kept");
+        }
+        print::log(&report);
+        report
+    }
+}
+
+impl AssembledConfig {
+    fn fail(self) -> FailedReload {
+        FailedReload {
+            report: self.report,
+            text: Some(self.text),
         }
     }
 
-    /// Reads certificates, authorities, ticket keys and users again; those that cannot be read stay
-    /// as they were.
-    pub(super) fn reload(&self, changed: &[PathBuf]) {
-        if !changed.is_empty() {
-            tracing::debug!(files = ?changed, "files have changed");
+    fn fail_with(mut self, error: &io::Error) -> FailedReload {
+        let message = format!("the system has no room for this configuration: {error}");
+        let cure = "raise the limit of open descriptors, or restart";
+        self.report.push(Code::NoRoom, message, "", cure);
+        self.fail()
+    }
+}
+
+impl ReloadOutcome {
+    fn done(report: Report) -> Self {
+        Self {
+            is_done: true,
+            report: Arc::new(report),
         }
-        let assembly = &self.generation.assembly;
-        for (pool, connector) in &assembly.connectors {
-            match connector.reload() {
-                Ok(true) => tracing::info!(pool, "authorities of the endpoints replaced"),
-                Err(error) => tracing::error!(pool, %error, "the old authorities stay in use"),
-                Ok(false) => {}
-            }
-        }
-        for planned in &assembly.listeners {
-            for acceptor in planned.listener.acceptors() {
-                reload_certificates(&planned.listener.name, acceptor);
-            }
-        }
-        assembly.rings.iter().for_each(|ring| reload_ring(ring));
-        for checker in &assembly.checkers {
-            let is_named = changed.iter().any(|path| path == checker.path());
-            if is_named || changed.is_empty() {
-                reload_users(checker, is_named);
-            }
+    }
+
+    fn failed(report: Report) -> Self {
+        Self {
+            is_done: false,
+            report: Arc::new(report),
         }
     }
 }
 
-/// Changed files, watched in a task of its own: it waits until writes to them pause, which nothing
-/// else may interrupt.
-pub(super) fn changes(mut watch: FileWatcher) -> UnboundedReceiver<Vec<PathBuf>> {
-    let (tell, changes) = unbounded_channel();
-    tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
-    changes
+/// Reads the file at `path` and assembles everything of it. Takes its time: not for a thread that
+/// others wait for.
+fn read(
+    path: &Path,
+    running: &Assembly,
+    background: Background,
+) -> Result<AssembledConfig, FailedReload> {
+    let failed = |report, text| FailedReload { report, text };
+    let draft = lockgate_config::read(path).map_err(|report| failed(report, None))?;
+    let text = ConfigText::of(&draft);
+    if draft.report().has_errors() {
+        // The other mistakes that would stop it are reported with those in the file.
+        let report = examine(path, Mode::Serving).report;
+        return Err(failed(report, Some(text)));
+    }
+    let loaded = match draft.finish() {
+        Ok(loaded) => loaded,
+        Err(report) => return Err(failed(report, Some(text))),
+    };
+    let mut report = loaded.warnings.clone();
+    let continued = Continued {
+        assembly: Some(running),
+        background,
+    };
+    let access = ReadAccess::AsStart;
+    match assemble::assemble(&loaded.config, access, continued, &mut report) {
+        Some(assembly) => Ok(AssembledConfig {
+            loaded,
+            text,
+            assembly,
+            report,
+        }),
+        None => Err(failed(report, Some(text))),
+    }
 }
 
-fn reload_certificates(listener: &str, acceptor: &Acceptor) {
-    let report = acceptor.reload();
-    for path in &report.changed {
-        tracing::info!(listener, path = %path.display(), "certificate replaced");
-    }
-    for error in &report.failed {
-        match error {
-            TlsSetupError::ClientCa { .. } => {
-                tracing::error!(listener, %error, "the old authorities of clients stay in use");
-            }
-            error => tracing::error!(listener, %error, "the old certificate stays in use"),
-        }
-    }
-    for warning in &report.warnings {
-        tracing::warn!(listener, "{warning}");
-    }
-}
-
-fn reload_users(checker: &PasswordFile, changed: bool) {
-    match checker.reload() {
-        Ok(()) if changed => tracing::info!(path = %checker.path().display(), "users replaced"),
-        Ok(()) => {}
-        Err(error) => tracing::error!(%error, "the old users stay in use"),
-    }
-}
-
-fn reload_ring(ring: &TicketRing) {
-    match ring.reload() {
-        Ok(KeysReloaded::Read(warnings)) => {
-            warnings
-                .iter()
-                .for_each(|warning| tracing::warn!("{warning}"));
-        }
-        Ok(_) => {}
-        Err(error) => tracing::error!(%error, "the old ticket keys stay in use"),
+/// Warns of keys that take effect with the next start only.
+fn tell_restart(before: &Config, now: &Config, report: &mut Report) {
+    let changed = [
+        ("user", before.user != now.user),
+        ("workers", before.workers != now.workers),
+        ("state", before.state != now.state),
+    ];
+    for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
+        let message = format!("`{key}` has changed, which takes effect with the next start");
+        report.push(Code::NeedsRestart, message, "", "`systemctl restart lockgate`, or `lockgate upgrade`");
     }
 }

@@ -317,7 +317,13 @@ fn only_assemble_uses_both_config_and_proxy() {
         .filter(|source| {
             // The supervisor and its modules start what the assembly made, by settings that are
             // only theirs.
-            let starts = ["assemble.rs", "supervisor.rs", "check.rs", "start.rs"];
+            let starts = [
+                "assemble.rs",
+                "supervisor.rs",
+                "check.rs",
+                "start.rs",
+                "generation.rs",
+            ];
             let rooms = ["/assemble/", "/check/", "/supervisor/"];
             let may = starts.iter().any(|name| source.path.ends_with(name))
                 || rooms.iter().any(|room| source.path.contains(room));

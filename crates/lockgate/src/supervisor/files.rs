@@ -1,0 +1,101 @@
+//! The files that are read again while Lockgate runs: certificates, authorities, ticket keys,
+//! users. A file that cannot be read leaves the old content in use.
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
+use lockgate_proxy::admit::basic_auth::PasswordFile;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+use super::RunningServer;
+use crate::file_watcher::FileWatcher;
+
+impl RunningServer {
+    /// Makes new keys for session tickets where they are due.
+    pub(super) fn rotate(&self) {
+        for ring in &self.generation.assembly.rings {
+            match ring.rotate_if_due(Instant::now()) {
+                Ok(KeyRotation::NotDue) => {}
+                Ok(KeyRotation::Rotated) => tracing::info!("session tickets have a new key"),
+                Err(error) => {
+                    tracing::error!(%error, "session tickets have no new key: the old one stays in use")
+                }
+            }
+        }
+    }
+
+    /// Reads certificates, authorities, ticket keys and users again; those that cannot be read stay
+    /// as they were.
+    pub(super) fn reload(&self, changed: &[PathBuf]) {
+        if !changed.is_empty() {
+            tracing::debug!(files = ?changed, "files have changed");
+        }
+        let assembly = &self.generation.assembly;
+        for (pool, connector) in &assembly.connectors {
+            match connector.reload() {
+                Ok(true) => tracing::info!(pool, "authorities of the endpoints replaced"),
+                Err(error) => tracing::error!(pool, %error, "the old authorities stay in use"),
+                Ok(false) => {}
+            }
+        }
+        for planned in &assembly.listeners {
+            for acceptor in planned.listener.acceptors() {
+                reload_certificates(&planned.listener.name, acceptor);
+            }
+        }
+        assembly.rings.iter().for_each(|ring| reload_ring(ring));
+        for checker in &assembly.checkers {
+            let is_named = changed.iter().any(|path| path == checker.path());
+            if is_named || changed.is_empty() {
+                reload_users(checker, is_named);
+            }
+        }
+    }
+}
+
+/// Changed files, watched in a task of its own: it waits until writes to them pause, which nothing
+/// else may interrupt.
+pub(super) fn changes(mut watch: FileWatcher) -> UnboundedReceiver<Vec<PathBuf>> {
+    let (tell, changes) = unbounded_channel();
+    tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
+    changes
+}
+
+fn reload_certificates(listener: &str, acceptor: &Acceptor) {
+    let report = acceptor.reload();
+    for path in &report.changed {
+        tracing::info!(listener, path = %path.display(), "certificate replaced");
+    }
+    for error in &report.failed {
+        match error {
+            TlsSetupError::ClientCa { .. } => {
+                tracing::error!(listener, %error, "the old authorities of clients stay in use");
+            }
+            error => tracing::error!(listener, %error, "the old certificate stays in use"),
+        }
+    }
+    for warning in &report.warnings {
+        tracing::warn!(listener, "{warning}");
+    }
+}
+
+fn reload_users(checker: &PasswordFile, changed: bool) {
+    match checker.reload() {
+        Ok(()) if changed => tracing::info!(path = %checker.path().display(), "users replaced"),
+        Ok(()) => {}
+        Err(error) => tracing::error!(%error, "the old users stay in use"),
+    }
+}
+
+fn reload_ring(ring: &TicketRing) {
+    match ring.reload() {
+        Ok(KeysReloaded::Read(warnings)) => {
+            warnings
+                .iter()
+                .for_each(|warning| tracing::warn!("{warning}"));
+        }
+        Ok(_) => {}
+        Err(error) => tracing::error!(%error, "the old ticket keys stay in use"),
+    }
+}
