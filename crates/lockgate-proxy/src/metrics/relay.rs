@@ -36,7 +36,7 @@ impl Default for RelayCells {
 }
 
 /// A relay as metrics name it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct RelayName {
     /// The listener.
     pub listener: String,
