@@ -357,7 +357,7 @@ pub struct UpstreamTls {
 }
 
 /// The source of trusted authorities.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum AuthoritySource {
     /// The system's store.
     System,

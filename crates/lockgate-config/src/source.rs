@@ -63,7 +63,7 @@ impl SourceSpan {
     }
 
     /// The file by its order of reading, and the offset in it.
-    pub(crate) fn start(&self) -> (usize, usize) {
+    pub fn start(&self) -> (usize, usize) {
         (self.source.order, self.span.start)
     }
 

@@ -12,6 +12,7 @@ pub(crate) mod resolve;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use lockgate_http::coding::ContentCoding;
 use lockgate_http::media_type;
@@ -39,7 +40,7 @@ pub(crate) const CODINGS: [(ContentCoding, &str); 3] = [
 /// The settings of a route that serves files.
 #[derive(Debug)]
 pub struct Files {
-    /// Their number among those of the process.
+    /// Their identity in the caches of the workers; see [`Files::next_id`].
     pub id: usize,
     /// The directory.
     pub root: PathBuf,
@@ -83,7 +84,16 @@ pub(crate) enum LoadResult {
     Missing,
 }
 
+/// The identity of the next settings.
+static NEXT_ID: AtomicUsize = AtomicUsize::new(0);
+
 impl Files {
+    /// An identity that no settings of this process have had: those of an earlier configuration may
+    /// still be served, and what a worker has cached for them must not be taken for others.
+    pub fn next_id() -> usize {
+        NEXT_ID.fetch_add(1, Ordering::Relaxed)
+    }
+
     /// Asks the file system, and reads what is found there unless it is what was `before`.
     pub(crate) fn load(
         &self,

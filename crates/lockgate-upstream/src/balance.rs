@@ -36,6 +36,15 @@ pub enum Balance {
     Hash,
 }
 
+/// Whether a pool and its successor have the same health checks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CheckChange {
+    /// The same: their findings stay valid.
+    Same,
+    /// Others, or none any more.
+    Other,
+}
+
 /// An endpoint as a member of a pool: in another pool, its weight and its checks may differ.
 #[derive(Debug)]
 pub struct Member {
@@ -113,6 +122,33 @@ impl Member {
     pub fn mark_up(&self, now: Millis) {
         self.risen.store(now.as_u64().max(1), Ordering::Relaxed);
         self.down.store(false, Ordering::Release);
+    }
+
+    /// Takes over the state of the same endpoint's member in an earlier pool. Without an earlier
+    /// member it joins the pool, and rises now. `now` is as above.
+    pub(super) fn succeed(&self, earlier: Option<&Self>, checks: CheckChange, now: Millis) {
+        let Some(earlier) = earlier else {
+            if self.is_up() {
+                self.mark_up(now);
+            }
+            return;
+        };
+        let endpoint = &self.endpoint;
+        self.hash
+            .store(earlier.hash.load(Ordering::Relaxed), Ordering::Relaxed);
+        if endpoint.is_of_record() {
+            // Its record has set them.
+            self.set_weight(earlier.weight(), earlier.is_backup());
+        }
+        // What other checks have found says nothing; a member without checks is up.
+        let is_up = earlier.is_up() || checks == CheckChange::Other && !endpoint.is_vacant();
+        if is_up && !earlier.is_up() {
+            self.mark_up(now);
+        } else {
+            self.risen
+                .store(earlier.risen.load(Ordering::Relaxed), Ordering::Relaxed);
+            self.down.store(!is_up, Ordering::Release);
+        }
     }
 
     /// The part of its weight that counts: it grows to the whole in `slow_start` after

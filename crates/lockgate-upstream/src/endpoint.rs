@@ -122,6 +122,11 @@ impl Endpoint {
         matches!(&self.address, EndpointAddress::Name(name) if name.is_vacant())
     }
 
+    /// Whether it stands for an SRV record.
+    pub(super) fn is_of_record(&self) -> bool {
+        matches!(&self.address, EndpointAddress::Name(name) if name.port() == 0)
+    }
+
     /// Its host and its port, if it has any.
     pub fn authority(&self) -> Option<(&str, u16)> {
         match &self.address {

@@ -33,7 +33,7 @@ mod wait_budget;
 mod worker_sockets;
 
 pub use affinity::{Affinity, AffinityInput};
-pub use balance::{Balance, Member};
+pub use balance::{Balance, CheckChange, Member};
 pub use dial_error::DialError;
 pub use endpoint::{Endpoint, EndpointAddress, EndpointIndex, EndpointPermit, InFlight};
 pub use h2_pool::ReusePolicy;

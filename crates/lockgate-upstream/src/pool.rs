@@ -3,6 +3,7 @@
 //!
 //! Does not choose the next endpoint: see `balance`.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ use lockgate_net::tls::handshake;
 use lockgate_net::tls::session::TlsSession;
 
 use super::affinity::AffinityInput;
-use super::balance::{Availability, Balance, Balancer, Member};
+use super::balance::{Availability, Balance, Balancer, CheckChange, Member};
 use super::dial_error::DialError;
 use super::endpoint::{Endpoint, EndpointAddress, EndpointPermit};
 use super::notice::Notice;
@@ -131,6 +132,41 @@ impl Pool {
     /// Takes over the [weights](Member::set_weight) of the members.
     pub fn reweigh(&self) {
         self.balancer.reweigh(&self.members);
+    }
+
+    /// Takes over the state of the pool that had its name under other settings: its members that of
+    /// the same endpoint's members there; all others join it now. To be called before this one is
+    /// used. `now` is [`Clock::now`].
+    pub fn succeed(&self, earlier: &Self, checks: CheckChange, now: Millis) {
+        let by_endpoint: HashMap<_, _> = MemberIndex::enumerate(&earlier.members)
+            .map(|(at, member)| (Arc::as_ptr(member.endpoint()), at))
+            .collect();
+        let place_before =
+            |member: &Member| by_endpoint.get(&Arc::as_ptr(member.endpoint())).copied();
+        let mut places = HashMap::new();
+        for (at, member) in MemberIndex::enumerate(&self.members) {
+            let before = place_before(member);
+            member.succeed(
+                before.and_then(|before| earlier.member(before)),
+                checks,
+                now,
+            );
+            let Some(before) = before else { continue };
+            places.insert(before, at);
+            if let (Some(own), Some(theirs)) = (self.settings.sticky(), earlier.settings.sticky()) {
+                own.copy_value(at, theirs, before);
+            }
+        }
+        if let (Some(own), Some(theirs)) = (self.settings.sessions(), earlier.settings.sessions()) {
+            own.succeed(theirs, |before| places.get(&before).copied());
+        }
+        if self
+            .members
+            .iter()
+            .any(|member| member.endpoint().is_of_record())
+        {
+            self.reweigh();
+        }
     }
 
     /// The member for a request, and a permit at it: see `Balancer::choose`. None while the

@@ -41,6 +41,35 @@ impl Default for Sessions {
 }
 
 impl Sessions {
+    /// An empty table that can [take over](Self::succeed) the sessions of this one.
+    pub fn successor(&self) -> Self {
+        Self {
+            key: self.key.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes over the sessions of the table that it is the successor of; `place` has the index of
+    /// each member, which may have moved or left.
+    pub(super) fn succeed(
+        &self,
+        earlier: &Self,
+        place: impl Fn(MemberIndex) -> Option<MemberIndex>,
+    ) {
+        for (own, theirs) in self.slots.iter().zip(&earlier.slots) {
+            let entry = SessionEntry::load(theirs);
+            let before = usize::try_from(entry.member).ok().map(MemberIndex::new);
+            let member = before
+                .filter(|_| entry.minute > 0)
+                .and_then(&place)
+                .and_then(member_bits);
+            if let Some(member) = member {
+                let word = SessionEntry { member, ..entry }.word();
+                own.store(word, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// The member that has made a session. `now` is [`lockgate_limits::clock::Clock::now`].
     pub fn find(&self, session: &[u8], now: Millis) -> Option<MemberIndex> {
         if session.is_empty() {
@@ -56,10 +85,7 @@ impl Sessions {
 
     /// Notes that a member has made or resumed a session.
     pub fn learn(&self, session: &[u8], member: MemberIndex, now: Millis) {
-        let member = u64::try_from(member.get())
-            .ok()
-            .filter(|member| member >> MEMBER_BITS == 0);
-        let (Some(member), false) = (member, session.is_empty()) else {
+        let (Some(member), false) = (member_bits(member), session.is_empty()) else {
             return;
         };
         let (ways, tag) = self.ways(session);
@@ -145,6 +171,12 @@ impl SessionEntry {
     fn is_alive(self, now: Millis) -> bool {
         self.minute > 0 && minute(now).saturating_sub(self.minute) < LIFETIME
     }
+}
+
+/// A member's index, if an entry has room for it.
+fn member_bits(member: MemberIndex) -> Option<u64> {
+    let member = u64::try_from(member.get()).ok();
+    member.filter(|member| member >> MEMBER_BITS == 0)
 }
 
 /// The minute of a time, plus one; after 31 years it stays at its maximum.

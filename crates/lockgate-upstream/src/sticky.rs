@@ -43,6 +43,17 @@ impl Sticky {
         }
     }
 
+    /// Gives a member the value that the same endpoint has in an earlier cookie of the pool.
+    pub(super) fn copy_value(&self, member: MemberIndex, earlier: &Self, before: MemberIndex) {
+        let values = (
+            self.values.get(member.get()),
+            earlier.values.get(before.get()),
+        );
+        if let (Some(own), Some(theirs)) = values {
+            own.store(theirs.load(Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+
     /// The member that a request with these fields prefers: the first that one of its cookies
     /// names.
     pub fn preference(&self, fields: &Fields) -> Preference {

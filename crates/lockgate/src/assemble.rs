@@ -5,14 +5,17 @@
 //! Binds nothing and starts nothing.
 
 mod changes;
+mod files;
 mod pools;
 mod relays;
+mod reusable;
 mod rules;
 mod sites;
 mod tls;
 mod tunnels;
 mod values;
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
@@ -22,6 +25,7 @@ use std::time::Duration;
 
 use lockgate_config as config;
 use lockgate_config::{Code, Config, Protocol, Report, SourceSpan};
+use lockgate_limits::{ListenerIndex, RelayIndex};
 use lockgate_net::listen::{self, BoundListener, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::PasswordFile;
@@ -35,9 +39,11 @@ use crate::fetcher::Fetcher;
 use crate::prober::Prober;
 use crate::resolver::EndpointResolver;
 
-use pools::AssembledPools;
+use pools::{AssembledPools, PoolSuccession};
+use reusable::Reusable;
 use sites::AssembledSites;
 use tls::TicketRings;
+use tunnels::AssembledTunnels;
 
 /// Everything that a configuration runs, not yet running.
 pub(crate) struct Assembly {
@@ -66,9 +72,47 @@ pub(crate) struct Assembly {
     pub(crate) fetcher: Fetcher,
     /// The files of users, each once.
     pub(crate) checkers: Vec<Arc<PasswordFile>>,
+    reusable: Reusable,
+    /// The pools that take over the state of running ones.
+    successions: Vec<PoolSuccession>,
 }
 
 impl Assembly {
+    /// Completes the change from the previous assembly: moves the state that the two cannot share.
+    /// To be called once, right before the first worker takes this assembly; what was taken over
+    /// from files must be read again afterwards, as when they change.
+    pub(crate) fn commit(&mut self) {
+        std::mem::take(&mut self.successions)
+            .into_iter()
+            .for_each(PoolSuccession::complete);
+    }
+
+    /// For each listener, the one of `previous` on the same address, so that its sockets stay. Of
+    /// several on one address (port 0) those with the same name belong together, then the others in
+    /// their order.
+    pub(crate) fn same_addresses(&self, previous: &Self) -> Vec<Option<ListenerIndex>> {
+        let name = |planned: &PlannedListener| planned.listener.name.clone();
+        let mut free: HashMap<&ListenAddress, Vec<(String, ListenerIndex)>> = HashMap::new();
+        for (index, planned) in ListenerIndex::enumerate(&previous.listeners) {
+            let there = free.entry(&planned.address).or_default();
+            there.push((name(planned), index));
+        }
+        let mut take = |planned: &PlannedListener, is_wanted: &dyn Fn(&str) -> bool| {
+            let there = free.get_mut(&planned.address)?;
+            let at = there.iter().position(|(name, _)| is_wanted(name))?;
+            Some(there.remove(at).1)
+        };
+        let listeners = self.listeners.iter();
+        let by_name: Vec<_> = listeners
+            .map(|planned| take(planned, &|known| *known == planned.listener.name))
+            .collect();
+        self.listeners
+            .iter()
+            .zip(by_name)
+            .map(|(planned, by_name)| by_name.or_else(|| take(planned, &|_| true)))
+            .collect()
+    }
+
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their
     /// address; `bound` is in the order of the listeners.
     pub(crate) fn redirect_to(&mut self, bound: &[BoundListener]) {
@@ -172,9 +216,13 @@ pub(crate) enum ReadAccess {
 
 /// Assembles `config`; mistakes and warnings are added to `report`. `None` when there is a mistake,
 /// or a file that this process may not read.
+///
+/// What is the same in `previous` is shared with it. Nothing of `previous` changes before
+/// [`Assembly::commit`].
 pub(crate) fn assemble(
     config: &Config,
     access: ReadAccess,
+    previous: Option<&Assembly>,
     report: &mut Report,
 ) -> Option<Assembly> {
     let mistakes = MistakeLog {
@@ -182,74 +230,83 @@ pub(crate) fn assemble(
         access,
         failed: false,
     };
-    let (rings, mut pools) = (TicketRings::default(), AssembledPools::default());
+    let nothing = Reusable::default();
+    let previous = previous.map_or(&nothing, |previous| &previous.reusable);
+    let mut pools = AssembledPools::after(&previous.pools);
     pools.resolver.set_name_servers(&config.name_servers);
     let fetcher = values::fetcher(&config.values, &mut pools.resolver);
-    let (sites, tunnels, relays) = (
-        AssembledSites::default(),
-        tunnels::TunnelLookups::default(),
-        Vec::new(),
-    );
     let mut assembler = Assembler {
         config,
         mistakes,
-        rings,
+        rings: TicketRings::after(&previous.rings),
         pools,
         fetcher,
-        sites,
-        tunnels,
-        relays,
+        sites: AssembledSites::after(previous, config),
+        tunnels: AssembledTunnels::after(&previous.tunnels),
+        relays: Vec::new(),
+        relay_indexes: HashMap::new(),
     };
-    let mut listeners: Vec<PlannedListener> = config
-        .tcp
-        .iter()
-        .filter_map(|tcp| assembler.listener(tcp))
-        .collect();
-    let indexes = (config.sites.len()..).map(SiteIndex::new);
-    let tunnels = config.tunnels.iter().zip(indexes);
-    listeners.extend(tunnels.filter_map(|(tunnel, index)| assembler.tunnel(tunnel, index)));
-    listeners.extend(assembler.site_listeners());
-    let Assembler {
-        relays,
-        mistakes,
-        rings,
-        pools,
-        fetcher,
-        sites,
-        ..
-    } = assembler;
-    let AssembledPools {
-        all,
-        connectors,
-        resolver,
-        prober,
-        ..
-    } = pools;
-    let (upstreams, checkers) = sites.shared();
-    (!mistakes.failed).then(|| Assembly {
-        listeners,
-        pools: all,
-        upstreams,
-        relays,
-        sites: counted(config).cloned().collect(),
-        connectors,
-        rings: rings.all(),
-        resolver,
-        prober,
-        fetcher,
-        checkers,
-    })
+    let listeners = assembler.listeners();
+    let whole = !assembler.mistakes.failed;
+    whole.then(|| assembler.finish(listeners))
 }
 
 struct Assembler<'a> {
     config: &'a Config,
     mistakes: MistakeLog<'a>,
-    rings: TicketRings,
-    pools: AssembledPools,
+    rings: TicketRings<'a>,
+    pools: AssembledPools<'a>,
     fetcher: Fetcher,
-    sites: AssembledSites,
-    tunnels: tunnels::TunnelLookups,
+    sites: AssembledSites<'a>,
+    tunnels: AssembledTunnels<'a>,
     relays: Vec<RelayName>,
+    relay_indexes: HashMap<RelayName, RelayIndex>,
+}
+
+impl Assembler<'_> {
+    fn listeners(&mut self) -> Vec<PlannedListener> {
+        let config = self.config;
+        let relays = config.tcp.iter();
+        let mut listeners: Vec<_> = relays.filter_map(|tcp| self.listener(tcp)).collect();
+        let indexes = (config.sites.len()..).map(SiteIndex::new);
+        let tunnels = config.tunnels.iter().zip(indexes);
+        listeners.extend(tunnels.filter_map(|(tunnel, index)| self.tunnel(tunnel, index)));
+        listeners.extend(self.site_listeners());
+        listeners
+    }
+
+    fn finish(self, listeners: Vec<PlannedListener>) -> Assembly {
+        let AssembledSites {
+            upstreams,
+            guards,
+            files,
+            ..
+        } = self.sites;
+        let (pools, parts) = self.pools.into_parts();
+        let reusable = Reusable {
+            rings: self.rings.into_reusable(),
+            pools,
+            rules: guards.into_reusable(),
+            files: files.into_reusable(),
+            tunnels: self.tunnels.into_reusable(),
+        };
+        let rings = reusable.rings.iter();
+        Assembly {
+            listeners,
+            pools: parts.all,
+            upstreams,
+            relays: self.relays,
+            sites: counted(self.config).cloned().collect(),
+            connectors: parts.connectors,
+            rings: rings.map(|(_, ring)| Arc::clone(ring)).collect(),
+            resolver: parts.resolver,
+            prober: parts.prober,
+            fetcher: self.fetcher,
+            checkers: reusable.rules.checkers().cloned().collect(),
+            reusable,
+            successions: parts.successions,
+        }
+    }
 }
 
 /// The names of the sites and tunnels, which requests are counted by.
@@ -328,7 +385,7 @@ impl MistakeLog<'_> {
 
     /// Whether it was reported before: several listeners may share what is wrong.
     fn is_reported(&self, code: Code, at: &SourceSpan, message: &str) -> bool {
-        let same = |other: &SourceSpan| other.to_string() == at.to_string();
+        let same = |other: &SourceSpan| other.start() == at.start();
         self.report.iter().any(|found| {
             found.code() == code && found.message() == message && found.at().is_some_and(same)
         })
@@ -374,3 +431,6 @@ fn with_port(address: &ListenAddress, port: u16) -> ListenAddress {
         ListenAddress::Unix(path) => ListenAddress::Unix(path.clone()),
     }
 }
+
+#[cfg(test)]
+mod tests;

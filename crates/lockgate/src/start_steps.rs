@@ -126,7 +126,7 @@ impl StartSteps<'_> {
         let config = &self.loaded.config;
         let account = self.account();
         self.access = self.access_of(account.as_ref());
-        let assembly = assemble::assemble(config, self.access, self.report);
+        let assembly = assemble::assemble(config, self.access, None, self.report);
         self.failed |= assembly.is_none();
         let bound = self.listeners(assembly.as_ref(), workers);
         let metrics = config

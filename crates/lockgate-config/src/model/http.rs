@@ -109,7 +109,7 @@ pub enum RouteAction {
     /// Proxies to a pool, by its index in `Config::pools`.
     Proxy(usize),
     /// The files of a folder.
-    Files(Box<StaticFiles>),
+    Files(Arc<StaticFiles>),
     /// A redirect to another URL.
     Redirect {
         /// The target of the redirect.

@@ -1,5 +1,7 @@
 //! Routes that serve files: `root` of the nearer table that has it, and what belongs to it, merged.
 
+use std::sync::Arc;
+
 use lockgate_rules::{FileTypes, Pattern, Purpose, Template};
 
 use crate::codes::Code;
@@ -24,7 +26,7 @@ impl Resolver<'_> {
     ) -> Option<RouteAction> {
         let root = verb.written(&keys::ROOT)?;
         let (attempts, fallback) = self.attempts(view, pattern, route)?;
-        Some(RouteAction::Files(Box::new(StaticFiles {
+        Some(RouteAction::Files(Arc::new(StaticFiles {
             root: root.value.clone(),
             at: root.at.clone(),
             index: view.list(&keys::INDEX),

@@ -118,6 +118,11 @@ impl Buckets {
 }
 
 impl RateLimiter {
+    /// Whether both count in the same buckets.
+    pub fn shares_buckets(&self, other: &Self) -> bool {
+        self.id == other.id && Arc::ptr_eq(&self.buckets, &other.buckets)
+    }
+
     /// Counts a request of `key` at `now` if it is admitted.
     ///
     /// Every worker must mean the same by `now`; that one is a little behind another does no harm.

@@ -52,6 +52,20 @@ impl Rewrite {
         self.types.iter().any(|range| range.matches(content_type))
     }
 
+    /// Whether both have their fetched values from the same places.
+    pub fn has_values_of(&self, other: &Self) -> bool {
+        let fetched = |rewrite: &Self| -> Vec<_> {
+            let values = rewrite.values.iter();
+            values
+                .filter_map(|value| match value {
+                    RewriteValue::Fetched(value) => Some(Arc::as_ptr(value)),
+                    _ => None,
+                })
+                .collect()
+        };
+        fetched(self) == fetched(other)
+    }
+
     /// The values for one request.
     pub fn fill(&self, request: &RequestValues<'_>) -> Vec<Vec<u8>> {
         self.values.iter().map(|value| value.of(request)).collect()

@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use lockgate_config as config;
 use lockgate_config::Config;
-use lockgate_limits::MemberIndex;
+use lockgate_limits::{MemberIndex, clock};
 use lockgate_net::proxy_protocol::{ProxiedAddresses, Tlvs, encode_v1, encode_v2};
 use lockgate_net::tls::Connector;
 use lockgate_proxy::error_response::ErrorPage;
 use lockgate_rules::ProxyVersion;
 use lockgate_upstream::{
-    Affinity, Balance, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings, Sticky,
+    Affinity, Balance, CheckChange, Endpoint, EndpointAddress, Member, Pool, Sessions, Settings,
+    Sticky,
 };
 
 use super::{MistakeLog, tls};
@@ -20,20 +21,73 @@ use crate::prober::{Check, CheckKind, HttpCheck, Prober, TcpCheck};
 use crate::resolver::EndpointResolver;
 
 /// The pools that a table uses, made when the first table names them.
-#[derive(Default)]
-pub(super) struct AssembledPools {
+pub(super) struct AssembledPools<'a> {
+    previous: &'a ReusablePools,
+    reusable: ReusablePools,
     /// Each pool by its number in the configuration; `None` for one with a mistake.
     made: HashMap<usize, Option<Arc<Pool>>>,
-    /// Tables with the same endpoint share its counts and its `max`.
-    endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
     pub(super) all: Vec<Arc<Pool>>,
-    /// TLS to endpoints, with the name of the pool that it is for.
+    pub(super) successions: Vec<PoolSuccession>,
+    /// TLS to endpoints, with the name of the first pool that it is for.
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
     pub(super) resolver: EndpointResolver,
     pub(super) prober: Prober,
 }
 
-impl AssembledPools {
+/// The pools that the next assembly may take over, and what they are made of.
+#[derive(Default)]
+pub(super) struct ReusablePools {
+    /// Tables with the same endpoint share its counts and its `max`.
+    endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
+    connectors: HashMap<ConnectorSettings, Arc<Connector>>,
+    /// The pools with their settings, by name.
+    pools: HashMap<String, (config::EndpointPool, Arc<Pool>)>,
+}
+
+/// The settings of TLS to endpoints: name, authorities and protocols.
+type ConnectorSettings = (Option<String>, config::AuthoritySource, Vec<String>);
+
+/// A pool that takes the place of a running one of the same name with other settings.
+pub(super) struct PoolSuccession {
+    earlier: Arc<Pool>,
+    pool: Arc<Pool>,
+    checks: CheckChange,
+}
+
+impl PoolSuccession {
+    /// Takes over the state of the running pool, as it is now.
+    pub(super) fn complete(self) {
+        self.pool.succeed(&self.earlier, self.checks, clock::now());
+    }
+}
+
+impl<'a> AssembledPools<'a> {
+    /// Pools that may be those of `previous`.
+    pub(super) fn after(previous: &'a ReusablePools) -> Self {
+        Self {
+            previous,
+            reusable: ReusablePools::default(),
+            made: HashMap::new(),
+            all: Vec::new(),
+            successions: Vec::new(),
+            connectors: Vec::new(),
+            resolver: EndpointResolver::default(),
+            prober: Prober::default(),
+        }
+    }
+
+    /// What the next assembly may take over, and everything else.
+    pub(super) fn into_parts(self) -> (ReusablePools, PoolParts) {
+        let parts = PoolParts {
+            all: self.all,
+            successions: self.successions,
+            connectors: self.connectors,
+            resolver: self.resolver,
+            prober: self.prober,
+        };
+        (self.reusable, parts)
+    }
+
     /// The pool with this number, which is called `user` if it has no name of its own.
     pub(super) fn pool(
         &mut self,
@@ -66,10 +120,40 @@ impl AssembledPools {
         };
         let check = match &written.health {
             None => None,
-            Some(health) => {
-                Some(self.check(mistakes, &name, written, health, connector.as_ref())?)
-            }
+            Some(health) => Some(self.check(mistakes, &name, written, health)?),
         };
+        let (members, services) = self.members(written);
+        let running = self.previous.pools.get(&name);
+        let same = running.filter(|(settings, pool)| {
+            let has_member =
+                |(own, theirs): (&Member, &Member)| Arc::ptr_eq(own.endpoint(), theirs.endpoint());
+            let tls = |connector: &Option<Arc<Connector>>| connector.as_ref().map(Arc::as_ptr);
+            settings == written
+                && tls(&pool.tls) == tls(&connector)
+                && pool.members().len() == members.len()
+                && pool.members().iter().zip(&members).all(has_member)
+        });
+        let pool = match same {
+            Some((_, pool)) => Arc::clone(pool),
+            None => self.new_pool(&name, written, members, connector),
+        };
+        for (name, first, backup) in services {
+            self.resolver.add_pool(name, &pool, first, backup);
+        }
+        if let Some(check) = check {
+            self.prober.watch(&pool, check);
+        }
+        let kept = (written.clone(), Arc::clone(&pool));
+        self.reusable.pools.insert(name, kept);
+        self.all.push(Arc::clone(&pool));
+        Some(pool)
+    }
+
+    /// The members of a pool, and its services with the index of the first member of each.
+    fn members<'w>(
+        &mut self,
+        written: &'w config::EndpointPool,
+    ) -> (Vec<Member>, Vec<(&'w str, MemberIndex, bool)>) {
         let (mut members, mut services) = (Vec::new(), Vec::new());
         for one in &written.endpoints {
             let address = match &one.addr {
@@ -84,7 +168,7 @@ impl AssembledPools {
                     EndpointAddress::Name(self.resolver.register(host, *port)),
                 ),
                 config::EndpointAddr::Srv(name) => {
-                    services.push((name, MemberIndex::new(members.len()), one.backup));
+                    services.push((name.as_str(), MemberIndex::new(members.len()), one.backup));
                     members.extend(
                         self.resolver
                             .service(name, one.max)
@@ -101,6 +185,17 @@ impl AssembledPools {
                 member
             });
         }
+        (members, services)
+    }
+
+    /// A pool with these settings, which takes over the state of the running one of its name later.
+    fn new_pool(
+        &mut self,
+        name: &str,
+        written: &config::EndpointPool,
+        members: Vec<Member>,
+        connector: Option<Arc<Connector>>,
+    ) -> Arc<Pool> {
         let balance = match written.balance {
             Some(config::EndpointChoice::P2c) => Some(Balance::LatencyAware),
             Some(config::EndpointChoice::Least) => Some(Balance::Least),
@@ -113,22 +208,29 @@ impl AssembledPools {
                 | config::EndpointChoice::Session,
             ) => None,
         };
-        let settings = settings(&name, written, &members);
+        let running = self.previous.pools.get(name);
+        let sessions = running.and_then(|(_, pool)| pool.settings.sessions());
+        let settings = settings(name, written, &members, sessions);
         let pool = Arc::new(Pool::new(members, balance, connector, settings));
-        for (name, first, backup) in services {
-            self.resolver.add_pool(name, &pool, first, backup);
+        if let Some((settings, earlier)) = running {
+            let checks = if settings.health == written.health {
+                CheckChange::Same
+            } else {
+                CheckChange::Other
+            };
+            self.successions.push(PoolSuccession {
+                earlier: Arc::clone(earlier),
+                pool: Arc::clone(&pool),
+                checks,
+            });
         }
-        if let Some(check) = check {
-            self.prober.watch(&pool, check);
-        }
-        self.all.push(Arc::clone(&pool));
-        Some(pool)
+        pool
     }
 
     /// Its own name, or that of the first table that uses it: no two pools have the same name,
     /// since metrics tell pools apart by it.
     fn name(&self, written: &config::EndpointPool, user: &str) -> String {
-        let taken = |name: &str| self.all.iter().any(|known| known.settings.name == name);
+        let taken = |name: &str| self.reusable.pools.contains_key(name);
         let name = written.name.as_deref().unwrap_or(user);
         if !taken(name) {
             return name.to_owned();
@@ -139,15 +241,36 @@ impl AssembledPools {
             .unwrap_or_default()
     }
 
+    /// TLS to endpoints; pools with the same settings share it.
     fn connector(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
         pool: &str,
         written: &config::UpstreamTls,
     ) -> Option<Arc<Connector>> {
-        let connector = tls::connector(mistakes, written)?;
+        let config::UpstreamTls {
+            name,
+            ca,
+            alpn,
+            at: _,
+        } = written;
+        let settings = (name.clone(), ca.clone(), alpn.clone());
+        if let Some(known) = self.reusable.connectors.get(&settings) {
+            return Some(Arc::clone(known));
+        }
+        let connector = match (self.previous.connectors.get(&settings), ca) {
+            (Some(running), config::AuthoritySource::System) => Arc::clone(running),
+            (running, _) => {
+                // The running one reads the file again with the change of the configuration.
+                let made = tls::connector(mistakes, written)?;
+                running.map_or(made, Arc::clone)
+            }
+        };
         self.connectors
             .push((pool.to_owned(), Arc::clone(&connector)));
+        self.reusable
+            .connectors
+            .insert(settings, Arc::clone(&connector));
         Some(connector)
     }
 
@@ -157,11 +280,9 @@ impl AssembledPools {
         name: &str,
         pool: &config::EndpointPool,
         written: &config::HealthSettings,
-        own: Option<&Arc<Connector>>,
     ) -> Option<Check> {
         let tls = match &written.tls {
             None => None,
-            Some(tls) if pool.tls.as_ref() == Some(tls) => own.cloned(),
             Some(tls) => Some(self.connector(mistakes, name, tls)?),
         };
         let kind = match &written.probe {
@@ -215,19 +336,29 @@ impl AssembledPools {
         written: &config::WeightedEndpoint,
         (host, address): (String, EndpointAddress),
     ) -> Arc<Endpoint> {
-        if let Some(known) = self.endpoints.get(&written.addr) {
+        let addr = &written.addr;
+        if let Some(known) = self.reusable.endpoints.get(addr) {
             return Arc::clone(known);
         }
-        let endpoint = Arc::new(Endpoint::new(
-            written.addr.to_string(),
-            host,
-            address,
-            written.max,
-        ));
-        self.endpoints
-            .insert(written.addr.clone(), Arc::clone(&endpoint));
+        let running = self.previous.endpoints.get(addr);
+        let endpoint = running.map_or_else(
+            || Arc::new(Endpoint::new(addr.to_string(), host, address, written.max)),
+            Arc::clone,
+        );
+        self.reusable
+            .endpoints
+            .insert(addr.clone(), Arc::clone(&endpoint));
         endpoint
     }
+}
+
+/// The pools of an assembly and all that belongs to them.
+pub(super) struct PoolParts {
+    pub(super) all: Vec<Arc<Pool>>,
+    pub(super) successions: Vec<PoolSuccession>,
+    pub(super) connectors: Vec<(String, Arc<Connector>)>,
+    pub(super) resolver: EndpointResolver,
+    pub(super) prober: Prober,
 }
 
 /// A member without a record so far, which is never chosen until it has one.
@@ -237,7 +368,13 @@ fn vacant_member(endpoint: Arc<Endpoint>) -> Member {
     member
 }
 
-fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> Settings {
+/// The settings of a pool; `sessions` are those of the running pool of its name.
+fn settings(
+    name: &str,
+    written: &config::EndpointPool,
+    members: &[Member],
+    sessions: Option<&Sessions>,
+) -> Settings {
     let maintenance = written.maintenance.as_ref().map(|answer| {
         let body = answer.body.clone().into_bytes();
         (
@@ -255,7 +392,10 @@ fn settings(name: &str, written: &config::EndpointPool, members: &[Member]) -> S
         retry: written.retry,
         affinity: match &written.balance {
             Some(config::EndpointChoice::Hash(key)) => Some(Affinity::Hash(key.clone())),
-            Some(config::EndpointChoice::Session) => Some(Affinity::Session(Sessions::default())),
+            Some(config::EndpointChoice::Session) => {
+                let sessions = sessions.map_or_else(Sessions::default, Sessions::successor);
+                Some(Affinity::Session(sessions))
+            }
             Some(config::EndpointChoice::Sticky(cookie)) => {
                 let labels = members
                     .iter()

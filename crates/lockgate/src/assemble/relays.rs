@@ -14,6 +14,7 @@ use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::shaping::Shape;
 use lockgate_rules::{AcceptProxy, HostPattern};
 
+use super::reusable::SettingUser;
 use super::sites;
 use super::tls::Neighbours;
 use super::{Assembler, DEFERRED, PlannedListener, address, options};
@@ -21,7 +22,9 @@ use super::{Assembler, DEFERRED, PlannedListener, address, options};
 impl Assembler<'_> {
     /// The listener of a table.
     pub(super) fn listener(&mut self, tcp: &config::Tcp) -> Option<PlannedListener> {
-        let shape = tcp.shape.as_ref().map(|shape| Shape::new(&shape.value));
+        let user = SettingUser::relay(&tcp.name);
+        let shape = tcp.shape.as_ref();
+        let shape = shape.map(|shape| self.sites.guards.shape(user, shape));
         let (tls, service) = match &tcp.way {
             config::RelaySelection::Proxy(relay) => {
                 let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
@@ -89,16 +92,9 @@ impl Assembler<'_> {
             listener: tcp.name.clone(),
             pool: pool.settings.name.clone(),
         };
-        let place = self
-            .relays
-            .iter()
-            .position(|known| *known == name)
-            .unwrap_or_else(|| {
-                self.relays.push(name);
-                self.relays.len() - 1
-            });
+        let index = self.relay_index(name);
         let relaying = RelaySettings {
-            index: RelayIndex::new(place),
+            index,
             pool,
             proxy_protocol: relay.proxy_protocol,
             connect: tcp.timeouts.connect,
@@ -108,6 +104,15 @@ impl Assembler<'_> {
             shape: shape.cloned(),
         };
         Some(RelayRoute { tls, relaying })
+    }
+
+    /// The index of the counters of a relay.
+    fn relay_index(&mut self, name: RelayName) -> RelayIndex {
+        let next = RelayIndex::new(self.relays.len());
+        *self.relay_indexes.entry(name).or_insert_with_key(|name| {
+            self.relays.push(name.clone());
+            next
+        })
     }
 
     fn by_hello(

@@ -2,7 +2,7 @@
 //!
 //! Reads the files of users and the pages of errors, each once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{self, Read};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use lockgate_config as config;
-use lockgate_config::{Code, SharedSetting, SourceSpan};
+use lockgate_config::{Code, Config, SharedSetting, SourceSpan};
 use lockgate_net::token_bucket::TokenRate;
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::admit::networks::Networks;
@@ -20,52 +20,127 @@ use lockgate_proxy::error_response::{ErrorPage, ErrorPages};
 use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{Admission, Auth, BasicAuthCheck, Gatekeeper, RequestLimit};
-use lockgate_rules::{HeaderRules, MinRates, RateLimit, ShapeRates, TargetRewrite};
+use lockgate_proxy::transform::Rewrite;
+use lockgate_rules::{HeaderRules, MinRates, Pattern, RateLimit, ShapeRates, TargetRewrite};
 
+use super::reusable::{SettingUser, SharedStates, UsedStates, routes};
 use super::{MistakeLog, changes};
 use crate::fetcher::Fetcher;
 
 /// The longest error page in bytes: every failure may send one.
 const LONGEST_PAGE: u64 = 1 << 20;
 
+/// The rewrites of bodies by their routes, each with its settings.
+type Rewrites = HashMap<SettingUser, (config::BodyRewrite, Pattern, Arc<Rewrite>)>;
+
 /// The state that routes share: rate limits, files of users, error pages, redirect maps.
-#[derive(Default)]
-pub(super) struct SharedRules {
+pub(super) struct SharedRules<'a> {
+    previous: &'a ReusableRules,
     buckets: Option<Arc<Buckets>>,
-    /// Rate limits by their place in the configuration: routes that inherit one share it.
-    limits: HashMap<String, RateLimiter>,
+    /// Rate limits: routes that inherit one share it.
+    limits: SharedStates<RateLimit, RateLimiter>,
     /// Byte rates, likewise.
-    shapes: HashMap<String, Arc<Shape>>,
+    shapes: SharedStates<ShapeRates, Arc<Shape>>,
+    rewrites: Rewrites,
     verifier: Option<Arc<PasswordPool>>,
-    /// Files of users in the order of their first use; `None` for one with a mistake.
-    checkers: Vec<(PathBuf, Option<Arc<PasswordFile>>)>,
+    /// The files of users; `None` for one with a mistake.
+    checkers: BTreeMap<PathBuf, Option<Arc<PasswordFile>>>,
     pages: HashMap<PathBuf, Option<ErrorPage>>,
     /// Sets of error pages: routes with the same files share one.
     page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<ErrorPages>>,
 }
 
-impl SharedRules {
-    pub(super) fn checkers(self) -> Vec<Arc<PasswordFile>> {
-        self.checkers
-            .into_iter()
-            .filter_map(|(_, checker)| checker)
-            .collect()
+/// The state of rules that the next assembly may take over.
+#[derive(Default)]
+pub(super) struct ReusableRules {
+    buckets: Option<Arc<Buckets>>,
+    limits: UsedStates<RateLimit, RateLimiter>,
+    shapes: UsedStates<ShapeRates, Arc<Shape>>,
+    rewrites: Rewrites,
+    verifier: Option<Arc<PasswordPool>>,
+    checkers: BTreeMap<PathBuf, Arc<PasswordFile>>,
+}
+
+impl ReusableRules {
+    /// The files of users, each once.
+    pub(super) fn checkers(&self) -> impl Iterator<Item = &Arc<PasswordFile>> {
+        self.checkers.values()
+    }
+}
+
+impl<'a> SharedRules<'a> {
+    /// The rules of `config`, with the state of `previous` that its users still have.
+    pub(super) fn after(previous: &'a ReusableRules, config: &Config) -> Self {
+        let relays = config.tcp.iter().filter_map(|tcp| {
+            let shape = tcp.shape.as_ref()?;
+            Some((SettingUser::relay(&tcp.name), shape))
+        });
+        let tunnels = || {
+            let tunnels = config.tunnels.iter();
+            tunnels.map(|tunnel| (SettingUser::tunnel(&tunnel.name), tunnel))
+        };
+        let limits = routes(config)
+            .filter_map(|(site, route)| {
+                let limit = route.rules.limit.as_ref()?;
+                Some((SettingUser::route(site, route), limit))
+            })
+            .chain(tunnels().filter_map(|(user, tunnel)| Some((user, tunnel.limit.as_ref()?))));
+        let shapes = routes(config)
+            .filter_map(|(site, route)| {
+                let shape = route.rules.shape.as_ref()?;
+                Some((SettingUser::route(site, route), shape))
+            })
+            .chain(relays)
+            .chain(tunnels().filter_map(|(user, tunnel)| Some((user, tunnel.shape.as_ref()?))));
+        Self {
+            buckets: previous.buckets.clone(),
+            limits: SharedStates::after(&previous.limits, limits),
+            shapes: SharedStates::after(&previous.shapes, shapes),
+            rewrites: Rewrites::default(),
+            verifier: previous.verifier.clone(),
+            checkers: BTreeMap::new(),
+            pages: HashMap::new(),
+            page_sets: HashMap::new(),
+            previous,
+        }
     }
 
-    /// The networks, rate limit and users of `route`.
-    pub(super) fn admission(&mut self, route: &config::SiteRoute, auth: Option<Auth>) -> Admission {
+    /// What the next assembly may take over.
+    pub(super) fn into_reusable(self) -> ReusableRules {
+        let checkers = self.checkers.into_iter();
+        ReusableRules {
+            buckets: self.buckets,
+            limits: self.limits.into_used(),
+            shapes: self.shapes.into_used(),
+            rewrites: self.rewrites,
+            verifier: self.verifier,
+            checkers: checkers
+                .filter_map(|(path, checker)| Some((path, checker?)))
+                .collect(),
+        }
+    }
+
+    /// The networks, rate limit and users of a site's `route`.
+    pub(super) fn admission(
+        &mut self,
+        site: &str,
+        route: &config::SiteRoute,
+        auth: Option<Auth>,
+    ) -> Admission {
         let written = &route.rules;
+        let limit = written.limit.as_ref();
         Admission {
             networks: Networks::new(&written.allow, &written.deny),
-            limit: written.limit.as_ref().map(|limit| self.limit(limit)),
+            limit: limit.map(|limit| self.limit(SettingUser::route(site, route), limit)),
             auth,
         }
     }
 
-    /// The rules that apply to the requests of `route` and to their responses.
+    /// The rules that apply to the requests of a site's `route` and to their responses.
     pub(super) fn rules(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
+        site: &str,
         route: &config::SiteRoute,
         fetcher: &Fetcher,
     ) -> Option<RouteRules> {
@@ -73,16 +148,19 @@ impl SharedRules {
         // Both are made before the first failure returns: every mistake is reported at once.
         let pages = self.pages(mistakes, &written.error_pages);
         let rewrite = match &written.rewrite_body {
-            Some(changes) => changes::rewrite(mistakes, changes, &route.pattern, fetcher).map(Some),
+            Some(changes) => changes::rewrite(mistakes, changes, &route.pattern, fetcher)
+                .map(|rewrite| Some(self.rewrite(site, route, changes, rewrite))),
             None => Some(None),
         };
+        let shape = written.shape.as_ref();
+        let shape = shape.map(|shape| self.shape(SettingUser::route(site, route), shape));
         Some(RouteRules {
             target: written.target.clone(),
             request_headers: written.request_headers.clone(),
             headers: written.headers.clone(),
             body_max: written.body_max,
             rates: written.rates,
-            shape: written.shape.as_ref().map(|shape| self.shape(shape)),
+            shape,
             trace: written.trace,
             cache: written.cache.clone(),
             rewrite: rewrite?,
@@ -95,24 +173,49 @@ impl SharedRules {
         })
     }
 
-    pub(super) fn limit(&mut self, written: &SharedSetting<RateLimit>) -> RequestLimit {
-        let SharedSetting { value, at } = written;
+    /// The rewrite of a route's bodies: the one that runs, if it is the same.
+    fn rewrite(
+        &mut self,
+        site: &str,
+        route: &config::SiteRoute,
+        written: &config::BodyRewrite,
+        made: Arc<Rewrite>,
+    ) -> Arc<Rewrite> {
+        let user = SettingUser::route(site, route);
+        let running = self.previous.rewrites.get(&user);
+        let same = running.filter(|(settings, pattern, rewrite)| {
+            settings == written && *pattern == route.pattern && rewrite.has_values_of(&made)
+        });
+        let rewrite = same.map_or(made, |(_, _, rewrite)| Arc::clone(rewrite));
+        let kept = (written.clone(), route.pattern.clone(), Arc::clone(&rewrite));
+        self.rewrites.insert(user, kept);
+        rewrite
+    }
+
+    pub(super) fn limit(
+        &mut self,
+        user: SettingUser,
+        written: &SharedSetting<RateLimit>,
+    ) -> RequestLimit {
         let buckets = self.buckets.get_or_insert_with(|| Buckets::new(BUCKETS));
-        let limit = self.limits.entry(at.to_string()).or_insert_with(|| {
+        let limit = self.limits.of(user, written, |value| {
             let at_least_one = |count| NonZeroU32::new(count).unwrap_or(NonZeroU32::MIN);
             let (count, burst) = (at_least_one(value.count), at_least_one(value.burst));
             buckets.limit(TokenRate::new(count, value.every, burst))
         });
         RequestLimit {
-            limit: limit.clone(),
-            by: value.per.clone(),
-            status: value.status,
+            limit,
+            by: written.value.per.clone(),
+            status: written.value.status,
         }
     }
 
-    fn shape(&mut self, written: &SharedSetting<ShapeRates>) -> Arc<Shape> {
-        let shape = self.shapes.entry(written.at.to_string());
-        Arc::clone(shape.or_insert_with(|| Shape::new(&written.value)))
+    pub(super) fn shape(
+        &mut self,
+        user: SettingUser,
+        written: &SharedSetting<ShapeRates>,
+    ) -> Arc<Shape> {
+        self.shapes.of(user, written, Shape::new)
     }
 
     pub(super) fn basic(
@@ -120,29 +223,11 @@ impl SharedRules {
         mistakes: &mut MistakeLog<'_>,
         written: &config::BasicAuth,
     ) -> Option<BasicAuthCheck> {
-        let known = self.checkers.iter().find(|(path, _)| *path == written.file);
-        let checker = match known {
-            Some((_, checker)) => checker.clone(),
+        let checker = match self.checkers.get(&written.file) {
+            Some(checker) => checker.clone(),
             None => {
-                let verifier = self
-                    .verifier
-                    .get_or_insert_with(|| PasswordPool::new(verifying_threads()));
-                let checker = match PasswordFile::load(&written.file, Arc::clone(verifier)) {
-                    Ok(checker) => Some(Arc::new(checker)),
-                    Err(error) => {
-                        let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
-                        let message = error.to_string();
-                        mistakes.file(
-                            &written.file,
-                            Code::UsersUnreadable,
-                            &written.at,
-                            message,
-                            cure,
-                        );
-                        None
-                    }
-                };
-                self.checkers.push((written.file.clone(), checker.clone()));
+                let checker = self.password_file(mistakes, written);
+                self.checkers.insert(written.file.clone(), checker.clone());
                 checker
             }
         };
@@ -151,6 +236,29 @@ impl SharedRules {
             realm: written.realm.clone(),
             to: Gatekeeper::Site,
         })
+    }
+
+    fn password_file(
+        &mut self,
+        mistakes: &mut MistakeLog<'_>,
+        written: &config::BasicAuth,
+    ) -> Option<Arc<PasswordFile>> {
+        let verifier = self
+            .verifier
+            .get_or_insert_with(|| PasswordPool::new(verifying_threads()));
+        match PasswordFile::load(&written.file, Arc::clone(verifier)) {
+            Ok(read) => {
+                // The running one reads the file again with the change of the configuration.
+                let running = self.previous.checkers.get(&written.file);
+                Some(running.map_or_else(|| Arc::new(read), Arc::clone))
+            }
+            Err(error) => {
+                let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
+                let (code, message) = (Code::UsersUnreadable, error.to_string());
+                mistakes.file(&written.file, code, &written.at, message, cure);
+                None
+            }
+        }
     }
 
     /// Error pages by status; each file is read once.
@@ -218,30 +326,6 @@ fn page(path: &Path) -> Result<ErrorPage, String> {
         body,
         media_type: media_type.to_owned(),
     })
-}
-
-/// Whether a folder can be served; a missing one may be made later, which is a warning.
-pub(super) fn folder(mistakes: &mut MistakeLog<'_>, files: &config::StaticFiles) -> bool {
-    match std::fs::metadata(&files.root) {
-        Ok(metadata) if metadata.is_dir() => true,
-        Ok(_) => {
-            let cure = "name the folder; for one file write try = [\"/name\"] beside it";
-            mistakes.error(Code::RootUnusable, &files.at, "this is no folder", cure);
-            false
-        }
-        Err(error) => {
-            let cure = "make the folder, or correct the path";
-            let message = "this folder cannot be served now";
-            mistakes.warn(
-                Code::RootMissing,
-                &files.at,
-                message,
-                &error.to_string(),
-                cure,
-            );
-            true
-        }
-    }
 }
 
 /// The rules of a route for which the configuration sets none.

@@ -1,7 +1,6 @@
 //! Sites as they run: sites on one address become one listener, with one table of hosts and paths.
 
-use std::collections::HashMap;
-use std::num::NonZeroUsize;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,61 +8,47 @@ use lockgate_config as config;
 use lockgate_config::{Code, Config, ListenAddr, Protocol, SiteListener, SourceSpan};
 use lockgate_http::h1::HeadLimits;
 use lockgate_limits::PoolIndex;
-use lockgate_net::thread_pool::ThreadPool;
 use lockgate_net::tls::AcceptorIndex;
 use lockgate_proxy::action::forward_auth::ForwardAuth;
 use lockgate_proxy::action::proxy::Proxy;
-use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings, SecureSites};
 use lockgate_proxy::error_response::ErrorPages;
-use lockgate_proxy::files::{Files, Symlinks};
 use lockgate_proxy::metrics::http::SiteIndex;
 use lockgate_proxy::route::{
     Clash, ListenerSiteIndex, RouteEntry, RouteIndex, Router, SiteRoutes, Unreachable,
 };
+use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::site::{self, Action, Admission, Auth};
 use lockgate_rules::{HostPattern, Pattern};
 use lockgate_upstream::Pool;
 
+use super::files::{AssembledFiles, folder};
+use super::reusable::{Reusable, SettingUser};
 use super::rules::{self, SharedRules};
 use super::tls::Neighbours;
 use super::{Assembler, DEFERRED, PlannedListener, address, options};
 
 /// The state that the sites of all listeners share.
-#[derive(Default)]
-pub(super) struct AssembledSites {
-    upstreams: Vec<Arc<Pool>>,
+pub(super) struct AssembledSites<'a> {
+    pub(super) upstreams: Vec<Arc<Pool>>,
     /// The index in `upstreams` of each pool, by its number in the configuration.
     numbers: HashMap<usize, PoolIndex>,
-    pub(super) guards: SharedRules,
-    /// The number of routes that serve files.
-    files: usize,
-    /// The threads for files, once a route serves some.
-    threads: Option<FileThreads>,
-}
-
-/// Threads for work on files that would hold up a worker.
-#[derive(Clone)]
-struct FileThreads {
-    /// They wait for the disk.
-    disk: Arc<ThreadPool>,
-    /// It lists folders.
-    lister: Arc<ThreadPool>,
-    /// They compress responses.
-    compressors: Arc<ThreadPool>,
+    pub(super) guards: SharedRules<'a>,
+    pub(super) files: AssembledFiles<'a>,
 }
 
 /// The time limit of an authorization service where the site's responses have none.
 const AUTH_LIMIT: Duration = Duration::from_secs(60);
 
-/// Threads of each kind: enough for a disk to have a queue of its own, few enough to leave the
-/// workers their CPU.
-const DISK_THREADS: NonZeroUsize = NonZeroUsize::new(4).unwrap();
-
-impl AssembledSites {
-    /// The pools that sites use, and the files of users.
-    pub(super) fn shared(self) -> (Vec<Arc<Pool>>, Vec<Arc<PasswordFile>>) {
-        (self.upstreams, self.guards.checkers())
+impl<'a> AssembledSites<'a> {
+    /// The sites of `config`, with the state of `previous` that its routes still have.
+    pub(super) fn after(previous: &'a Reusable, config: &Config) -> Self {
+        Self {
+            upstreams: Vec::new(),
+            numbers: HashMap::new(),
+            guards: SharedRules::after(&previous.rules, config),
+            files: AssembledFiles::after(&previous.files),
+        }
     }
 }
 
@@ -92,6 +77,7 @@ impl Assembler<'_> {
     /// The listeners of all sites, each address once.
     pub(super) fn site_listeners(&mut self) -> Vec<PlannedListener> {
         let mut addresses: Vec<(&ListenAddr, bool, Vec<SiteAtAddress<'_>>)> = Vec::new();
+        let mut places = HashMap::new();
         for (index, site) in SiteIndex::enumerate(&self.config.sites) {
             for SiteListener {
                 addr,
@@ -104,15 +90,19 @@ impl Assembler<'_> {
                     index,
                     redirects: *redirects,
                 };
-                match addresses
-                    .iter_mut()
-                    .find(|(known, tls, _)| *known == addr && tls == secure)
-                {
-                    Some((_, _, sites)) => sites.push(served),
-                    None => addresses.push((addr, *secure, vec![served])),
+                let place = *places.entry((addr, secure)).or_insert_with(|| {
+                    addresses.push((addr, *secure, Vec::new()));
+                    addresses.len() - 1
+                });
+                if let Some((_, _, sites)) = addresses.get_mut(place) {
+                    sites.push(served);
                 }
             }
         }
+        let (relays, tunnels) = (&self.config.tcp, &self.config.tunnels);
+        let relays = relays.iter().map(|tcp| tcp.name.clone());
+        let tunnels = tunnels.iter().map(|tunnel| tunnel.name.clone());
+        let mut taken: HashSet<String> = relays.chain(tunnels).collect();
         let mut listeners: Vec<PlannedListener> = Vec::new();
         for (addr, secure, sites) in addresses {
             if secure
@@ -127,24 +117,10 @@ impl Assembler<'_> {
             }
             // Only with port 0 can TLS and plain HTTP, or a relay, have the same text.
             let mut name = addr.to_string();
-            let taken = |name: &str| {
-                let relays = self.config.tcp.iter().map(|tcp| tcp.name.as_str());
-                let tunnels = self
-                    .config
-                    .tunnels
-                    .iter()
-                    .map(|tunnel| tunnel.name.as_str());
-                let sites = listeners
-                    .iter()
-                    .map(|planned| planned.listener.name.as_str());
-                relays
-                    .chain(tunnels)
-                    .chain(sites)
-                    .any(|known| known == name)
-            };
-            if taken(&name) {
+            if taken.contains(&name) {
                 name.push_str(if secure { " tls" } else { " http" });
             }
+            taken.insert(name.clone());
             listeners.extend(self.site_listener(name, addr, secure, &sites));
         }
         listeners
@@ -219,12 +195,13 @@ impl Assembler<'_> {
             let hosts = one.site.hosts.clone();
             whole &= self.serve(&mut table, one, hosts).is_some();
         }
+        let served_hosts = table.hosts.iter().flat_map(|site| &site.hosts);
+        let mut taken: HashSet<HostPattern> = served_hosts.cloned().collect();
         for one in sites.iter().filter(|one| one.redirects) {
             // A host that is served on this address is not redirected.
-            let free =
-                |host: &HostPattern| !table.hosts.iter().any(|site| site.hosts.contains(host));
-            let hosts = one.site.hosts.iter().filter(|host| free(host));
+            let hosts = one.site.hosts.iter().filter(|host| !taken.contains(host));
             let hosts: Vec<HostPattern> = hosts.cloned().collect();
+            taken.extend(hosts.iter().cloned());
             if !hosts.is_empty() {
                 self.redirect(&mut table, one, hosts);
             }
@@ -290,10 +267,11 @@ impl Assembler<'_> {
         hosts: Vec<HostPattern>,
     ) -> Option<()> {
         let site = served.site;
+        let pool_users = pool_users(site);
         let mut own = Vec::new();
         let mut whole = Some(());
         for route in &site.routes {
-            let Some(made) = self.route(site, route) else {
+            let Some(made) = self.route(site, route, &pool_users) else {
                 whole = None;
                 continue;
             };
@@ -344,18 +322,12 @@ impl Assembler<'_> {
         &mut self,
         site: &config::HostedSite,
         route: &config::SiteRoute,
+        pool_users: &PoolUsers<'_>,
     ) -> Option<site::Route> {
-        let action = match &route.action {
-            config::RouteAction::Proxy(pool) => self
-                .proxy(site, *pool, &route.rules.timeouts)
-                .map(Action::Proxy),
-            config::RouteAction::Files(files) => self.files(files).map(Action::Files),
-            config::RouteAction::Redirect { to, status } => Some(Action::Redirect {
-                to: to.clone(),
-                status: *status,
-            }),
-            config::RouteAction::Respond(response) => Some(Action::Respond(response.clone())),
-        };
+        // After each mistake, the other mistakes are reported.
+        let guards = &mut self.sites.guards;
+        let rules = guards.rules(&mut self.mistakes, &site.name, route, &self.fetcher);
+        let action = self.action(site, route, pool_users, rules.as_ref());
         let auth = match &route.rules.auth {
             None => Some(None),
             Some(config::AuthMethod::Basic(written)) => self
@@ -368,11 +340,8 @@ impl Assembler<'_> {
                 made.map(|service| Some(Auth::Forward(Box::new(service))))
             }
         };
-        // Also after that mistake, the other mistakes are reported.
         let (whole, auth) = (auth.is_some(), auth.flatten());
-        let guards = &mut self.sites.guards;
-        let rules = guards.rules(&mut self.mistakes, route, &self.fetcher);
-        let admission = guards.admission(route, auth);
+        let admission = self.sites.guards.admission(&site.name, route, auth);
         let (action, rules) = (action?, rules.filter(|_| whole)?);
         Some(site::Route {
             name: route.name.clone(),
@@ -380,6 +349,37 @@ impl Assembler<'_> {
             admission,
             rules,
         })
+    }
+
+    /// The action of a route; that of files depends on its `rules`.
+    fn action(
+        &mut self,
+        site: &config::HostedSite,
+        route: &config::SiteRoute,
+        pool_users: &PoolUsers<'_>,
+        rules: Option<&RouteRules>,
+    ) -> Option<Action> {
+        match &route.action {
+            config::RouteAction::Proxy(pool) => {
+                let user = match pool_users.get(pool) {
+                    Some(route) if !route.is_empty() => format!("{} {route}", site.name),
+                    _ => site.name.clone(),
+                };
+                self.proxy(*pool, &user, &route.rules.timeouts)
+                    .map(Action::Proxy)
+            }
+            config::RouteAction::Files(files) => {
+                let is_usable = folder(&mut self.mistakes, files);
+                let rules = rules.filter(|_| is_usable)?;
+                let user = SettingUser::route(&site.name, route);
+                Some(Action::Files(self.sites.files.files(user, files, rules)))
+            }
+            config::RouteAction::Redirect { to, status } => Some(Action::Redirect {
+                to: to.clone(),
+                status: *status,
+            }),
+            config::RouteAction::Respond(response) => Some(Action::Respond(response.clone())),
+        }
     }
 
     fn forward_auth(
@@ -412,55 +412,8 @@ impl Assembler<'_> {
         })
     }
 
-    fn files(&mut self, files: &config::StaticFiles) -> Option<Arc<Files>> {
-        let there = rules::folder(&mut self.mistakes, files);
-        let place = self.sites.files;
-        self.sites.files += 1;
-        let threads = self.sites.threads.get_or_insert_with(|| FileThreads {
-            disk: ThreadPool::new("disk", DISK_THREADS),
-            lister: ThreadPool::new("listings", NonZeroUsize::MIN),
-            compressors: ThreadPool::new("compress", DISK_THREADS),
-        });
-        let threads = threads.clone();
-        there.then(|| {
-            Arc::new(Files {
-                id: place,
-                root: files.root.clone(),
-                symlinks: match files.symlinks {
-                    config::SymlinkRule::Inside => Symlinks::Inside,
-                    config::SymlinkRule::Follow => Symlinks::Follow,
-                },
-                index: files.index.clone(),
-                clean_urls: files.clean_urls,
-                attempts: files.attempts.clone(),
-                spa: files.fallback.clone().map(String::into_bytes),
-                not_found: files.not_found.clone().map(String::into_bytes),
-                listing: files.listing,
-                hidden: files.hidden,
-                types: files.types.clone(),
-                charset: files.charset.clone(),
-                precompressed: files.precompressed,
-                threads: threads.disk,
-                lister: threads.lister,
-                compressors: threads.compressors,
-            })
-        })
-    }
-
-    fn proxy(
-        &mut self,
-        site: &config::HostedSite,
-        number: usize,
-        timeouts: &config::Timeouts,
-    ) -> Option<Proxy> {
-        let is_its =
-            |route: &&config::SiteRoute| route.action == config::RouteAction::Proxy(number);
-        // The site's own route comes last; a pool without a name has that of its site and route.
-        let user = match site.routes.iter().rev().find(is_its) {
-            Some(route) if !route.name.is_empty() => format!("{} {}", site.name, route.name),
-            _ => site.name.clone(),
-        };
-        let pool = self.upstream(number, &user)?;
+    fn proxy(&mut self, number: usize, user: &str, timeouts: &config::Timeouts) -> Option<Proxy> {
+        let pool = self.upstream(number, user)?;
         let config::Timeouts {
             connect,
             response,
@@ -486,6 +439,19 @@ impl Assembler<'_> {
             PoolIndex::new(self.sites.upstreams.len() - 1)
         }))
     }
+}
+
+/// The last route of a site that uses each pool, by the pool's number: a pool without a name has that
+/// of its site and of this route.
+type PoolUsers<'a> = HashMap<usize, &'a str>;
+
+fn pool_users(site: &config::HostedSite) -> PoolUsers<'_> {
+    // The site's own route comes last.
+    let users = site.routes.iter().filter_map(|route| match route.action {
+        config::RouteAction::Proxy(pool) => Some((pool, route.name.as_str())),
+        _ => None,
+    });
+    users.collect()
 }
 
 impl SiteTable {

@@ -1,6 +1,7 @@
 //! TLS as it runs: acceptors for clients, connectors to endpoints, and the keys of tickets; with a
 //! cure for each mistake in their files.
 
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +18,23 @@ use lockgate_rules::HostPattern;
 use super::MistakeLog;
 
 /// The ticket keys: listeners with the same settings share theirs.
-#[derive(Default)]
-pub(super) struct TicketRings(Vec<(config::Tickets, Arc<TicketRing>)>);
+pub(super) struct TicketRings<'a> {
+    previous: &'a ReusableRings,
+    made: ReusableRings,
+}
 
-impl TicketRings {
-    pub(super) fn all(self) -> Vec<Arc<TicketRing>> {
-        self.0.into_iter().map(|(_, ring)| ring).collect()
+/// Ticket keys by their settings, which the next assembly may take over.
+pub(super) type ReusableRings = Vec<(config::Tickets, Arc<TicketRing>)>;
+
+impl<'a> TicketRings<'a> {
+    /// Keys that may be those of `previous`.
+    pub(super) fn after(previous: &'a ReusableRings) -> Self {
+        let made = Vec::new();
+        Self { previous, made }
+    }
+
+    pub(super) fn into_reusable(self) -> ReusableRings {
+        self.made
     }
 
     /// The acceptor of a listener; `at` is its place in the configuration.
@@ -90,33 +102,25 @@ impl TicketRings {
         sites: &[&config::HostedSite],
         neighbours: Neighbours,
     ) -> Option<(Acceptors, Vec<AcceptorIndex>)> {
-        let mut groups: Vec<(&SourceSpan, config::DownstreamTls)> = Vec::new();
+        let mut groups: Vec<AcceptorGroup<'_>> = Vec::new();
         let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), AcceptorIndex::new(0));
         for site in sites {
             let written = site.tls.as_ref()?;
             let place = groups
                 .iter()
-                .position(|(_, group)| same_rules(group, written))
+                .position(|group| same_rules(group.rules, written))
                 .unwrap_or_else(|| {
-                    let group = config::DownstreamTls {
-                        certs: Vec::new(),
-                        default: None,
-                        ..written.clone()
-                    };
-                    groups.push((&site.at, group));
+                    groups.push(AcceptorGroup::new(&site.at, written));
                     groups.len() - 1
                 });
-            let (_, group) = groups.get_mut(place)?;
+            let group = groups.get_mut(place)?;
             let place = AcceptorIndex::new(place);
-            group.certs.extend(written.certs.iter().cloned());
+            group.add(&written.certs);
             // The only certificate of a table is for every name where the table has the address
             // alone. A client that connects to an IP address sends no name (RFC 6066 §3).
             let own = neighbours == Neighbours::Sites && sites.len() == 1;
             let meant = own || !is_only(written) || site.hosts.iter().any(is_ip);
-            group.default = group
-                .default
-                .take()
-                .or(written.default.clone().filter(|_| meant));
+            group.default = group.default.or(written.default.as_ref().filter(|_| meant));
             for host in &site.hosts {
                 match host {
                     HostPattern::Any => default = place,
@@ -130,22 +134,19 @@ impl TicketRings {
             }
             places.push(place);
         }
-        for (_, group) in &mut groups {
-            group.certs = last_of_each(std::mem::take(&mut group.certs));
-        }
         // Not lazily: the mistakes of all are reported at once.
         let made: Vec<_> = groups
-            .iter()
-            .map(|(at, group)| self.acceptor(mistakes, at, group))
+            .into_iter()
+            .map(|group| self.acceptor(mistakes, group.at, &group.settings()))
             .collect();
         let made: Vec<_> = made.into_iter().collect::<Option<_>>()?;
+        let covered: Vec<_> = made.iter().map(|made| CoveredNames::of(made)).collect();
         for (site, place) in sites.iter().zip(&places) {
-            let names = made
-                .get(place.get())
-                .map(|acceptor| acceptor.store().describe())
-                .unwrap_or_default();
+            let Some(covered) = covered.get(place.get()) else {
+                continue;
+            };
             for host in &site.hosts {
-                warn_uncovered(mistakes, site, host, &names);
+                warn_uncovered(mistakes, site, host, covered);
             }
         }
         Some((Acceptors::new(made, names, default), places))
@@ -158,16 +159,21 @@ impl TicketRings {
         at: &SourceSpan,
         written: &config::Tickets,
     ) -> Option<Option<Arc<TicketRing>>> {
-        if let Some((_, ring)) = self.0.iter().find(|(known, _)| known == written) {
-            return Some(Some(Arc::clone(ring)));
+        let known = |rings: &ReusableRings| {
+            let ring = rings.iter().find(|(known, _)| known == written);
+            ring.map(|(_, ring)| Arc::clone(ring))
+        };
+        if let Some(ring) = known(&self.made) {
+            return Some(Some(ring));
         }
-        let now = Instant::now();
-        let made = match written {
-            config::Tickets::Off => return Some(None),
-            config::Tickets::Rotating { rotate, keep } => {
+        let (running, now) = (known(self.previous), Instant::now());
+        let made = match (written, &running) {
+            (config::Tickets::Off, _) => return Some(None),
+            (config::Tickets::Rotating { .. }, Some(running)) => Ok(Arc::clone(running)),
+            (config::Tickets::Rotating { rotate, keep }, None) => {
                 TicketRing::rotating(*rotate, usize::from(*keep), now)
             }
-            config::Tickets::Keys(path) => {
+            (config::Tickets::Keys(path), _) => {
                 TicketRing::from_file(path, now).map(|(ring, warnings)| {
                     for warning in warnings {
                         mistakes.warn(Code::CertificateDoubtful, at, warning.to_string(), "", "");
@@ -177,8 +183,10 @@ impl TicketRings {
             }
         };
         match made {
-            Ok(ring) => {
-                self.0.push((written.clone(), Arc::clone(&ring)));
+            Ok(made) => {
+                // The running keys are read again with the change of the configuration.
+                let ring = running.unwrap_or(made);
+                self.made.push((written.clone(), Arc::clone(&ring)));
                 Some(Some(ring))
             }
             Err(error) => {
@@ -210,20 +218,83 @@ fn is_ip(host: &HostPattern) -> bool {
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
+/// Sites on one address with the same rules, which share an acceptor.
+struct AcceptorGroup<'a> {
+    at: &'a SourceSpan,
+    /// The settings of its first site, of which the certificates do not count.
+    rules: &'a config::DownstreamTls,
+    /// Each certificate once, by its last place: each site lists its own before those of `[tls]`.
+    certs: HashMap<CertKey<'a>, (usize, &'a config::CertPaths)>,
+    /// The number of certificates that were added.
+    added: usize,
+    default: Option<&'a config::CertPaths>,
+}
+
+/// The files of a certificate, and whether it is named by its path: that is its identity.
+type CertKey<'a> = (&'a Path, Option<&'a Path>, Option<&'a Path>, bool);
+
+impl<'a> AcceptorGroup<'a> {
+    fn new(at: &'a SourceSpan, rules: &'a config::DownstreamTls) -> Self {
+        Self {
+            at,
+            rules,
+            certs: HashMap::new(),
+            added: 0,
+            default: None,
+        }
+    }
+
+    fn add(&mut self, certs: &'a [config::CertPaths]) {
+        for cert in certs {
+            let by_path = cert.named == config::CertNaming::ByPath;
+            let (key, ocsp) = (cert.key.as_deref(), cert.ocsp.as_deref());
+            let identity = (&*cert.cert, key, ocsp, by_path);
+            self.certs.insert(identity, (self.added, cert));
+            self.added += 1;
+        }
+    }
+
+    /// The settings of the acceptor.
+    fn settings(self) -> config::DownstreamTls {
+        let mut certs: Vec<_> = self.certs.into_values().collect();
+        certs.sort_unstable_by_key(|(place, _)| *place);
+        config::DownstreamTls {
+            certs: certs.into_iter().map(|(_, cert)| cert.clone()).collect(),
+            default: self.default.cloned(),
+            versions: self.rules.versions.clone(),
+            suites: self.rules.suites.clone(),
+            groups: self.rules.groups.clone(),
+            alpn: self.rules.alpn.clone(),
+            tickets: self.rules.tickets.clone(),
+            client_auth: self.rules.client_auth.clone(),
+        }
+    }
+}
+
 /// Whether two settings differ in nothing but the certificates.
 fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> bool {
-    let rules = |tls: &config::DownstreamTls| config::DownstreamTls {
-        certs: Vec::new(),
-        default: None,
-        ..tls.clone()
-    };
-    rules(one) == rules(other)
+    let config::DownstreamTls {
+        certs: _,
+        default: _,
+        versions,
+        suites,
+        groups,
+        alpn,
+        tickets,
+        client_auth,
+    } = one;
+    *versions == other.versions
+        && *suites == other.suites
+        && *groups == other.groups
+        && *alpn == other.alpn
+        && *tickets == other.tickets
+        && *client_auth == other.client_auth
 }
 
 /// Whether the default is the only certificate of a table: both have the same place.
 fn is_only(written: &config::DownstreamTls) -> bool {
     let same = |one: &config::CertPaths, other: &config::CertPaths| {
-        one == other && one.at.to_string() == other.at.to_string()
+        one == other && one.at.start() == other.at.start()
     };
     written
         .default
@@ -231,18 +302,32 @@ fn is_only(written: &config::DownstreamTls) -> bool {
         .any(|default| written.certs.iter().any(|one| same(one, default)))
 }
 
+/// The names and addresses that the certificates of an acceptor cover.
+#[derive(Default)]
+struct CoveredNames {
+    names: HashSet<String>,
+    addresses: HashSet<IpAddr>,
+}
+
+impl CoveredNames {
+    fn of(acceptor: &Acceptor) -> Self {
+        let mut covered = Self::default();
+        for cert in acceptor.store().describe() {
+            covered.names.extend(cert.facts.names);
+            covered.addresses.extend(cert.facts.addresses);
+        }
+        covered
+    }
+}
+
 /// Warns of a host that no certificate covers.
 fn warn_uncovered(
     mistakes: &mut MistakeLog<'_>,
     site: &config::HostedSite,
     host: &HostPattern,
-    certs: &[tls::CertSummary],
+    certs: &CoveredNames,
 ) {
-    let has = |wanted: &str| {
-        certs
-            .iter()
-            .any(|cert| cert.facts.names.iter().any(|name| name == wanted))
-    };
+    let has = |wanted: &str| certs.names.contains(wanted);
     let (covered, shown) = match host {
         HostPattern::Any => return,
         HostPattern::Exact(host) => {
@@ -250,8 +335,7 @@ fn warn_uncovered(
                 .trim_start_matches('[')
                 .trim_end_matches(']')
                 .parse::<IpAddr>();
-            let by_address =
-                address.is_ok_and(|ip| certs.iter().any(|cert| cert.facts.addresses.contains(&ip)));
+            let by_address = address.is_ok_and(|ip| certs.addresses.contains(&ip));
             let parent = host
                 .split_once('.')
                 .map(|(_, parent)| format!("*.{parent}"));
@@ -273,18 +357,6 @@ fn warn_uncovered(
             cure,
         );
     }
-}
-
-/// Each certificate once, at its last place: each site lists its own before those of `[tls]`.
-fn last_of_each(certs: Vec<config::CertPaths>) -> Vec<config::CertPaths> {
-    let mut kept: Vec<config::CertPaths> = Vec::new();
-    for one in certs.into_iter().rev() {
-        if !kept.contains(&one) {
-            kept.push(one);
-        }
-    }
-    kept.reverse();
-    kept
 }
 
 pub(super) fn connector(

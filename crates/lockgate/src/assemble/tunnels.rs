@@ -1,5 +1,8 @@
 //! Tunnels as they run: each listener is a site for any host with one route, which opens tunnels.
 
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_config as config;
@@ -16,10 +19,10 @@ use lockgate_proxy::exchange::TunnelLimits;
 use lockgate_proxy::metrics::http::SiteIndex;
 use lockgate_proxy::route::{self, RouteIndex, Router, SiteRoutes};
 use lockgate_proxy::rules::RouteRules;
-use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 
+use super::reusable::SettingUser;
 use super::sites::served;
 use super::{Assembler, DEFERRED, PlannedListener, address, options, rules};
 
@@ -27,20 +30,52 @@ use super::{Assembler, DEFERRED, PlannedListener, address, options, rules};
 /// wait. A browser that opens with all of its tabs needs fewer.
 const LOOK_UPS: usize = 32;
 
-/// The look-ups of names, which the tunnels of all listeners share.
-#[derive(Clone)]
-pub(super) struct TunnelLookups {
-    names: Arc<NameCache>,
-    look_ups: Arc<PerClient>,
+/// The state that tunnels share, and that of each.
+pub(super) struct AssembledTunnels<'a> {
+    previous: &'a ReusableTunnels,
+    made: ReusableTunnels,
 }
 
-impl Default for TunnelLookups {
-    fn default() -> Self {
-        Self {
-            names: NameCache::new(),
-            look_ups: PerClient::new(LOOK_UPS),
-        }
+/// The state of tunnels that the next assembly may take over.
+#[derive(Default)]
+pub(super) struct ReusableTunnels {
+    /// The look-ups of names, which the tunnels of all listeners share.
+    lookups: Option<(Arc<NameCache>, Arc<PerClient>)>,
+    /// The tunnels of each client, by the listener's name.
+    per_client: SizedLimits<IpAddr>,
+    /// The tunnels of each user, likewise.
+    per_user: SizedLimits<Arc<str>>,
+}
+
+/// Limits with their sizes.
+type SizedLimits<K> = HashMap<String, (usize, Arc<KeyedLimit<K>>)>;
+
+impl<'a> AssembledTunnels<'a> {
+    /// Tunnels with the state of `previous` that their listeners still have.
+    pub(super) fn after(previous: &'a ReusableTunnels) -> Self {
+        let made = ReusableTunnels {
+            lookups: previous.lookups.clone(),
+            ..ReusableTunnels::default()
+        };
+        Self { previous, made }
     }
+
+    pub(super) fn into_reusable(self) -> ReusableTunnels {
+        self.made
+    }
+}
+
+/// The limit of a listener: the running one, if it has the same size.
+fn keyed_limit<K: Hash + Eq + Clone>(
+    previous: &SizedLimits<K>,
+    made: &mut SizedLimits<K>,
+    listener: &str,
+    size: usize,
+) -> Arc<KeyedLimit<K>> {
+    let running = previous.get(listener).filter(|(known, _)| *known == size);
+    let limit = running.map_or_else(|| KeyedLimit::new(size), |(_, limit)| Arc::clone(limit));
+    made.insert(listener.to_owned(), (size, Arc::clone(&limit)));
+    limit
 }
 
 impl Assembler<'_> {
@@ -69,11 +104,13 @@ impl Assembler<'_> {
                 ..auth
             })
         });
+        let user = || SettingUser::tunnel(&tunnel.name);
         let limit = tunnel
             .limit
             .as_ref()
-            .map(|limit| self.sites.guards.limit(limit));
-        let shape = tunnel.shape.as_ref().map(|shape| Shape::new(&shape.value));
+            .map(|limit| self.sites.guards.limit(user(), limit));
+        let shape = tunnel.shape.as_ref();
+        let shape = shape.map(|shape| self.sites.guards.shape(user(), shape));
         let networks = Networks::new(&tunnel.clients, &[]);
         let route = site::Route {
             name: String::new(),
@@ -159,7 +196,22 @@ impl Assembler<'_> {
     }
 
     fn connect(&mut self, tunnel: &config::TunnelListener) -> Connect {
-        let TunnelLookups { names, look_ups } = self.tunnels.clone();
+        let AssembledTunnels { previous, made } = &mut self.tunnels;
+        let (names, look_ups) = made
+            .lookups
+            .get_or_insert_with(|| (NameCache::new(), PerClient::new(LOOK_UPS)))
+            .clone();
+        let per_client = tunnel.max_per_client.map(|size| {
+            keyed_limit(
+                &previous.per_client,
+                &mut made.per_client,
+                &tunnel.name,
+                size,
+            )
+        });
+        let per_user = tunnel
+            .max_per_user
+            .map(|size| keyed_limit(&previous.per_user, &mut made.per_user, &tunnel.name, size));
         Connect {
             targets: TunnelTargets::new(&tunnel.allow, &tunnel.deny, tunnel.private),
             names,
@@ -173,8 +225,8 @@ impl Assembler<'_> {
             },
             proxy_protocol: tunnel.proxy_protocol,
             look_ups,
-            per_client: tunnel.max_per_client.map(KeyedLimit::new),
-            per_user: tunnel.max_per_user.map(KeyedLimit::new),
+            per_client,
+            per_user,
             forward: tunnel.forward.then(|| Forward {
                 proxy: Proxy {
                     // No pool has this index: each request has a pool of its own.

@@ -1,0 +1,362 @@
+//! A second assembly beside a running one: what the two share after each change.
+
+use std::fs;
+
+use lockgate_config::parse_str;
+use lockgate_proxy::action::forward_proxy::Connect;
+use lockgate_proxy::files::Files;
+use lockgate_proxy::shaping::Shape;
+use lockgate_proxy::site::{Auth, RequestLimit};
+use lockgate_testkit::{Authority, Folder};
+
+use super::*;
+
+/// A configuration with something of everything that a second assembly may share.
+const RUNNING: &str = r#"
+[site."a.test:8080"]
+proxy = "pool:app"
+limit = "20/s"
+auth = { basic = "users" }
+shape = { total = "1MB/s" }
+
+[site."a.test:8080".path."/inherits/*"]
+
+[site."a.test:8080".path."/own/*"]
+limit = "5/s"
+
+[site."b.test:8080"]
+root = "www"
+
+[pool.app]
+endpoints = [{ addr = "10.0.0.1:80", weight = 3 }, "10.0.0.2:80", "app.internal:80"]
+health = "/health"
+
+[pool.tls]
+endpoints = ["10.0.1.1:443"]
+tls = { ca = "ca.pem", name = "app.internal" }
+
+[tcp.":9000"]
+proxy = "pool:tls"
+shape = { total = "2MB/s" }
+
+[tunnel.":3128"]
+clients = ["10.0.0.0/8"]
+auth = { basic = "users" }
+limit = "7/s"
+max_per_client = 10
+max_per_user = 20
+shape = { total = "3MB/s" }
+"#;
+
+/// What of the running assembly a second one shares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct SharedParts {
+    /// The pool `app`, its first endpoint, and the same of `tls`.
+    app: [bool; 2],
+    tls: [bool; 2],
+    connector: bool,
+    /// The limits of the route of `a.test` itself, of the one that inherits it, of the one with its
+    /// own.
+    limits: [bool; 3],
+    /// The shapes of a site, a relay, a tunnel.
+    shapes: [bool; 3],
+    users: bool,
+    files: bool,
+    /// The names of tunnels, their count of each client, and of each user.
+    tunnels: [bool; 3],
+}
+
+const ALL: SharedParts = SharedParts {
+    app: [true; 2],
+    tls: [true; 2],
+    connector: true,
+    limits: [true; 3],
+    shapes: [true; 3],
+    users: true,
+    files: true,
+    tunnels: [true; 3],
+};
+
+/// A folder with the files that the configurations name.
+struct Setting(Folder);
+
+impl Setting {
+    fn new() -> Self {
+        let folder = Folder::new();
+        folder.write("ca.pem", Authority::new("ca").pem());
+        folder.write("users", USERS);
+        for served in ["www", "other"] {
+            fs::create_dir(folder.path(served)).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn assemble(&self, text: &str, previous: Option<&Assembly>) -> Result<Assembly, Report> {
+        let loaded = parse_str(text, &self.0.path("lockgate.toml"))?;
+        let mut report = Report::new();
+        let assembly = assemble(&loaded.config, ReadAccess::AsStart, previous, &mut report);
+        assembly.ok_or(report)
+    }
+}
+
+const USERS: &str = "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n";
+
+impl Assembly {
+    fn route(&self, site: &str, route: &str) -> Option<&Route> {
+        let sites = self.listeners.iter().filter_map(|one| one.listener.sites());
+        let mut found = sites.filter_map(|table| {
+            let at = table.sites.iter().position(|known| known.name == site)?;
+            let site = lockgate_proxy::route::ListenerSiteIndex::new(at);
+            let path = if route.is_empty() { "/" } else { route };
+            let matched = table.router.route(site, b"GET", path.as_bytes());
+            Some(table.route(matched.ok()?.route))
+        });
+        found.next()
+    }
+
+    fn pool(&self, name: &str) -> Option<&Arc<Pool>> {
+        self.pools.iter().find(|pool| pool.settings.name == name)
+    }
+
+    fn limit(&self, site: &str, route: &str) -> Option<&RequestLimit> {
+        self.route(site, route)?.admission.limit.as_ref()
+    }
+
+    fn served_files(&self, site: &str) -> Option<&Arc<Files>> {
+        match &self.route(site, "")?.action {
+            Action::Files(files) => Some(files),
+            _ => None,
+        }
+    }
+
+    fn connect(&self) -> Option<&Connect> {
+        match &self.route(":3128", "")?.action {
+            Action::Connect(connect) => Some(connect),
+            _ => None,
+        }
+    }
+
+    fn shape(&self, site: &str) -> Option<&Arc<Shape>> {
+        self.route(site, "")?.rules.shape.as_ref()
+    }
+
+    fn relay_shape(&self) -> Option<&Arc<Shape>> {
+        self.listeners
+            .iter()
+            .find_map(|planned| match &planned.listener.service {
+                ListenerService::Relay(relay) => relay.shape.as_ref(),
+                _ => None,
+            })
+    }
+
+    fn users(&self) -> Option<&Arc<PasswordFile>> {
+        match self.route("a.test:8080", "")?.admission.auth.as_ref()? {
+            Auth::Basic(basic) => Some(&basic.checker),
+            Auth::Forward(_) => None,
+        }
+    }
+}
+
+/// Whether both have it, and it is the same.
+fn is_same<T>(one: Option<&Arc<T>>, other: Option<&Arc<T>>) -> bool {
+    one.zip(other)
+        .is_some_and(|(one, other)| Arc::ptr_eq(one, other))
+}
+
+fn is_same_limit(one: Option<&RequestLimit>, other: Option<&RequestLimit>) -> bool {
+    one.zip(other)
+        .is_some_and(|(one, other)| one.limit.shares_buckets(&other.limit))
+}
+
+fn shared(one: &Assembly, other: &Assembly) -> SharedParts {
+    let pool = |name| {
+        let endpoint = |assembly: &'_ Assembly| {
+            let pool = assembly.pool(name)?;
+            Some(Arc::clone(pool.members().first()?.endpoint()))
+        };
+        [
+            is_same(one.pool(name), other.pool(name)),
+            is_same(endpoint(one).as_ref(), endpoint(other).as_ref()),
+        ]
+    };
+    let connector = |assembly: &'_ Assembly| assembly.pool("tls")?.tls.clone();
+    let limit = |route| {
+        let site = "a.test:8080";
+        is_same_limit(one.limit(site, route), other.limit(site, route))
+    };
+    let shape = |site| is_same(one.shape(site), other.shape(site));
+    let tunnels = one.connect().zip(other.connect());
+    let tunnels = tunnels.map(|(one, other)| {
+        [
+            Arc::ptr_eq(&one.names, &other.names) && Arc::ptr_eq(&one.look_ups, &other.look_ups),
+            is_same(one.per_client.as_ref(), other.per_client.as_ref()),
+            is_same(one.per_user.as_ref(), other.per_user.as_ref()),
+        ]
+    });
+    let files = is_same(
+        one.served_files("b.test:8080"),
+        other.served_files("b.test:8080"),
+    );
+    SharedParts {
+        app: pool("app"),
+        tls: pool("tls"),
+        connector: is_same(connector(one).as_ref(), connector(other).as_ref()),
+        limits: ["", "/inherits/x", "/own/x"].map(limit),
+        shapes: [
+            shape("a.test:8080"),
+            is_same(one.relay_shape(), other.relay_shape()),
+            shape(":3128"),
+        ],
+        users: is_same(one.users(), other.users()),
+        files,
+        tunnels: tunnels.unwrap_or_default(),
+    }
+}
+
+/// The sites in the other order.
+fn reordered(text: &str) -> String {
+    let (a, b) = (
+        text.find("[site.\"a.test").unwrap(),
+        text.find("[site.\"b.test").unwrap(),
+    );
+    let end = text.find("[pool.app]").unwrap();
+    format!(
+        "{}{}{}{}",
+        &text[..a],
+        &text[b..end],
+        &text[a..b],
+        &text[end..]
+    )
+}
+
+#[test]
+fn a_reload_keeps_the_state_of_all_that_did_not_change() {
+    let replaced = |old: &str, new: &str| {
+        assert!(RUNNING.contains(old), "{old}");
+        RUNNING.replace(old, new)
+    };
+    let cases = [
+        ("nothing", RUNNING.to_owned(), ALL),
+        ("a line above all", format!("# one more\n{RUNNING}"), ALL),
+        ("the order of sites", reordered(RUNNING), ALL),
+        (
+            "a route more",
+            replaced(
+                "[site.\"b.test:8080\"]",
+                "[site.\"a.test:8080\".path.\"/new\"]\n[site.\"b.test:8080\"]",
+            ),
+            ALL,
+        ),
+        (
+            "a weight",
+            replaced("weight = 3", "weight = 4"),
+            SharedParts {
+                app: [false, true],
+                ..ALL
+            },
+        ),
+        (
+            "the largest number of connections of an endpoint",
+            replaced("weight = 3", "weight = 3, max = 5"),
+            SharedParts {
+                app: [false, true],
+                ..ALL
+            },
+        ),
+        (
+            "an endpoint more",
+            replaced(
+                "\"app.internal:80\"]",
+                "\"app.internal:80\", \"10.0.0.3:80\"]",
+            ),
+            SharedParts {
+                app: [false, true],
+                ..ALL
+            },
+        ),
+        (
+            "an endpoint less",
+            replaced("{ addr = \"10.0.0.1:80\", weight = 3 }, ", ""),
+            SharedParts {
+                app: [false; 2],
+                ..ALL
+            },
+        ),
+        (
+            "the name of TLS to endpoints",
+            replaced("name = \"app.internal\"", "name = \"tls.internal\""),
+            SharedParts {
+                tls: [false, true],
+                connector: false,
+                ..ALL
+            },
+        ),
+        (
+            "the name of a pool",
+            RUNNING
+                .replace("pool:app", "pool:web")
+                .replace("[pool.app]", "[pool.web]"),
+            SharedParts {
+                app: [false; 2],
+                ..ALL
+            },
+        ),
+        (
+            "the limit of a site",
+            replaced("limit = \"20/s\"", "limit = \"21/s\""),
+            SharedParts {
+                limits: [false, false, true],
+                ..ALL
+            },
+        ),
+        (
+            "the limit of a route gone, so that it inherits",
+            replaced("limit = \"5/s\"\n", ""),
+            SharedParts {
+                limits: [true, true, false],
+                ..ALL
+            },
+        ),
+        (
+            "the rate of a relay",
+            replaced("2MB/s", "4MB/s"),
+            SharedParts {
+                shapes: [true, false, true],
+                ..ALL
+            },
+        ),
+        (
+            "the rate of a tunnel and its number for each client",
+            RUNNING
+                .replace("3MB/s", "4MB/s")
+                .replace("max_per_client = 10", "max_per_client = 11"),
+            SharedParts {
+                shapes: [true, true, false],
+                tunnels: [true, false, true],
+                ..ALL
+            },
+        ),
+        (
+            "the root of a site",
+            replaced("root = \"www\"", "root = \"other\""),
+            SharedParts {
+                files: false,
+                ..ALL
+            },
+        ),
+        (
+            "the caching of its files",
+            replaced("root = \"www\"", "root = \"www\"\ncache = \"1h\""),
+            SharedParts {
+                files: false,
+                ..ALL
+            },
+        ),
+    ];
+    let setting = Setting::new();
+    let running = setting.assemble(RUNNING, None).unwrap();
+    for (change, text, expected) in cases {
+        let next = setting.assemble(&text, Some(&running)).expect(change);
+        assert_eq!(shared(&running, &next), expected, "{change}");
+    }
+}
