@@ -1,8 +1,12 @@
 //! Names with a scripted resolver.
 
+use super::refresh::{pause, publish_if_changed};
 use super::*;
 use std::collections::VecDeque;
+use std::io;
 use std::sync::Mutex;
+
+use lockgate_upstream::Random;
 use tokio::sync::mpsc;
 
 const QUICK: RefreshIntervals = RefreshIntervals {
