@@ -99,6 +99,7 @@ codes! {
     UsersUnreadable "E0115" "A file of users cannot be read, names a user twice, or has a line without a user and a supported hash.";
     PageUnreadable "E0116" "An error page cannot be read, is too long, or its name has no known extension.";
     RootUnusable "E0117" "A `root` is not a folder.";
+    NoRoom "E0118" "A reload needs more descriptors or threads than the system has left.";
     CertificateExpired "W0101" "A certificate has expired or is not valid yet.";
     CertificateExpiresSoon "W0102" "A certificate expires soon.";
     StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";
@@ -108,6 +109,7 @@ codes! {
     CertificateElsewhere "W0107" "No certificate of a site has one of its hosts, so clients refuse it or are refused.";
     RootMissing "W0108" "A `root` does not exist or cannot be read; until it can, its requests get errors.";
     NotExamined "W0109" "`check` or HUP had no permission for something that the start can use.";
+    NeedsRestart "W0111" "A key has changed that takes effect with the next start only.";
     Unresolved "W0110" "A host name does not resolve now; its endpoint is not used until it does.";
 }
 

@@ -26,7 +26,7 @@ use std::time::Duration;
 use lockgate_config as config;
 use lockgate_config::{Code, Config, Protocol, Report, SourceSpan};
 use lockgate_limits::{ListenerIndex, RelayIndex};
-use lockgate_net::listen::{self, BoundListener, ListenAddress};
+use lockgate_net::listen::{self, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
 use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
@@ -115,7 +115,7 @@ impl Assembly {
 
     /// With `ports.https = 0`, lets redirects lead to the port that the system has chosen on their
     /// address; `bound` is in the order of the listeners.
-    pub(crate) fn redirect_to(&mut self, bound: &[BoundListener]) {
+    pub(crate) fn redirect_to(&mut self, bound: &[&ListenAddress]) {
         let is_secure = |planned: &PlannedListener| planned.listener.tls_of_sites().is_some();
         let secure = self
             .listeners
@@ -123,7 +123,7 @@ impl Assembly {
             .zip(bound)
             .filter(|(planned, _)| is_secure(planned));
         let chosen: Vec<_> = secure
-            .map(|(planned, bound)| (planned.address.clone(), port(&bound.address)))
+            .map(|(planned, bound)| (planned.address.clone(), port(bound)))
             .collect();
         for PlannedListener {
             listener, address, ..
@@ -214,6 +214,23 @@ pub(crate) enum ReadAccess {
     Less,
 }
 
+/// The configuration that runs, for the assembly of the next one; by default there is none.
+#[derive(Default)]
+pub(crate) struct Previous<'a> {
+    /// Its assembly.
+    pub(crate) assembly: Option<&'a Assembly>,
+    /// The work beside the workers, to go on.
+    pub(crate) background: BackgroundWork,
+}
+
+/// The work beside the workers: look-ups of names, health checks, fetched values.
+#[derive(Default)]
+pub(crate) struct BackgroundWork {
+    pub(crate) resolver: EndpointResolver,
+    pub(crate) prober: Prober,
+    pub(crate) fetcher: Fetcher,
+}
+
 /// Assembles `config`; mistakes and warnings are added to `report`. `None` when there is a mistake,
 /// or a file that this process may not read.
 ///
@@ -222,7 +239,7 @@ pub(crate) enum ReadAccess {
 pub(crate) fn assemble(
     config: &Config,
     access: ReadAccess,
-    previous: Option<&Assembly>,
+    previous: Previous<'_>,
     report: &mut Report,
 ) -> Option<Assembly> {
     let mistakes = MistakeLog {
@@ -231,10 +248,18 @@ pub(crate) fn assemble(
         failed: false,
     };
     let nothing = Reusable::default();
-    let previous = previous.map_or(&nothing, |previous| &previous.reusable);
+    let BackgroundWork {
+        resolver,
+        prober,
+        fetcher,
+    } = previous.background;
+    let previous = previous
+        .assembly
+        .map_or(&nothing, |previous| &previous.reusable);
     let mut pools = AssembledPools::after(&previous.pools);
+    (pools.resolver, pools.prober) = (resolver, prober);
     pools.resolver.set_name_servers(&config.name_servers);
-    let fetcher = values::fetcher(&config.values, &mut pools.resolver);
+    let fetcher = values::fetcher(fetcher, &config.values, &mut pools.resolver);
     let mut assembler = Assembler {
         config,
         mistakes,

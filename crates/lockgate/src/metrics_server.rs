@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
@@ -40,7 +41,7 @@ pub(crate) struct MetricsRoutes {
     /// The state that `/ready` reports.
     pub(crate) readiness: Arc<Readiness>,
     /// The host names that requests over TCP may have.
-    pub(crate) hosts: AllowedHosts,
+    pub(crate) hosts: ArcSwap<AllowedHosts>,
 }
 
 /// The phase of the process, for the load balancer in front. Starts as [`Phase::Starting`].
@@ -232,7 +233,7 @@ where
         let checked = if names == HostCheck::Any {
             Ok(())
         } else {
-            endpoints.hosts.check(&request)
+            endpoints.hosts.load().check(&request)
         };
         let response = match checked {
             Ok(()) => respond(request.method(), request.uri().path(), &endpoints),

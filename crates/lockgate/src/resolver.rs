@@ -10,101 +10,125 @@
 //! that they name.
 
 mod name_server;
+mod refresh;
 mod srv;
 
 use std::collections::BTreeMap;
-use std::future::Future;
-use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use lockgate_limits::MemberIndex;
-use lockgate_net::dial::interleave;
 use lockgate_upstream::endpoint_name::EndpointName;
-use lockgate_upstream::{Endpoint, Pool, Random};
+use lockgate_upstream::{Endpoint, Pool};
 use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use srv::{ResolvedRecord, SrvService};
+use crate::background::OwnedTask;
 
-/// The wait for the first answers: a name server that is down must not hold up the start.
+use refresh::{
+    INTERVALS, LookupFn, RefreshIntervals, ask_system, keep_resolved, keep_service_resolved,
+};
+use srv::{ServicePool, SrvService, lock};
+
+/// The wait for the first answers: a name server that is down must not hold up a start or a reload.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
-/// The time limit of looking up the host of one record.
-const HOST_LIMIT: Duration = Duration::from_secs(5);
-
-type LookupFuture = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
-type LookupFn = Arc<dyn Fn(Arc<EndpointName>) -> LookupFuture + Send + Sync>;
-
-/// The names to resolve, once [`EndpointResolver::start`] is called.
+/// The names that a configuration has, to be resolved by [`Resolving`].
 #[derive(Default)]
 pub(crate) struct EndpointResolver {
-    names: BTreeMap<(Box<str>, u16), RegisteredName>,
-    services: BTreeMap<Box<str>, SrvService>,
+    registered: NameTable,
+    /// The names that are resolved already, whether this configuration has them or not.
+    running: NameTable,
     /// The name servers for SRV records; without any, those of the system.
-    servers: Vec<SocketAddr>,
+    servers: Arc<[SocketAddr]>,
 }
 
+/// Names, and services with SRV records.
+#[derive(Default, Clone)]
+struct NameTable {
+    names: BTreeMap<(Box<str>, u16), RegisteredName>,
+    services: BTreeMap<Box<str>, RegisteredService>,
+}
+
+#[derive(Clone)]
 struct RegisteredName {
     name: Arc<EndpointName>,
     woken: Arc<Notify>,
+    /// The task that resolves it, once there is one.
+    task: Option<Arc<OwnedTask>>,
 }
 
-/// The tasks that resolve names. Dropping this ends them; the last addresses stay published.
+#[derive(Clone)]
+struct RegisteredService {
+    service: Arc<Mutex<SrvService>>,
+    /// The pools of that configuration, which do not follow the records yet.
+    pools: Vec<ServicePool>,
+    /// The task that resolves it, once there is one.
+    task: Option<Arc<OwnedTask>>,
+}
+
+/// The tasks that resolve the names of the running configuration. Dropping this ends them; the last
+/// addresses stay published.
 pub(crate) struct Resolving {
-    tasks: JoinSet<()>,
-    /// One permit for each name of which the first resolution has ended, in success or failure.
+    running: NameTable,
+    lookup: LookupFn,
+    intervals: RefreshIntervals,
+}
+
+/// The names of a configuration that does not run yet, with tasks for those that are new. Dropping
+/// this ends these tasks, and nothing else has changed.
+pub(crate) struct PreparedNames {
+    registered: NameTable,
+    servers: Arc<[SocketAddr]>,
+    /// The number of new names and services.
+    new: u32,
+    /// One permit for each of them of which the first resolution has ended, in success or failure.
     answered: Arc<Semaphore>,
 }
 
-#[derive(Clone, Copy)]
-struct RefreshIntervals {
-    /// The interval after an answer, plus or minus a tenth.
-    refresh: Duration,
-    /// The least time between two resolutions of a name, also when workers ask for one; the first
-    /// pause after a failure.
-    least: Duration,
-}
-
-const INTERVALS: RefreshIntervals = RefreshIntervals {
-    refresh: Duration::from_secs(30),
-    least: Duration::from_secs(1),
-};
-
 impl EndpointResolver {
+    /// Names for a configuration that may take the place of the running one: those in common keep
+    /// their addresses.
+    pub(crate) fn continuing(running: &Resolving) -> Self {
+        Self {
+            running: running.running.clone(),
+            ..Self::default()
+        }
+    }
+
     /// The shared cell of `host` and `port`: the same one for the same pair, so that it is resolved
     /// once.
     pub(crate) fn register(&mut self, host: &str, port: u16) -> Arc<EndpointName> {
-        let resolved = self.names.entry((host.into(), port)).or_insert_with(|| {
-            let woken = Arc::new(Notify::new());
-            let wake = Arc::clone(&woken);
-            RegisteredName {
-                name: Arc::new(EndpointName::new(host, port, move || wake.notify_one())),
-                woken,
-            }
+        let (key, running) = ((host.into(), port), &self.running.names);
+        let names = self.registered.names.entry(key);
+        let registered = names.or_insert_with_key(|key| {
+            let known = running.get(key).cloned();
+            known.unwrap_or_else(|| RegisteredName::new(host, port))
         });
-        Arc::clone(&resolved.name)
+        Arc::clone(&registered.name)
     }
 
     /// Sets the name servers for SRV records.
     pub(crate) fn set_name_servers(&mut self, servers: &[SocketAddr]) {
-        self.servers = servers.to_vec();
+        self.servers = servers.into();
     }
 
     /// The endpoints of a service, the same ones for the same name; they are vacant until its
-    /// records are found. Each has `max` connections at the most.
+    /// records are found. Each has `max` connections at the most; those of a service that runs
+    /// already keep their `max`.
     pub(crate) fn service(&mut self, name: &str, max: Option<usize>) -> Vec<Arc<Endpoint>> {
-        self.services
-            .entry(name.into())
-            .or_insert_with(|| SrvService::new(name, max))
-            .endpoints()
+        let running = &self.running.services;
+        let services = self.registered.services.entry(name.into());
+        let registered = services.or_insert_with(|| {
+            let known = running.get(name).cloned();
+            known.unwrap_or_else(|| RegisteredService::new(name, max))
+        });
+        lock(&registered.service).endpoints()
     }
 
     /// Lets the members of `pool` from `first` on follow the records of a service; all are backups
-    /// if `backup` is set.
+    /// if `backup` is set. They do so from [`Resolving::commit`] on, and are to be down before.
     pub(crate) fn add_pool(
         &mut self,
         name: &str,
@@ -112,219 +136,121 @@ impl EndpointResolver {
         first: MemberIndex,
         backup: bool,
     ) {
-        if let Some(service) = self.services.get_mut(name) {
-            service.add_pool(pool, first, backup);
+        if let Some(registered) = self.registered.services.get_mut(name) {
+            let pool = ServicePool::new(pool, first, backup);
+            registered.pools.push(pool);
         }
     }
+}
 
-    /// Starts to resolve every registered name, each in a task of its own: a slow name server for
-    /// one does not delay another.
-    ///
-    /// To be called in a tokio runtime with time. getaddrinfo cannot be interrupted: end that
-    /// runtime with `shutdown_background`, or its end waits for the name server.
-    pub(crate) fn start(self) -> Resolving {
-        self.start_with(Arc::new(ask_system), INTERVALS)
+impl RegisteredName {
+    fn new(host: &str, port: u16) -> Self {
+        let woken = Arc::new(Notify::new());
+        let wake = Arc::clone(&woken);
+        Self {
+            name: Arc::new(EndpointName::new(host, port, move || wake.notify_one())),
+            woken,
+            task: None,
+        }
     }
+}
 
-    fn start_with(self, lookup: LookupFn, intervals: RefreshIntervals) -> Resolving {
-        let answered = Arc::new(Semaphore::new(0));
-        let mut tasks = JoinSet::new();
-        for resolved in self.names.into_values() {
-            tasks.spawn(keep_resolved(
-                resolved,
-                Arc::clone(&lookup),
-                intervals,
-                Arc::clone(&answered),
-            ));
+impl RegisteredService {
+    fn new(name: &str, max: Option<usize>) -> Self {
+        Self {
+            service: Arc::new(Mutex::new(SrvService::new(name, max))),
+            pools: Vec::new(),
+            task: None,
         }
-        let servers: Arc<[SocketAddr]> = self.servers.into();
-        for service in self.services.into_values() {
-            tasks.spawn(keep_service_resolved(
-                service,
-                Arc::clone(&servers),
-                intervals,
-                Arc::clone(&answered),
-            ));
+    }
+}
+
+impl Default for Resolving {
+    /// No name is resolved so far.
+    fn default() -> Self {
+        Self {
+            running: NameTable::default(),
+            lookup: Arc::new(ask_system),
+            intervals: INTERVALS,
         }
-        Resolving { tasks, answered }
     }
 }
 
 impl Resolving {
-    /// Waits until every name was looked up once, but no longer than `patience`: a connection
+    /// Starts to resolve every name that is new, each in a task of its own: a slow name server for
+    /// one does not delay another. Changes nothing that runs.
+    ///
+    /// To be called in a tokio runtime with time. getaddrinfo cannot be interrupted: end that
+    /// runtime with `shutdown_background`, or its end waits for the name server.
+    pub(crate) fn prepare(&self, resolver: EndpointResolver) -> PreparedNames {
+        let EndpointResolver {
+            mut registered,
+            servers,
+            ..
+        } = resolver;
+        let answered = Arc::new(Semaphore::new(0));
+        let mut new = 0;
+        for one in registered.names.values_mut() {
+            if one.task.is_some() {
+                continue;
+            }
+            let (name, woken) = (Arc::clone(&one.name), Arc::clone(&one.woken));
+            let (lookup, answered) = (Arc::clone(&self.lookup), Arc::clone(&answered));
+            let task = keep_resolved(name, woken, lookup, self.intervals, answered);
+            one.task = Some(Arc::new(OwnedTask::spawn(task)));
+            new += 1;
+        }
+        for one in registered.services.values_mut() {
+            if one.task.is_some() {
+                continue;
+            }
+            lock(&one.service).set_servers(&servers);
+            let (service, answered) = (Arc::clone(&one.service), Arc::clone(&answered));
+            let task = keep_service_resolved(service, self.intervals, answered);
+            one.task = Some(Arc::new(OwnedTask::spawn(task)));
+            new += 1;
+        }
+        PreparedNames {
+            registered,
+            servers,
+            new,
+            answered,
+        }
+    }
+
+    /// Lets the prepared names take the place of the running ones: the tasks of names that are gone
+    /// end, and services lead the pools of the new configuration instead of the old.
+    ///
+    /// To be called before the new pools are used.
+    pub(crate) fn commit(&mut self, prepared: PreparedNames) {
+        let PreparedNames {
+            mut registered,
+            servers,
+            ..
+        } = prepared;
+        for one in registered.services.values_mut() {
+            let mut service = lock(&one.service);
+            if service.set_servers(&servers) {
+                service.woken.notify_one();
+            }
+            service.set_pools(std::mem::take(&mut one.pools));
+        }
+        self.running = registered;
+    }
+}
+
+impl PreparedNames {
+    /// Waits until every new name was looked up once, but no longer than `patience`: a connection
     /// before the first answer finds no address, but a name server that is down must not hold up
-    /// the start.
+    /// the others.
     pub(crate) async fn first_answers(&self, patience: Duration) {
-        let names = u32::try_from(self.tasks.len()).unwrap_or(u32::MAX);
-        if timeout(patience, self.answered.acquire_many(names))
+        if timeout(patience, self.answered.acquire_many(self.new))
             .await
             .is_err()
         {
-            tracing::warn!("starting although some names are not resolved yet");
+            tracing::warn!("some names are not resolved yet: they are used without an address");
         }
     }
-}
-
-fn ask_system(name: Arc<EndpointName>) -> LookupFuture {
-    Box::pin(async move {
-        Ok(tokio::net::lookup_host((name.host(), name.port()))
-            .await?
-            .collect())
-    })
-}
-
-async fn keep_resolved(
-    resolved: RegisteredName,
-    lookup: LookupFn,
-    intervals: RefreshIntervals,
-    answered: Arc<Semaphore>,
-) {
-    let RegisteredName { name, woken } = resolved;
-    let random = Random::new();
-    let mut failures = 0;
-    let mut answered = Some(answered);
-    loop {
-        // A connect that fails from here on may have used the old addresses, and wakes this task
-        // again.
-        name.take_failed();
-        match lookup(Arc::clone(&name)).await.and_then(some_address) {
-            Ok(addresses) => {
-                if std::mem::take(&mut failures) > 0 {
-                    tracing::info!(name = %name, "the name resolves again");
-                }
-                publish_if_changed(&name, addresses);
-            }
-            Err(error) => {
-                failures += 1;
-                if failures == 1 {
-                    let kept = name.addresses().len();
-                    tracing::warn!(name = %name, %error, kept, "the name does not resolve: its old addresses stay in use");
-                }
-            }
-        }
-        if let Some(answered) = answered.take() {
-            answered.add_permits(1);
-        }
-        sleep(intervals.least).await;
-        let rest = pause(&random, failures, intervals).saturating_sub(intervals.least);
-        // Ends early when a worker reports that the addresses do not answer.
-        let _ = timeout(rest, woken.notified()).await;
-    }
-}
-
-async fn keep_service_resolved(
-    mut service: SrvService,
-    servers: Arc<[SocketAddr]>,
-    intervals: RefreshIntervals,
-    answered: Arc<Semaphore>,
-) {
-    let random = Random::new();
-    let mut failures = 0;
-    let mut answered = Some(answered);
-    loop {
-        service.take_failed();
-        let mut refresh = intervals.refresh;
-        match resolve_service(&servers, &service.name).await {
-            Ok((found, lasts)) => {
-                if std::mem::take(&mut failures) > 0 {
-                    tracing::info!(service = %service.name, "the service has records again");
-                }
-                service.publish(found, Instant::now());
-                refresh = refresh.min(lasts);
-            }
-            Err(error) => {
-                failures += 1;
-                if failures == 1 {
-                    tracing::warn!(service = %service.name, %error, "the service has no records now: its old endpoints stay in use");
-                }
-            }
-        }
-        if let Some(answered) = answered.take() {
-            answered.add_permits(1);
-        }
-        sleep(intervals.least).await;
-        let rest = pause(
-            &random,
-            failures,
-            RefreshIntervals {
-                refresh,
-                ..intervals
-            },
-        )
-        .saturating_sub(intervals.least);
-        let _ = timeout(rest, service.woken.notified()).await;
-    }
-}
-
-/// The records of a service with the addresses of their hosts, and their TTL.
-async fn resolve_service(
-    servers: &[SocketAddr],
-    name: &str,
-) -> io::Result<(Vec<ResolvedRecord>, Duration)> {
-    let (mut records, ttl) = name_server::ask(servers, name).await?;
-    // In a fixed order, so that always the same records remain of too many.
-    records.sort_by(|one, other| {
-        (one.priority, &one.target, one.port).cmp(&(other.priority, &other.target, other.port))
-    });
-    records.truncate(2 * srv::SLOTS);
-    let mut lookups = JoinSet::new();
-    for record in records {
-        lookups.spawn(async move {
-            let looked = timeout(
-                HOST_LIMIT,
-                tokio::net::lookup_host((record.target.as_str(), record.port)),
-            )
-            .await;
-            let addresses: Vec<_> = looked
-                .ok()
-                .and_then(Result::ok)
-                .map(Iterator::collect)
-                .unwrap_or_default();
-            (record, interleave(addresses))
-        });
-    }
-    let mut found = Vec::new();
-    while let Some(looked) = lookups.join_next().await {
-        found.extend(looked.ok());
-    }
-    Ok((found, Duration::from_secs(ttl.into())))
-}
-
-/// 30 s ± 10 % after an answer; 1, 2, 4 … 30 s after failures in a row.
-fn pause(random: &Random, failures: u32, intervals: RefreshIntervals) -> Duration {
-    match failures {
-        0 => random.about(intervals.refresh),
-        _ => intervals
-            .least
-            .saturating_mul(1_u32.checked_shl(failures - 1).unwrap_or(u32::MAX))
-            .min(intervals.refresh),
-    }
-}
-
-fn some_address(addresses: Vec<SocketAddr>) -> io::Result<Vec<SocketAddr>> {
-    if addresses.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            "the answer has no address",
-        ));
-    }
-    Ok(addresses)
-}
-
-fn publish_if_changed(name: &EndpointName, found: Vec<SocketAddr>) {
-    let found = interleave(found);
-    let old = name.addresses();
-    // EndpointName servers rotate their answers: another order is not another answer.
-    if same_set(&old, &found) {
-        return;
-    }
-    tracing::info!(name = %name, from = ?**old, to = ?found, "the name has new addresses");
-    drop(old);
-    name.publish(found);
-}
-
-fn same_set(one: &[SocketAddr], other: &[SocketAddr]) -> bool {
-    one.len() == other.len() && one.iter().all(|address| other.contains(address))
 }
 
 #[cfg(test)]

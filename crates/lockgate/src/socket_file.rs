@@ -40,6 +40,11 @@ impl SocketFile {
             .map(|found| (found.dev(), found.ino()))
     }
 
+    /// Whether it is the file of a socket at this address.
+    pub(crate) fn is_of(&self, address: &ListenAddress) -> bool {
+        matches!(address, ListenAddress::Unix(path) if *path == self.path)
+    }
+
     /// Removes the file if it is still ours.
     pub(crate) fn remove(&self) {
         if Self::identify(&self.path) == Some(self.identity) {

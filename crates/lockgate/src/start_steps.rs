@@ -16,7 +16,7 @@ use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
 use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
-use crate::assemble::{self, Assembly, ReadAccess};
+use crate::assemble::{self, Assembly, Previous, ReadAccess};
 use crate::folders::writable;
 use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
@@ -126,7 +126,7 @@ impl StartSteps<'_> {
         let config = &self.loaded.config;
         let account = self.account();
         self.access = self.access_of(account.as_ref());
-        let assembly = assemble::assemble(config, self.access, None, self.report);
+        let assembly = assemble::assemble(config, self.access, Previous::default(), self.report);
         self.failed |= assembly.is_none();
         let bound = self.listeners(assembly.as_ref(), workers);
         let metrics = config

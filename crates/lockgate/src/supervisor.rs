@@ -1,9 +1,12 @@
 //! The main thread while Lockgate runs: signals, the workers' tick, changed certificates, and the
 //! orderly end.
 
+mod background;
+mod files;
 mod reload;
 
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -14,23 +17,25 @@ use lockgate_config::{LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
 use lockgate_proxy::downstream::ListenerService;
-use tokio::task::JoinSet;
+use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::configuration::Configuration;
 use crate::exposition::Exposition;
-use crate::file_watcher::FileWatcher;
+use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
 use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase, Readiness};
-use crate::prober::EndpointStatuses;
 use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
 use crate::start::Workers;
 use crate::start_steps::{self, Prepared};
 use crate::worker::WorkerOrder;
-use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
+use crate::{descriptors, operator_log, print, state, systemd};
+
+use background::RunningBackground;
+use reload::Reloads;
 
 /// The time that a disk which does not hang needs to write a log.
 const DISK_TIME: Duration = Duration::from_millis(200);
@@ -98,21 +103,12 @@ async fn supervise(
     greet: impl FnOnce(&RunningServer),
 ) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
-    // A connection before the first answer would find no address.
-    let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
-    resolving.first_answers(resolver::PATIENCE).await;
-    // The first page shows fetched values.
-    let fetching = std::mem::take(&mut prepared.assembly.fetcher).start()?;
-    if let Some(fetching) = &fetching {
-        fetching.first_tries(fetcher::PATIENCE).await;
-    }
+    let background = RunningBackground::start(&mut prepared.assembly).await?;
     // Everything that needs a descriptor takes it before connections can have the last one.
-    let watch = FileWatcher::new(prepared.assembly.files());
-    // Health checks use the resolved addresses; dropping this ends them.
-    let prober = std::mem::take(&mut prepared.assembly.prober);
-    let statuses = prober.statuses();
-    let mut running = RunningServer::start(prepared, file, statuses).await?;
-    let _probing = prober.start()?;
+    let watched = WatchedFiles::new();
+    watched.set(prepared.assembly.files());
+    let watch = FileWatcher::new(&watched);
+    let mut running = RunningServer::start(prepared, file, background, watched).await?;
     running.announce();
     greet(&running);
     running.serve_metrics();
@@ -134,9 +130,15 @@ pub(crate) struct RunningServer {
     socket_files: Vec<SocketFile>,
     metrics: Option<metrics_server::MetricsListener>,
     pub(crate) metrics_at: Option<ListenAddress>,
+    metrics_routes: Option<Arc<MetricsRoutes>>,
+    metrics_task: Option<AbortHandle>,
     readiness: Arc<Readiness>,
     memory: MemoryLimit,
     monitor: MemoryMonitor,
+    background: RunningBackground,
+    watched: Arc<WatchedFiles>,
+    /// The folder for the last good configuration, as at the start.
+    state: Option<PathBuf>,
 }
 
 impl RunningServer {
@@ -151,12 +153,13 @@ impl RunningServer {
     async fn start(
         prepared: Prepared,
         file: Option<Arc<Configuration>>,
-        statuses: EndpointStatuses,
+        mut background: RunningBackground,
+        watched: Arc<WatchedFiles>,
     ) -> io::Result<Self> {
         let mut workers = Workers::start(&prepared)?;
         let Prepared {
             config,
-            assembly,
+            mut assembly,
             bound,
             metrics,
             logs,
@@ -173,7 +176,10 @@ impl RunningServer {
             };
             prepared?;
         }
+        // Health checks use the resolved addresses.
+        let statuses = background.probe(&mut assembly)?;
         let memory = memory::allowed(config.limits.memory);
+        let state = config.state.clone();
         let parts = GenerationParts {
             config: Arc::new(config),
             file,
@@ -190,22 +196,26 @@ impl RunningServer {
             socket_files,
             metrics,
             metrics_at,
+            metrics_routes: None,
+            metrics_task: None,
             readiness: Arc::default(),
             monitor: MemoryMonitor::begin(&memory),
             memory,
+            background,
+            watched,
+            state,
         })
     }
 
     /// Serves until a signal asks for a stop; false when a worker has died.
     async fn serve(&mut self, signals: &mut Signals, watch: FileWatcher) -> bool {
         tokio::spawn(systemd::keep_watchdog_calm());
-        let mut changes = reload::changes(watch);
+        let mut changes = files::changes(watch);
         // Files may have changed between their reading and the watch.
-        self.reload(&[]);
+        self.reread(&[]);
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
-        // One check of the file at a time, and one more after it when another HUP came meanwhile.
-        let (mut checks, mut again) = (JoinSet::new(), false);
+        let mut reloads = Reloads::default();
         loop {
             tokio::select! {
                 _ = tick.tick() => {
@@ -213,26 +223,13 @@ impl RunningServer {
                     self.workers.tick();
                 }
                 _ = rotation.tick() => self.rotate(),
-                Some(changed) = changes.recv() => self.reload(&changed),
+                Some(changed) = changes.recv() => self.reread(&changed),
+                Some(step) = reloads.step() => self.continue_reload(&mut reloads, step),
                 action = signals.next() => match action {
                     SignalAction::Stop => return true,
-                    SignalAction::Reload => {
-                        systemd::reloading();
-                        tracing::info!("certificates are reloaded");
-                        self.reload(&[]);
-                        if !checks.is_empty() {
-                            again = true;
-                        } else if !self.check_file(&mut checks) {
-                            systemd::ready(&self.status());
-                        }
-                    }
+                    SignalAction::Reload => self.begin_reload(&mut reloads, None),
                     action => self.handle(action),
                 },
-                Some(_) = checks.join_next() => {
-                    if !(std::mem::take(&mut again) && self.check_file(&mut checks)) {
-                        systemd::ready(&self.status());
-                    }
-                }
                 ended = self.workers.ended.recv() => {
                     let error = ended.and_then(Result::err).map(|error| error.to_string());
                     tracing::error!(error, "a worker has ended");
@@ -242,24 +239,15 @@ impl RunningServer {
         }
     }
 
-    /// Checks the configuration file in another thread; false where there is none.
-    fn check_file(&self, checks: &mut JoinSet<()>) -> bool {
-        let Some(file) = self.generation.file.clone() else {
-            return false;
-        };
-        checks.spawn_blocking(move || file.check());
-        true
-    }
-
     /// Handles a signal that does not stop the process.
     fn handle(&self, action: SignalAction) {
         match action {
             SignalAction::Stop => {}
             SignalAction::Reload => {
                 tracing::warn!(
-                    "certificates are reloaded, but not the configuration: restart for that"
+                    "the process is stopping: certificates are reloaded, but not the configuration"
                 );
-                self.reload(&[]);
+                self.reread(&[]);
             }
             SignalAction::Reopen => {
                 let mut logs = self.generation.logs.iter().peekable();
@@ -290,7 +278,8 @@ impl RunningServer {
         if let Some(address) = &self.metrics_at {
             tracing::info!(%address, "metrics");
         }
-        if let Some(Configuration { file, hash, .. }) = generation.file.as_deref() {
+        if let Some(configuration) = generation.file.as_deref() {
+            let (file, hash) = (&configuration.file, &configuration.running().hash);
             tracing::info!(file = %file.display(), hash, "configuration");
         }
         self.readiness.enter(Phase::Ready);
@@ -338,19 +327,22 @@ impl RunningServer {
             metrics: Box::new(move || metrics.load().metrics()),
             top: Box::new(move || top.load().top()),
             readiness: Arc::clone(&self.readiness),
-            hosts: AllowedHosts::new(
+            hosts: ArcSwap::from_pointee(AllowedHosts::new(
                 self.generation
                     .config
                     .metrics
                     .as_ref()
                     .map_or(&[], |metrics| &metrics.hosts),
-            ),
+            )),
         };
-        tokio::spawn(async move {
-            if let Err(error) = metrics_server::serve(listener, Arc::new(endpoints)).await {
+        let endpoints = Arc::new(endpoints);
+        self.metrics_routes = Some(Arc::clone(&endpoints));
+        let serving = tokio::spawn(async move {
+            if let Err(error) = metrics_server::serve(listener, endpoints).await {
                 tracing::error!(%error, "the metrics address is no longer served");
             }
         });
+        self.metrics_task = Some(serving.abort_handle());
     }
 
     /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog,

@@ -94,6 +94,10 @@ impl Setting {
     fn assemble(&self, text: &str, previous: Option<&Assembly>) -> Result<Assembly, Report> {
         let loaded = parse_str(text, &self.0.path("lockgate.toml"))?;
         let mut report = Report::new();
+        let previous = Previous {
+            assembly: previous,
+            ..Previous::default()
+        };
         let assembly = assemble(&loaded.config, ReadAccess::AsStart, previous, &mut report);
         assembly.ok_or(report)
     }

@@ -6,9 +6,12 @@ use lockgate_upstream::EndpointAddress;
 use crate::fetcher::{Fetcher, Source, Url};
 use crate::resolver::EndpointResolver;
 
-/// The fetcher of `values`; `resolver` gets the host names of their URLs.
-pub(super) fn fetcher(values: &[config::NamedValue], resolver: &mut EndpointResolver) -> Fetcher {
-    let mut fetcher = Fetcher::default();
+/// Has `fetcher` fetch `values`; `resolver` gets the host names of their URLs.
+pub(super) fn fetcher(
+    mut fetcher: Fetcher,
+    values: &[config::NamedValue],
+    resolver: &mut EndpointResolver,
+) -> Fetcher {
     for value in values {
         let source = match &value.source {
             config::ValueSource::File(path) => Source::File(path.clone()),

@@ -27,21 +27,26 @@ impl RunningServer {
 
     /// Reads certificates, authorities, ticket keys and users again; those that cannot be read stay
     /// as they were.
-    pub(super) fn reload(&self, changed: &[PathBuf]) {
+    pub(super) fn reread(&self, changed: &[PathBuf]) {
         if !changed.is_empty() {
             tracing::debug!(files = ?changed, "files have changed");
         }
+        for planned in &self.generation.assembly.listeners {
+            for acceptor in planned.listener.acceptors() {
+                reload_certificates(&planned.listener.name, acceptor);
+            }
+        }
+        self.reread_shared(changed);
+    }
+
+    /// The same of all but certificates: what generations share.
+    pub(super) fn reread_shared(&self, changed: &[PathBuf]) {
         let assembly = &self.generation.assembly;
         for (pool, connector) in &assembly.connectors {
             match connector.reload() {
                 Ok(true) => tracing::info!(pool, "authorities of the endpoints replaced"),
                 Err(error) => tracing::error!(pool, %error, "the old authorities stay in use"),
                 Ok(false) => {}
-            }
-        }
-        for planned in &assembly.listeners {
-            for acceptor in planned.listener.acceptors() {
-                reload_certificates(&planned.listener.name, acceptor);
             }
         }
         assembly.rings.iter().for_each(|ring| reload_ring(ring));

@@ -8,22 +8,27 @@
 //!
 //! One reload runs at a time. Requests for another that come meanwhile are answered by one more.
 
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
-use lockgate_config::{Code, ConfigDraft, LoadedConfig, Report, Severity};
+use lockgate_config::{Code, Config, LoadedConfig, Report};
+use lockgate_net::listen::ListenAddress;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::RunningServer;
-use crate::assemble::{self, Assembly, Continued, ReadAccess};
-use crate::configuration::{ConfigText, Configuration};
+use super::background::RunningBackground;
+use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
+use crate::configuration::{self, ConfigText};
 use crate::examine::examine;
+use crate::fetcher::{self, PreparedValues};
 use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
-use crate::prober::PreparedProbes;
-use crate::start_steps::{self, Logs, Mode, NextSteps};
-use crate::worker::WorkerMessage;
-use crate::{fetcher, resolver, state, systemd};
+use crate::metrics_server::{AllowedHosts, MetricsListener};
+use crate::prober::{EndpointStatuses, PreparedProbes};
+use crate::resolver::{self, PreparedNames};
+use crate::start_steps::{Mode, NextSteps, OpenedNext};
+use crate::{state, systemd};
 
 /// The result of a reload.
 #[derive(Debug, Clone)]
@@ -73,8 +78,15 @@ pub(super) struct NextGeneration {
     assembled: AssembledConfig,
     opened: OpenedNext,
     plan: SocketPlan,
+    background: PreparedBackground,
+    statuses: EndpointStatuses,
+}
+
+/// The background work of a configuration that does not run yet.
+struct PreparedBackground {
     names: PreparedNames,
     values: PreparedValues,
+    probes: PreparedProbes,
 }
 
 impl Reloads {
@@ -176,11 +188,9 @@ impl RunningServer {
         let mut plan = SocketPlan::new(Some(running), planned, &known, bound, self.workers.count());
         let addresses: Vec<_> = plan.listeners.iter().map(|one| &one.bound).collect();
         assembled.assembly.redirect_to(&addresses);
-        let names = std::mem::take(&mut assembled.assembly.resolver);
-        let names = self.background.resolving.prepare(names);
-        let values = std::mem::take(&mut assembled.assembly.fetcher);
-        let values = match self.background.fetching.prepare(values) {
-            Ok(values) => values,
+        let statuses = assembled.assembly.prober.statuses();
+        let background = match self.prepare_background(&mut assembled.assembly) {
+            Ok(background) => background,
             Err(error) => return Err(assembled.fail_with(&error)),
         };
         let registered = self.workers.prepare(std::mem::take(&mut plan.sockets));
@@ -188,12 +198,13 @@ impl RunningServer {
             assembled,
             opened,
             plan,
-            names,
-            values,
+            background,
+            statuses,
         };
         Ok(async move {
-            next.names.first_answers(resolver::PATIENCE).await;
-            next.values.first_tries(fetcher::PATIENCE).await;
+            let PreparedBackground { names, values, .. } = &next.background;
+            names.first_answers(resolver::PATIENCE).await;
+            values.first_tries(fetcher::PATIENCE).await;
             for registered in registered {
                 if let Ok(Err(error)) = registered.await {
                     return ReloadStep::Prepared(Err(next.assembled.fail_with(&error)));
@@ -203,14 +214,27 @@ impl RunningServer {
         })
     }
 
+    fn prepare_background(&self, assembly: &mut Assembly) -> io::Result<PreparedBackground> {
+        let RunningBackground {
+            resolving,
+            fetching,
+            probing,
+        } = &self.background;
+        Ok(PreparedBackground {
+            names: resolving.prepare(std::mem::take(&mut assembly.resolver)),
+            values: fetching.prepare(std::mem::take(&mut assembly.fetcher))?,
+            probes: probing.prepare(std::mem::take(&mut assembly.prober))?,
+        })
+    }
+
     /// Makes the next generation the one that runs. Nothing here can fail.
     fn take_over(&mut self, next: NextGeneration) -> Report {
         let NextGeneration {
             assembled,
             opened,
             plan,
-            names,
-            values,
+            background,
+            statuses,
         } = next;
         let AssembledConfig {
             loaded,
@@ -219,11 +243,10 @@ impl RunningServer {
             mut report,
         } = assembled;
         assembly.commit();
-        self.background.resolving.commit(names);
-        self.background.fetching.commit(values);
-        let statuses = self.background.check(&mut assembly);
+        self.background.resolving.commit(background.names);
+        self.background.fetching.commit(background.values);
+        self.background.probing.commit(background.probes);
         let merged = loaded.merged_toml();
-        let gone = self.generation.gone(&plan);
         let parts = GenerationParts {
             config: Arc::new(loaded.config),
             file: self.generation.file.clone(),
@@ -231,18 +254,17 @@ impl RunningServer {
             logs: opened.logs,
             statuses,
         };
-        self.socket_files.extend(opened.socket_files);
         let before = &self.generation;
         let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
         generation.adopt(&self.workers);
         tell_restart(&before.config, &generation.config, &mut report);
         self.exposition.store(Arc::clone(&generation.exposition));
         self.generation = generation;
-        self.remove_socket_files(&gone);
-        self.watched.set(self.files());
+        self.socket_files.extend(opened.socket_files);
+        self.remove_socket_files();
+        self.watched.set(self.generation.assembly.files());
         // What both generations share was read for the one before.
         self.reread_shared(&[]);
-        self.set_limits();
         self.change_metrics(opened.metrics);
         if let Some(file) = &self.generation.file {
             tracing::info!(
@@ -252,13 +274,50 @@ impl RunningServer {
             );
             file.reloaded(text);
         }
-        if let Some(dir) = &self.generation.config.state
+        if let Some(dir) = &self.state
             && let Err(error) = state::keep_last_good(dir, &merged)
         {
             tracing::warn!(%error, "the last good configuration could not be kept");
         }
-        print::log(&report);
+        report.iter().for_each(configuration::log);
         report
+    }
+}
+
+impl RunningServer {
+    /// Removes the files of Unix sockets that no listener has any more.
+    fn remove_socket_files(&mut self) {
+        let listeners = self.generation.listeners.iter();
+        let bound: Vec<_> = listeners
+            .map(|listener| &listener.bound)
+            .chain(&self.metrics_at)
+            .collect();
+        self.socket_files.retain(|file| {
+            let is_bound = bound.iter().any(|address| file.is_of(address));
+            if !is_bound {
+                file.remove();
+            }
+            is_bound
+        });
+    }
+
+    /// Serves the metrics where and to whom the new configuration says.
+    fn change_metrics(&mut self, opened: Option<(MetricsListener, ListenAddress)>) {
+        let metrics = self.generation.config.metrics.as_ref();
+        if metrics.is_none() || opened.is_some() {
+            self.metrics_at = None;
+            if let Some(serving) = self.metrics_task.take() {
+                serving.abort();
+            }
+        }
+        if let Some((listener, address)) = opened {
+            tracing::info!(%address, "metrics");
+            self.metrics_at = Some(address);
+            self.metrics = Some(listener);
+            self.serve_metrics();
+        } else if let (Some(metrics), Some(routes)) = (metrics, &self.metrics_routes) {
+            routes.hosts.store(Arc::new(AllowedHosts::new(&metrics.hosts)));
+        }
     }
 }
 
@@ -299,7 +358,7 @@ impl ReloadOutcome {
 fn read(
     path: &Path,
     running: &Assembly,
-    background: Background,
+    background: BackgroundWork,
 ) -> Result<AssembledConfig, FailedReload> {
     let failed = |report, text| FailedReload { report, text };
     let draft = lockgate_config::read(path).map_err(|report| failed(report, None))?;
@@ -314,12 +373,12 @@ fn read(
         Err(report) => return Err(failed(report, Some(text))),
     };
     let mut report = loaded.warnings.clone();
-    let continued = Continued {
+    let previous = Previous {
         assembly: Some(running),
         background,
     };
     let access = ReadAccess::AsStart;
-    match assemble::assemble(&loaded.config, access, continued, &mut report) {
+    match assemble::assemble(&loaded.config, access, previous, &mut report) {
         Some(assembly) => Ok(AssembledConfig {
             loaded,
             text,
