@@ -53,6 +53,8 @@ pub struct Config {
     pub site_logs: Vec<(AccessLog, SourceSpan)>,
     /// The operator log, on stderr.
     pub log: OperatorLog,
+    /// When a changed file is taken over.
+    pub reload: ReloadTrigger,
     /// The drain of the process.
     pub drain: Drain,
     /// Limits that hold for the whole process.
@@ -192,6 +194,18 @@ pub struct Drain {
     pub delay: Duration,
     /// The time after which open connections are closed.
     pub deadline: Duration,
+    /// The time after a reload after which what goes on by an earlier configuration is closed, if
+    /// it ever is.
+    pub change: Option<Duration>,
+}
+
+/// When a changed file is taken over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReloadTrigger {
+    /// By a signal or a command.
+    Manual,
+    /// Also when it changes.
+    Watch,
 }
 
 /// The memory limit of the process.

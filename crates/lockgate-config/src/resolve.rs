@@ -110,6 +110,7 @@ pub(crate) fn resolve(
         workers: workers(&top),
         user: top.get(&top::USER),
         state: top.get(&top::STATE),
+        reload: top.get(&top::RELOAD),
         metrics: metrics(&top),
         access_log,
         site_logs: std::mem::take(&mut resolver.site_logs),
@@ -322,6 +323,7 @@ fn drain(drain: &View<'_>) -> Drain {
     Drain {
         delay: drain.get(&top::drain::DELAY),
         deadline: drain.get(&top::drain::DEADLINE),
+        change: drain.get(&top::drain::CHANGE),
     }
 }
 

@@ -490,6 +490,15 @@ impl Worker {
         }
     }
 
+    /// Cuts what is held to a generation before the one with this number.
+    pub fn cut_earlier(&self, number: u64) {
+        self.clock.each(|watch| {
+            if (1..number).contains(&watch.generation.get()) {
+                watch.cut(Cut::Drain);
+            }
+        });
+    }
+
     /// Cuts every connection that is left, and returns how many.
     pub fn cut_all(&self) -> usize {
         self.clock.each(|watch| watch.cut(Cut::Drain));

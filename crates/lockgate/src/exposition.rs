@@ -4,8 +4,8 @@ mod process;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_limits::clock;
@@ -13,6 +13,7 @@ use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
 };
 use lockgate_net::tls::Acceptor;
+use lockgate_proxy::generation::GenerationRules;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
@@ -58,6 +59,8 @@ pub(crate) struct SharedState {
     pub(crate) file: Option<Arc<Configuration>>,
     /// When the process started.
     pub(crate) started: SystemTime,
+    /// The rules of earlier generations, which live as long as a request is held to them.
+    pub(crate) earlier: Vec<Weak<GenerationRules>>,
 }
 
 impl Exposition {
@@ -111,6 +114,12 @@ impl Exposition {
         self.certificates(&mut text);
         self.clients(&mut text);
         text.finish()
+    }
+
+    /// The number of earlier generations that a request or a connection is still held to.
+    pub(crate) fn earlier_generations(&self) -> usize {
+        let earlier = self.state.earlier.iter();
+        earlier.filter(|rules| rules.strong_count() > 0).count()
     }
 
     /// The endpoints, without those of SRV records that have none.

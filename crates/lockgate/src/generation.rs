@@ -37,7 +37,6 @@ pub(crate) struct RunningGeneration {
     pub(crate) exposition: Arc<Exposition>,
     shards: Arc<Shards<WorkerCells>>,
     rules: Arc<GenerationRules>,
-    /// The rules of earlier generations, which live as long as a request is held to them.
     earlier: Vec<Weak<GenerationRules>>,
     last_socket: u64,
 }
@@ -192,6 +191,12 @@ impl RunningGeneration {
             None => workers.cells.map(next),
         });
         let rules = Arc::new(rules(number, &config, before));
+        let mut old: Vec<Weak<GenerationRules>> = Vec::new();
+        if let Some(before) = before {
+            let alive = before.earlier.iter();
+            old.extend(alive.filter(|rules| rules.strong_count() > 0).cloned());
+            old.push(Arc::downgrade(&before.rules));
+        }
         let exposition = Arc::new(Exposition::new(
             &assembly,
             statuses,
@@ -202,14 +207,9 @@ impl RunningGeneration {
                 lost: logs.iter().map(|log| log.lost()).collect(),
                 file: file.clone(),
                 started: workers.started,
+                earlier: old.clone(),
             },
         ));
-        let mut old: Vec<Weak<GenerationRules>> = Vec::new();
-        if let Some(before) = before {
-            let alive = before.earlier.iter();
-            old.extend(alive.filter(|rules| rules.strong_count() > 0).cloned());
-            old.push(Arc::downgrade(&before.rules));
-        }
         Self {
             config,
             file,
@@ -229,12 +229,13 @@ impl RunningGeneration {
         self.rules.number
     }
 
-    /// The number of earlier generations that a request or a connection is still held to.
-    pub(crate) fn earlier(&self) -> usize {
-        self.earlier
-            .iter()
-            .filter(|rules| rules.strong_count() > 0)
-            .count()
+    /// The names and addresses of the listeners.
+    pub(crate) fn names(&self) -> Vec<(String, ListenAddress)> {
+        let planned = self.assembly.listeners.iter();
+        let names = planned.map(|planned| planned.listener.name.clone());
+        names
+            .zip(self.listeners.iter().map(|one| one.bound.clone()))
+            .collect()
     }
 
     /// Has the workers take it up; each answers when it has.

@@ -149,6 +149,14 @@ impl Workers {
         }))
     }
 
+    /// Has each worker close what is held to a generation before this one.
+    pub(crate) fn cut_earlier(&self, number: u64) {
+        for worker in &self.messages {
+            let _ = worker.send(WorkerMessage::CutEarlier(number));
+        }
+        self.nudge();
+    }
+
     /// Has each worker close the sockets that it has registered last.
     pub(crate) fn discard(&self) {
         for worker in &self.messages {

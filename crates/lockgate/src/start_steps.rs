@@ -10,6 +10,7 @@ mod logs;
 mod next;
 
 use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
 use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
@@ -18,6 +19,7 @@ use rustix::fs::{Access, access};
 
 use crate::assemble::{self, Assembly, Previous, ReadAccess};
 use crate::folders::writable;
+use crate::log_writer::LogWriter;
 use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
 

@@ -5,6 +5,7 @@ mod background;
 mod files;
 mod reload;
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -137,6 +138,8 @@ pub(crate) struct RunningServer {
     monitor: MemoryMonitor,
     background: RunningBackground,
     watched: Arc<WatchedFiles>,
+    /// When what is held to generations before one is cut.
+    cuts: VecDeque<(Instant, u64)>,
     /// The folder for the last good configuration, as at the start.
     state: Option<PathBuf>,
 }
@@ -203,6 +206,7 @@ impl RunningServer {
             memory,
             background,
             watched,
+            cuts: VecDeque::new(),
             state,
         })
     }
@@ -213,6 +217,7 @@ impl RunningServer {
         let mut changes = files::changes(watch);
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
+        self.watched.set(self.watched_files());
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
         let mut reloads = Reloads::default();
@@ -221,9 +226,15 @@ impl RunningServer {
                 _ = tick.tick() => {
                     self.monitor.tick();
                     self.workers.tick();
+                    self.cut_earlier();
                 }
                 _ = rotation.tick() => self.rotate(),
-                Some(changed) = changes.recv() => self.reread(&changed),
+                Some(changed) = changes.recv() => {
+                    self.reread(&changed);
+                    if self.is_of_configuration(&changed) {
+                        self.file_changed(&mut reloads);
+                    }
+                }
                 Some(step) = reloads.step() => self.continue_reload(&mut reloads, step),
                 action = signals.next() => match action {
                     SignalAction::Stop => return true,

@@ -78,6 +78,8 @@ pub(crate) enum WorkerMessage {
     Prepare(Vec<WorkerSocket>, oneshot::Sender<io::Result<()>>),
     /// Close the sockets that were registered last: their generation will not be.
     Discard,
+    /// Close what is held to a generation before this one.
+    CutEarlier(u64),
     /// Take up this generation, with its listeners in the order of its counters.
     Adopt(
         Box<GenerationSetup>,
@@ -177,6 +179,7 @@ impl ListeningSockets {
                 let _ = answer.send(self.prepare(sockets));
             }
             WorkerMessage::Discard => self.prepared.clear(),
+            WorkerMessage::CutEarlier(number) => self.worker.cut_earlier(number),
             WorkerMessage::Adopt(setup, listeners, answer) => {
                 self.adopt(*setup, listeners);
                 let _ = answer.send(());

@@ -12,10 +12,6 @@ pub(super) const ROWS: &[ForeignName] = &[
         ACME,
     ),
     later(
-        "reload hot_reload live_reload auto_reload watch watch_config",
-        "restart after `lockgate check`; certificates, password files and [values] are reloaded while it runs",
-    ),
-    later(
         "admin admin_socket admin_api control control_socket runtime_api stats_socket",
         "change the file and restart; metrics = \"127.0.0.1:9090\" shows connections, requests and errors",
     ),

@@ -56,6 +56,10 @@ pub(super) const ROWS: &[ForeignName] = &[
         "write drain = { deadline = \"30s\" } at the top",
     ),
     write(
+        "hot_reload live_reload auto_reload watch watch_config",
+        "write reload = \"watch\" at the top",
+    ),
+    write(
         "data_dir cache_dir storage storage_dir state_dir work_dir",
         "write state = \"/var/lib/lockgate\" at the top",
     ),

@@ -7,7 +7,7 @@ use lockgate_rules::Cidr;
 
 use crate::address::ListenAddr;
 use crate::host::SiteKey;
-use crate::model::{EndpointAddr, LogFormat, LogLevel, Memory};
+use crate::model::{EndpointAddr, LogFormat, LogLevel, Memory, ReloadTrigger};
 use crate::table::CheckedTable;
 use crate::values::*;
 
@@ -55,6 +55,20 @@ table! {
          `last-good.toml`: with included files merged, absolute paths, and `${…}` unexpanded. \
          Lockgate does not read it by itself; a failed start names it. To go back, run `lockgate \
          run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
+    );
+
+    const RELOAD: Defaulted<ReloadTrigger> = ConfigKey::defaulted(
+        "reload",
+        &Words(&[("manual", ReloadTrigger::Manual), ("watch", ReloadTrigger::Watch)]),
+        r#""manual""#,
+        r#""watch""#,
+        "When a changed file is taken over while Lockgate runs. `\"manual\"`: on `HUP`. \
+         `\"watch\"`: also when it, an included file, an error page or a file of redirects \
+         changes, once writes pause for 200 ms. A configuration is taken over as a whole or not at \
+         all: one with a mistake, or with an address that cannot be bound, changes nothing and is \
+         reported. Open requests, relays and tunnels go on by the old one; the next request of a \
+         kept connection has the new one. `user`, `workers` and `state` take effect with the next \
+         start.",
     );
 
     const TRUSTED: Defaulted<Items<Cidr>> = ConfigKey::defaulted(
@@ -336,6 +350,16 @@ table! {
         r#""5m""#,
         "The time after which remaining connections are closed. A second signal closes them at \
          once.",
+    );
+
+    const CHANGE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
+        "change",
+        &Unless(OFF, Time { min: 0 }),
+        r#""off""#,
+        r#""1h""#,
+        "The time after a reload in which requests, relays and tunnels that go on by an earlier \
+         configuration may end; those that are left are closed. `\"off\"`: they may last as long \
+         as they do.",
     );
 }
 

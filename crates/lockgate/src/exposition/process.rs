@@ -67,6 +67,11 @@ impl Exposition {
     }
 
     pub(super) fn configuration(&self, text: &mut ExpositionText) {
+        text.gauge(
+            "lockgate_config_earlier_generations",
+            "Earlier configurations that requests or connections are still held to.",
+        )
+        .sample(&[], self.earlier_generations() as i64);
         let Some(configuration) = self.state.file.as_deref() else {
             return;
         };

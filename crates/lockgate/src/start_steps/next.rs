@@ -75,7 +75,10 @@ impl NextSteps<'_> {
 
 impl StartSteps<'_> {
     /// The writer of a log that is open already.
-    pub(super) fn open_log(&self, target: &crate::log_writer::LogDestination) -> Option<Arc<LogWriter>> {
+    pub(super) fn open_log(
+        &self,
+        target: &crate::log_writer::LogDestination,
+    ) -> Option<Arc<LogWriter>> {
         let mut known = self.open_logs.iter();
         known.find(|log| log.target() == target).cloned()
     }

@@ -39,6 +39,24 @@ impl RunningServer {
         self.reread_shared(changed);
     }
 
+    /// The files that are watched: those that are read again, and those of the configuration.
+    pub(super) fn watched_files(&self) -> Vec<PathBuf> {
+        let mut files = self.generation.assembly.files();
+        if let Some(file) = &self.generation.file {
+            files.extend(file.running().files.iter().cloned());
+        }
+        files
+    }
+
+    /// Whether one of the files makes up the configuration.
+    pub(super) fn is_of_configuration(&self, changed: &[PathBuf]) -> bool {
+        let Some(file) = &self.generation.file else {
+            return false;
+        };
+        let files = &file.running().files;
+        changed.iter().any(|path| files.contains(path))
+    }
+
     /// The same of all but certificates: what generations share.
     pub(super) fn reread_shared(&self, changed: &[PathBuf]) {
         let assembly = &self.generation.assembly;

@@ -11,8 +11,9 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
-use lockgate_config::{Code, Config, LoadedConfig, Report};
+use lockgate_config::{Code, Config, LoadedConfig, ReloadTrigger, Report};
 use lockgate_net::listen::ListenAddress;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
@@ -125,6 +126,17 @@ impl RunningServer {
         reloads.steps.spawn_blocking(move || {
             ReloadStep::Assembled(read(&file.file, &running, background).map(Box::new))
         });
+    }
+
+    /// Takes over a file that has changed, or finds out whether it differs and has mistakes.
+    pub(super) fn file_changed(&self, reloads: &mut Reloads) {
+        let Some(file) = self.generation.file.clone() else {
+            return;
+        };
+        match self.generation.config.reload {
+            ReloadTrigger::Watch => self.begin_reload(reloads, None),
+            ReloadTrigger::Manual => drop(tokio::task::spawn_blocking(move || file.check())),
+        }
     }
 
     /// Goes on with a reload after one of its steps.
@@ -255,14 +267,19 @@ impl RunningServer {
             statuses,
         };
         let before = &self.generation;
+        let before_listeners = before.names();
         let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
         generation.adopt(&self.workers);
         tell_restart(&before.config, &generation.config, &mut report);
         self.exposition.store(Arc::clone(&generation.exposition));
+        if let Some(change) = generation.config.drain.change {
+            let end = Instant::now() + change;
+            self.cuts.push_back((end, generation.number()));
+        }
         self.generation = generation;
         self.socket_files.extend(opened.socket_files);
         self.remove_socket_files();
-        self.watched.set(self.generation.assembly.files());
+        self.tell_listeners(&before_listeners);
         // What both generations share was read for the one before.
         self.reread_shared(&[]);
         self.change_metrics(opened.metrics);
@@ -274,6 +291,7 @@ impl RunningServer {
             );
             file.reloaded(text);
         }
+        self.watched.set(self.watched_files());
         if let Some(dir) = &self.state
             && let Err(error) = state::keep_last_good(dir, &merged)
         {
@@ -285,6 +303,27 @@ impl RunningServer {
 }
 
 impl RunningServer {
+    /// Logs the listeners that are new, and those that are gone.
+    fn tell_listeners(&self, before: &[(String, ListenAddress)]) {
+        let now = self.generation.names();
+        for (listener, address) in now.iter().filter(|one| !before.contains(one)) {
+            tracing::info!(%listener, %address, "listening");
+        }
+        for (listener, address) in before.iter().filter(|one| !now.contains(one)) {
+            tracing::info!(%listener, %address, "no longer listening");
+        }
+    }
+
+    /// Has the workers close what has gone on by an earlier configuration for as long as it may.
+    pub(super) fn cut_earlier(&mut self) {
+        while let Some((end, number)) = self.cuts.front().copied()
+            && end <= Instant::now()
+        {
+            self.cuts.pop_front();
+            self.workers.cut_earlier(number);
+        }
+    }
+
     /// Removes the files of Unix sockets that no listener has any more.
     fn remove_socket_files(&mut self) {
         let listeners = self.generation.listeners.iter();
@@ -316,7 +355,9 @@ impl RunningServer {
             self.metrics = Some(listener);
             self.serve_metrics();
         } else if let (Some(metrics), Some(routes)) = (metrics, &self.metrics_routes) {
-            routes.hosts.store(Arc::new(AllowedHosts::new(&metrics.hosts)));
+            routes
+                .hosts
+                .store(Arc::new(AllowedHosts::new(&metrics.hosts)));
         }
     }
 }
@@ -398,6 +439,11 @@ fn tell_restart(before: &Config, now: &Config, report: &mut Report) {
     ];
     for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
         let message = format!("`{key}` has changed, which takes effect with the next start");
-        report.push(Code::NeedsRestart, message, "", "`systemctl restart lockgate`, or `lockgate upgrade`");
+        report.push(
+            Code::NeedsRestart,
+            message,
+            "",
+            "`systemctl restart lockgate`, or `lockgate upgrade`",
+        );
     }
 }
