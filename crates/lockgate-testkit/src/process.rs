@@ -38,6 +38,8 @@ pub struct Lockgate {
     metrics: Option<SocketAddr>,
     next: usize,
     folder: Option<TempDir>,
+    /// The number of workers that its configuration gets.
+    workers: usize,
 }
 
 /// The result of a run.
@@ -102,27 +104,11 @@ impl Launch {
     fn begin(&self, toml: &str) -> Lockgate {
         let folder = tempfile::tempdir().expect("a directory can be made");
         let path = folder.path().join("lockgate.toml");
-        std::fs::write(&path, self.amend(toml)).expect("the disk has room");
+        std::fs::write(&path, amended(toml, self.workers)).expect("the disk has room");
         let mut gate = self.command(&["run", "-c", &path.display().to_string()]);
         gate.folder = Some(folder);
+        gate.workers = self.workers;
         gate
-    }
-
-    fn amend(&self, toml: &str) -> String {
-        let mut amended = String::new();
-        for (key, value) in [
-            ("workers", self.workers.to_string()),
-            ("log", r#"{ format = "json" }"#.to_owned()),
-            ("metrics", r#""127.0.0.1:0""#.to_owned()),
-        ] {
-            let written = toml
-                .lines()
-                .any(|line| line.starts_with(&format!("{key} =")));
-            if !written {
-                amended.push_str(&format!("{key} = {value}\n"));
-            }
-        }
-        amended + toml
     }
 
     /// Starts the program with these arguments and does not wait.
@@ -152,6 +138,7 @@ impl Launch {
             metrics: None,
             next: 0,
             folder: None,
+            workers: 1,
         }
     }
 
@@ -162,6 +149,24 @@ impl Launch {
     pub fn run(&self, arguments: &[&str]) -> RunResult {
         self.command(arguments).ended()
     }
+}
+
+/// The configuration with the keys that every test needs.
+fn amended(toml: &str, workers: usize) -> String {
+    let mut amended = String::new();
+    for (key, value) in [
+        ("workers", workers.to_string()),
+        ("log", r#"{ format = "json" }"#.to_owned()),
+        ("metrics", r#""127.0.0.1:0""#.to_owned()),
+    ] {
+        let written = toml
+            .lines()
+            .any(|line| line.starts_with(&format!("{key} =")));
+        if !written {
+            amended.push_str(&format!("{key} = {value}\n"));
+        }
+    }
+    amended + toml
 }
 
 impl Lockgate {
@@ -353,6 +358,17 @@ impl Lockgate {
             .expect("it was started with a configuration")
             .path()
             .join("lockgate.toml")
+    }
+
+    /// Replaces the file of its configuration at once, as editors do.
+    ///
+    /// # Panics
+    /// When the disk has no room.
+    pub fn rewrite(&self, toml: &str) {
+        let file = self.configuration();
+        let beside = file.with_extension("beside");
+        std::fs::write(&beside, amended(toml, self.workers)).expect("the disk has room");
+        std::fs::rename(&beside, file).expect("the folder is there");
     }
 
     /// The process id.

@@ -217,7 +217,9 @@ impl RunningServer {
         let mut changes = files::changes(watch);
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
-        self.watched.set(self.watched_files());
+        if let Some(file) = &self.generation.file {
+            self.watched.set(self.watched_files(&file.running()));
+        }
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
         let mut reloads = Reloads::default();

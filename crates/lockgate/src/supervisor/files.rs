@@ -9,6 +9,7 @@ use lockgate_proxy::admit::basic_auth::PasswordFile;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::RunningServer;
+use crate::configuration::ConfigText;
 use crate::file_watcher::FileWatcher;
 
 impl RunningServer {
@@ -40,11 +41,9 @@ impl RunningServer {
     }
 
     /// The files that are watched: those that are read again, and those of the configuration.
-    pub(super) fn watched_files(&self) -> Vec<PathBuf> {
+    pub(super) fn watched_files(&self, text: &ConfigText) -> Vec<PathBuf> {
         let mut files = self.generation.assembly.files();
-        if let Some(file) = &self.generation.file {
-            files.extend(file.running().files.iter().cloned());
-        }
+        files.extend(text.files.iter().cloned());
         files
     }
 

@@ -57,6 +57,8 @@ pub(super) struct Reloads {
 pub(super) enum ReloadStep {
     Assembled(Result<Box<AssembledConfig>, FailedReload>),
     Prepared(Result<Box<NextGeneration>, FailedReload>),
+    /// Every worker runs the new generation.
+    Adopted(Box<(ConfigText, Report)>),
 }
 
 /// Why a configuration is not taken over.
@@ -150,7 +152,12 @@ impl RunningServer {
                 Err(failed) => failed,
             },
             ReloadStep::Prepared(Ok(next)) => {
-                let report = self.take_over(*next);
+                reloads.steps.spawn(self.take_over(*next));
+                return;
+            }
+            ReloadStep::Adopted(adopted) => {
+                let (text, report) = *adopted;
+                self.tell_reloaded(text, &report);
                 self.end_reload(reloads, &ReloadOutcome::done(report));
                 return;
             }
@@ -240,7 +247,10 @@ impl RunningServer {
     }
 
     /// Makes the next generation the one that runs. Nothing here can fail.
-    fn take_over(&mut self, next: NextGeneration) -> Report {
+    fn take_over(
+        &mut self,
+        next: NextGeneration,
+    ) -> impl Future<Output = ReloadStep> + Send + use<> {
         let NextGeneration {
             assembled,
             opened,
@@ -269,7 +279,7 @@ impl RunningServer {
         let before = &self.generation;
         let before_listeners = before.names();
         let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
-        generation.adopt(&self.workers);
+        let adopting = generation.adopt(&self.workers);
         tell_restart(&before.config, &generation.config, &mut report);
         self.exposition.store(Arc::clone(&generation.exposition));
         if let Some(change) = generation.config.drain.change {
@@ -283,22 +293,31 @@ impl RunningServer {
         // What both generations share was read for the one before.
         self.reread_shared(&[]);
         self.change_metrics(opened.metrics);
-        if let Some(file) = &self.generation.file {
-            tracing::info!(
-                hash = text.hash,
-                generation = self.generation.number(),
-                "the configuration was reloaded"
-            );
-            file.reloaded(text);
-        }
-        self.watched.set(self.watched_files());
+        self.watched.set(self.watched_files(&text));
         if let Some(dir) = &self.state
             && let Err(error) = state::keep_last_good(dir, &merged)
         {
             tracing::warn!(%error, "the last good configuration could not be kept");
         }
+        async move {
+            for adopted in adopting {
+                // A worker that has ended runs none.
+                let _ = adopted.await;
+            }
+            ReloadStep::Adopted(Box::new((text, report)))
+        }
+    }
+
+    fn tell_reloaded(&self, text: ConfigText, report: &Report) {
         report.iter().for_each(configuration::log);
-        report
+        tracing::info!(
+            hash = text.hash,
+            generation = self.generation.number(),
+            "the configuration was reloaded"
+        );
+        if let Some(file) = &self.generation.file {
+            file.reloaded(text);
+        }
     }
 }
 

@@ -29,6 +29,7 @@ mod observe;
 mod proxy_protocol;
 mod redirects;
 mod relay;
+mod reload;
 mod run;
 mod scene;
 mod session_affinity;
