@@ -2,6 +2,7 @@
 //!
 //! Tests and fuzzers use a closed environment with their own content only.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -13,6 +14,8 @@ pub struct Environment {
     open: bool,
     vars: BTreeMap<String, String>,
     files: BTreeMap<PathBuf, String>,
+    /// The files that were asked for, and the folders of patterns.
+    sources: RefCell<BTreeSet<PathBuf>>,
 }
 
 /// The maximum length of a file; `/dev/zero` would never end.
@@ -36,6 +39,7 @@ impl Environment {
             open: false,
             vars: BTreeMap::new(),
             files: BTreeMap::new(),
+            sources: RefCell::default(),
         }
     }
 
@@ -62,7 +66,28 @@ impl Environment {
         }
     }
 
+    /// The same environment, of which no file was asked for yet.
+    pub(crate) fn unread(&self) -> Environment {
+        Environment {
+            sources: RefCell::default(),
+            ..self.clone()
+        }
+    }
+
+    /// The files that were asked for, also those that cannot be read, and the folders in which
+    /// names were compared with a pattern. Without descriptors that the process was started with.
+    pub(crate) fn into_sources(self) -> BTreeSet<PathBuf> {
+        self.sources.into_inner()
+    }
+
+    fn note(&self, path: &Path) {
+        if !is_descriptor(path) {
+            self.sources.borrow_mut().insert(path.to_owned());
+        }
+    }
+
     pub(crate) fn read(&self, path: &Path) -> io::Result<String> {
+        self.note(path);
         match self.files.get(path) {
             Some(text) => Ok(text.clone()),
             None if self.open => read_bounded(path),
@@ -74,10 +99,8 @@ impl Environment {
     /// process writes to it and can be read only once. A descriptor that the process was started
     /// with (`/dev/stdin`, `/dev/fd/3`) may be one.
     pub(crate) fn read_file(&self, path: &Path) -> io::Result<String> {
-        let opened = ["/dev/stdin", "/dev/fd", "/proc/self/fd"]
-            .iter()
-            .any(|given| path.starts_with(given));
-        if self.open && !opened && !self.files.contains_key(path) {
+        self.note(path);
+        if self.open && !is_descriptor(path) && !self.files.contains_key(path) {
             let kind = std::fs::metadata(path)?.file_type();
             if !kind.is_file() {
                 let what = if kind.is_dir() {
@@ -130,6 +153,7 @@ impl Environment {
         let pattern = pattern.to_string_lossy();
         let mut found = Vec::new();
         for folder in folders {
+            self.note(folder);
             for name in self.names(folder) {
                 if matches(&pattern, &name) && found.len() < MAX_MATCHES {
                     found.push(folder.join(name));
@@ -175,6 +199,12 @@ fn read_bounded(path: &Path) -> io::Result<String> {
         ));
     }
     Ok(text)
+}
+
+/// Whether the path is that of an open descriptor: its content can be read only once.
+fn is_descriptor(path: &Path) -> bool {
+    let descriptors = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
+    descriptors.iter().any(|folder| path.starts_with(folder))
 }
 
 /// Whether a name has `*` or `?`.

@@ -1,7 +1,7 @@
 //! From a file or a text to a configuration.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::codes::Code;
@@ -44,6 +44,7 @@ pub struct ConfigDraft {
     loaded: LoadedConfig,
     report: Report,
     texts: Vec<Arc<ConfigFile>>,
+    files: BTreeSet<PathBuf>,
 }
 
 impl ConfigDraft {
@@ -61,6 +62,16 @@ impl ConfigDraft {
     /// The texts of all its files, in the order in which they were read.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(|source| source.text.as_str())
+    }
+
+    /// The absolute paths of all files that decide what the configuration is: the file itself, those
+    /// that it includes, redirects, error pages, and the files of `${file:…}`; the folders of
+    /// patterns too, since a new file there may match.
+    ///
+    /// Files that could not be read are among them. Files that are read again while Lockgate runs
+    /// (certificates, keys, users, values) are not.
+    pub fn files(&self) -> &BTreeSet<PathBuf> {
+        &self.files
     }
 
     /// The configuration, if it has no mistakes.
@@ -101,6 +112,7 @@ pub fn read(path: &Path) -> Result<ConfigDraft, Report> {
 }
 
 fn read_in(path: &Path, env: &Environment) -> Result<ConfigDraft, Report> {
+    let env = env.unread();
     match env.read(&env.absolute(path)) {
         Ok(text) => Ok(draft(&text, path, env)),
         Err(error) => {
@@ -131,17 +143,20 @@ pub fn parse_str(text: &str, name: &Path) -> Result<LoadedConfig, Report> {
 /// # Errors
 /// As [`load`].
 pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<LoadedConfig, Report> {
-    draft(text, name, env).finish()
+    draft(text, name, env.unread()).finish()
 }
 
-fn draft(text: &str, name: &Path, env: &Environment) -> ConfigDraft {
+/// `env` must be [unread](Environment::unread), except for the file itself.
+fn draft(text: &str, name: &Path, env: Environment) -> ConfigDraft {
     let mut report = Report::new();
-    let written = include::read(text, name, env, &mut report);
+    let written = include::read(text, name, &env, &mut report);
     let mut checker = TreeChecker::new(&mut report, written.syntax, ROOT);
     let root = checker.table(ROOT, &written.root, "", None);
     let absolute = checker.into_absolute();
-    let config = resolve::resolve(&root, &written, env, &mut report);
+    let config = resolve::resolve(&root, &written, &env, &mut report);
     let merged = merged::toml(&written.root, &absolute);
+    let mut files = env.into_sources();
+    files.extend(config.error_pages().map(Path::to_owned));
     let loaded = LoadedConfig {
         config,
         warnings: report.clone(),
@@ -152,5 +167,66 @@ fn draft(text: &str, name: &Path, env: &Environment) -> ConfigDraft {
         loaded,
         report,
         texts: written.sources,
+        files,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::Color;
+
+    #[test]
+    fn a_draft_lists_every_file_that_decides_what_it_is() {
+        let main = r#"
+include = ["sites/*.toml", "gone.toml"]
+trusted = "${file:trusted}"
+tls = { certs = ["/certs/*.pem"] }
+
+[site."a.test"]
+redirects = "/etc/gate/moved"
+error_pages = { 502 = "502.html" }
+respond = "hello"
+
+[site."a.test".path."/docs/"]
+error_pages = { 404 = "/pages/404.html" }
+respond = "docs"
+"#;
+        let env = Environment::none()
+            .with_file("/etc/gate/lockgate.toml", main)
+            .with_file("/etc/gate/sites/b.toml", "workers = 1\n")
+            .with_file("/etc/gate/trusted", "10.0.0.0/8")
+            .with_file("/etc/gate/moved", "/a /b\n")
+            .with_file("/certs/a.pem", "")
+            .with_file("/etc/gate/other", "");
+        // What one reading asked for is none of the next one's.
+        read_in(Path::new("/etc/gate/other"), &env).unwrap();
+        let draft = read_in(Path::new("/etc/gate/lockgate.toml"), &env).unwrap();
+        let files: Vec<_> = draft.files().iter().map(|file| file.to_str()).collect();
+        let expected = [
+            "/certs",
+            "/etc/gate/502.html",
+            "/etc/gate/gone.toml",
+            "/etc/gate/lockgate.toml",
+            "/etc/gate/moved",
+            "/etc/gate/sites",
+            "/etc/gate/sites/b.toml",
+            "/etc/gate/trusted",
+            "/pages/404.html",
+        ];
+        assert_eq!(
+            files,
+            expected.map(Some),
+            "{}",
+            draft.report().render(Color::Never)
+        );
+    }
+
+    #[test]
+    fn descriptors_are_no_files_of_a_configuration() {
+        let text = "include = [\"/dev/fd/3\"]\n";
+        let env = Environment::none().with_file("/dev/stdin", text);
+        let draft = read_in(Path::new("/dev/stdin"), &env).unwrap();
+        assert!(draft.files().is_empty(), "{:?}", draft.files());
     }
 }

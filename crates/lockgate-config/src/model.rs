@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_rules::{Cidr, Http2, MinRates};
@@ -78,6 +78,16 @@ pub struct Config {
     pub tunnels: Vec<TunnelListener>,
     /// The `[site]` tables, by the text of their keys.
     pub sites: Vec<HostedSite>,
+}
+
+impl Config {
+    /// The files of all error pages; one may be there more than once.
+    pub(crate) fn error_pages(&self) -> impl Iterator<Item = &Path> {
+        let of_sites = self.sites.iter().map(|site| &site.error_pages);
+        let routes = self.sites.iter().flat_map(|site| &site.routes);
+        let all = of_sites.chain(routes.map(|route| &route.rules.error_pages));
+        all.flatten().map(|(_, path, _)| path.as_path())
+    }
 }
 
 /// The number of worker threads.
