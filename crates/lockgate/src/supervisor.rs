@@ -16,15 +16,18 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::configuration::Configuration;
+use crate::fetcher::{self, Fetching};
 use crate::file_watcher::FileWatcher;
 use crate::log_writer::{self, LogWriter};
 use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase};
+use crate::prober::Probing;
+use crate::resolver::{self, Resolving};
 use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
 use crate::start::{self, RunningServer};
 use crate::start_steps::{self, Logs, Prepared};
 use crate::worker::WorkerOrder;
-use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
+use crate::{descriptors, operator_log, print, state, systemd};
 
 /// The time that a disk which does not hang needs to write a log.
 const DISK_TIME: Duration = Duration::from_millis(200);
@@ -93,19 +96,23 @@ async fn supervise(
 ) -> io::Result<ExitCode> {
     let mut signals = Signals::new()?;
     // A connection before the first answer would find no address.
-    let resolving = std::mem::take(&mut prepared.assembly.resolver).start();
-    resolving.first_answers(resolver::PATIENCE).await;
+    let mut resolving = Resolving::default();
+    let names = resolving.prepare(std::mem::take(&mut prepared.assembly.resolver));
+    names.first_answers(resolver::PATIENCE).await;
+    resolving.commit(names);
     // The first page shows fetched values.
-    let fetching = std::mem::take(&mut prepared.assembly.fetcher).start()?;
-    if let Some(fetching) = &fetching {
-        fetching.first_tries(fetcher::PATIENCE).await;
-    }
+    let mut fetching = Fetching::default();
+    let values = fetching.prepare(std::mem::take(&mut prepared.assembly.fetcher))?;
+    values.first_tries(fetcher::PATIENCE).await;
+    fetching.commit(values);
     // Everything that needs a descriptor takes it before connections can have the last one.
     let watch = FileWatcher::new(prepared.assembly.files());
     let mut running = start::start_workers(prepared, file)?;
     running.prepared().await?;
     // Health checks use the resolved addresses; dropping this ends them.
-    let _probing = std::mem::take(&mut running.assembly.prober).start()?;
+    let mut probing = Probing::default();
+    let probes = probing.prepare(std::mem::take(&mut running.assembly.prober))?;
+    probing.commit(probes);
     running.announce();
     greet(&running);
     running.serve_metrics();

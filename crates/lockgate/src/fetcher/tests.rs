@@ -4,6 +4,7 @@
 use std::fs;
 
 use lockgate_testkit::{DEADLINE, Folder, Origin, Wire};
+use lockgate_upstream::endpoint_name::EndpointName;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use super::*;
@@ -25,6 +26,19 @@ fn url(origin: &Origin) -> Source {
         host: "motd.test:8080".to_owned(),
         path: "/motd?a=b".to_owned(),
     })
+}
+
+/// Begins with the values of a first configuration.
+fn prepared(fetcher: Fetcher) -> (Fetching, PreparedValues) {
+    let fetching = Fetching::default();
+    let prepared = fetching.prepare(fetcher).unwrap();
+    (fetching, prepared)
+}
+
+fn start(fetcher: Fetcher) -> Fetching {
+    let (mut fetching, prepared) = prepared(fetcher);
+    fetching.commit(prepared);
+    fetching
 }
 
 /// Reads the request for a value.
@@ -55,7 +69,7 @@ fn a_value_is_its_default_then_what_was_had_last() {
     fetcher.keep("motd", url(&origin), ALWAYS, "nothing yet");
     let value = fetcher.fetched("motd").unwrap();
     assert!(fetcher.fetched("other").is_none());
-    let fetching = fetcher.start().unwrap();
+    let fetching = start(fetcher);
     let (mut wire, head) = next(&origin);
     let lines: Vec<_> = head.split("\r\n").collect();
     assert_eq!(
@@ -152,9 +166,9 @@ fn one_that_hangs_holds_up_neither_the_others_nor_the_start() {
     fetcher.keep("file", Source::File(file), ALWAYS, "");
     fetcher.keep("other", url(&other), ALWAYS, "");
     let values = ["hangs", "file", "other"].map(|name| fetcher.fetched(name).unwrap());
-    let fetching = fetcher.start().unwrap().unwrap();
+    let (_fetching, prepared) = prepared(fetcher);
     let (_wire, _) = next(&origin);
-    block_on(fetching.first_tries(Duration::from_millis(1)));
+    block_on(prepared.first_tries(Duration::from_millis(1)));
     for round in ["one", "two"] {
         let (mut wire, _) = next(&other);
         wire.send(ok(round));
@@ -180,8 +194,95 @@ fn the_first_values_are_there_before_anybody_asks() {
         "0",
     );
     let values = ["there", "missing"].map(|name| fetcher.fetched(name).unwrap());
-    let fetching = fetcher.start().unwrap().unwrap();
-    block_on(fetching.first_tries(DEADLINE));
+    let (_fetching, prepared) = prepared(fetcher);
+    block_on(prepared.first_tries(DEADLINE));
     assert_eq!(values.each_ref().map(text), ["1", "0"]);
-    assert!(Fetcher::default().start().unwrap().is_none());
+}
+
+#[test]
+fn a_value_in_common_stays_and_its_fetch_goes_on() {
+    let (origin, other) = (Origin::tcp(), Origin::tcp());
+    let mut fetcher = Fetcher::default();
+    fetcher.keep("stays", url(&origin), ALWAYS, "0");
+    fetcher.keep("gone", url(&other), ALWAYS, "0");
+    let old = fetcher.fetched("stays").unwrap();
+    let mut fetching = start(fetcher);
+    let (mut wire, _) = next(&origin);
+    let (mut gone, _) = next(&other);
+
+    let mut fetcher = Fetcher::continuing(&fetching);
+    fetcher.keep("stays", url(&origin), ALWAYS, "0");
+    assert!(fetcher.fetched("gone").is_none());
+    let new = fetcher.fetched("stays").unwrap();
+    assert!(Arc::ptr_eq(&old, &new));
+    let prepared = fetching.prepare(fetcher).unwrap();
+    // None is new: there is nothing to wait for.
+    block_on(prepared.first_tries(DEADLINE * 60));
+    fetching.commit(prepared);
+    gone.rest();
+    wire.send(ok("1"));
+    drop(wire);
+    let _wire = next(&origin);
+    assert_eq!(text(&new), "1");
+}
+
+#[test]
+fn a_value_with_another_setting_is_another_one() {
+    let (origin, folder) = (Origin::tcp(), Folder::new());
+    let file = || Source::File(folder.write("value", "1"));
+    let mut fetcher = Fetcher::default();
+    fetcher.keep("a", file(), DEADLINE, "0");
+    let old = fetcher.fetched("a").unwrap();
+    let fetching = start(fetcher);
+    let names = || ["a.test", "b.test"].map(|name| Arc::new(EndpointName::new(name, 1, || {})));
+    let at = |address| {
+        Source::Url(Url {
+            address,
+            host: "motd.test:8080".to_owned(),
+            path: "/motd?a=b".to_owned(),
+        })
+    };
+    for (name, source, every, default) in [
+        ("b", file(), DEADLINE, "0"),
+        ("a", url(&origin), DEADLINE, "0"),
+        ("a", file(), DEADLINE * 2, "0"),
+        ("a", file(), DEADLINE, "1"),
+    ] {
+        let mut fetcher = Fetcher::continuing(&fetching);
+        fetcher.keep(name, source, every, default);
+        assert!(!Arc::ptr_eq(&old, &fetcher.fetched(name).unwrap()));
+    }
+    let [one, other] = names();
+    let named = |name: &Arc<EndpointName>| at(EndpointAddress::Name(Arc::clone(name)));
+    assert!(named(&one) == named(&one) && named(&one) != named(&other));
+    assert!(url(&origin) == url(&origin) && url(&origin) != named(&one));
+    let unix = |path: &str| at(EndpointAddress::Unix(path.into()));
+    assert!(unix("/a") == unix("/a") && unix("/a") != unix("/b"));
+}
+
+#[test]
+fn prepared_values_that_are_dropped_leave_no_task() {
+    let (origin, other) = (Origin::tcp(), Origin::tcp());
+    let fetching = Fetching::default();
+    let mut fetcher = Fetcher::continuing(&fetching);
+    fetcher.keep("a", url(&origin), ALWAYS, "0");
+    let prepared = fetching.prepare(fetcher).unwrap();
+    let (mut wire, _) = next(&origin);
+    drop(prepared);
+    wire.rest();
+    // The same beside a value that runs.
+    let mut fetcher = Fetcher::default();
+    fetcher.keep("a", url(&origin), ALWAYS, "0");
+    let mut fetching = start(fetcher);
+    let (_wire, _) = next(&origin);
+    let mut fetcher = Fetcher::continuing(&fetching);
+    fetcher.keep("b", url(&other), ALWAYS, "0");
+    let prepared = fetching.prepare(fetcher).unwrap();
+    let (mut wire, _) = next(&other);
+    drop(prepared);
+    wire.rest();
+    // With the last value the thread ends.
+    let none = fetching.prepare(Fetcher::continuing(&fetching)).unwrap();
+    fetching.commit(none);
+    assert!(fetching.thread.is_none());
 }

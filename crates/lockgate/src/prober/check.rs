@@ -49,8 +49,28 @@ pub(crate) struct Check {
     pub(crate) rise: u32,
 }
 
+/// The same check: with TLS, by the same connector.
+impl PartialEq for Check {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            kind,
+            port,
+            tls,
+            proxy_header,
+            every,
+            timeout,
+            fall,
+            rise,
+        } = self;
+        tls.as_ref().map(Arc::as_ptr) == other.tls.as_ref().map(Arc::as_ptr)
+            && (kind, port, proxy_header) == (&other.kind, &other.port, &other.proxy_header)
+            && (every, timeout) == (&other.every, &other.timeout)
+            && (fall, rise) == (&other.fall, &other.rise)
+    }
+}
+
 /// What an endpoint is checked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum CheckKind {
     /// That it can be connected to, TLS made where it has it, and what is said then.
     Tcp(TcpCheck),
@@ -64,7 +84,7 @@ pub(crate) enum CheckKind {
 }
 
 /// A check of a connection: the bytes that we send, and those that are expected.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct TcpCheck {
     /// The bytes that we send; empty for none.
     pub(crate) send: Vec<u8>,
@@ -74,7 +94,7 @@ pub(crate) struct TcpCheck {
 }
 
 /// A check by a request, and what the response must be.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HttpCheck {
     /// `GET`, mostly. A token.
     pub(crate) method: String,

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use lockgate_net::dial::interleave;
@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::name_server;
-use super::srv::{self, ResolvedRecord, SrvService};
+use super::srv::{self, ResolvedRecord, SrvService, lock};
 
 /// The time limit of looking up the host of one record.
 const HOST_LIMIT: Duration = Duration::from_secs(5);
@@ -86,29 +86,32 @@ pub(super) async fn keep_resolved(
 }
 
 pub(super) async fn keep_service_resolved(
-    mut service: SrvService,
-    servers: Arc<[SocketAddr]>,
+    service: Arc<Mutex<SrvService>>,
     intervals: RefreshIntervals,
     answered: Arc<Semaphore>,
 ) {
     let random = Random::new();
     let mut failures = 0;
     let mut answered = Some(answered);
+    let (name, woken) = {
+        let service = lock(&service);
+        (Arc::clone(&service.name), Arc::clone(&service.woken))
+    };
     loop {
-        service.take_failed();
+        let servers = lock(&service).begin_look_up();
         let mut refresh = intervals.refresh;
-        match resolve_service(&servers, &service.name).await {
+        match resolve_service(&servers, &name).await {
             Ok((found, lasts)) => {
                 if std::mem::take(&mut failures) > 0 {
-                    tracing::info!(service = %service.name, "the service has records again");
+                    tracing::info!(service = %name, "the service has records again");
                 }
-                service.publish(found, Instant::now());
+                lock(&service).publish(found, Instant::now());
                 refresh = refresh.min(lasts);
             }
             Err(error) => {
                 failures += 1;
                 if failures == 1 {
-                    tracing::warn!(service = %service.name, %error, "the service has no records now: its old endpoints stay in use");
+                    tracing::warn!(service = %name, %error, "the service has no records now: its old endpoints stay in use");
                 }
             }
         }
@@ -125,7 +128,8 @@ pub(super) async fn keep_service_resolved(
             },
         )
         .saturating_sub(intervals.least);
-        let _ = timeout(rest, service.woken.notified()).await;
+        // Ends early also when there are other name servers.
+        let _ = timeout(rest, woken.notified()).await;
     }
 }
 

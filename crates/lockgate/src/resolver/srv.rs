@@ -6,12 +6,13 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use lockgate_limits::MemberIndex;
 use lockgate_limits::clock;
 use lockgate_net::dns::Srv;
+use lockgate_net::millis::Millis;
 use lockgate_upstream::endpoint_name::EndpointName;
 use lockgate_upstream::{Endpoint, Member, Pool};
 use tokio::sync::Notify;
@@ -25,19 +26,34 @@ const MARGIN: Duration = Duration::from_secs(2);
 /// One service and the pools that use it.
 pub(super) struct SrvService {
     /// The name of its SRV records.
-    pub(super) name: Box<str>,
+    pub(super) name: Arc<str>,
     pub(super) woken: Arc<Notify>,
+    /// The name servers; without any, those of the system.
+    servers: Arc<[SocketAddr]>,
     slots: Vec<RecordSlot>,
+    /// The best priority of its records.
+    best: u16,
     pools: Vec<ServicePool>,
+}
+
+/// The service, for a look at it without a wait.
+pub(super) fn lock(service: &Mutex<SrvService>) -> MutexGuard<'_, SrvService> {
+    service.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// One endpoint of a service, for one record at a time.
 struct RecordSlot {
     name: Arc<EndpointName>,
     endpoint: Arc<Endpoint>,
-    /// The host and port of its record.
-    record: Option<(String, u16)>,
+    record: Option<SlotRecord>,
     state: State,
+}
+
+/// The record of a slot.
+struct SlotRecord {
+    srv: Srv,
+    /// When the slot got it.
+    since: Millis,
 }
 
 /// Whether a slot without a record may get another one.
@@ -52,7 +68,8 @@ enum State {
 }
 
 /// A pool with members for the slots.
-struct ServicePool {
+#[derive(Clone)]
+pub(super) struct ServicePool {
     pool: Arc<Pool>,
     /// The member for the first slot.
     first: MemberIndex,
@@ -61,6 +78,19 @@ struct ServicePool {
 }
 
 impl ServicePool {
+    /// The members of `pool` from `first` on, all backups if `backup` is set.
+    pub(super) fn new(pool: &Arc<Pool>, first: MemberIndex, backup: bool) -> Self {
+        Self {
+            pool: Arc::clone(pool),
+            first,
+            backup,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.pool, &other.pool) && self.first == other.first
+    }
+
     /// The member for a slot.
     fn index(&self, slot: usize) -> MemberIndex {
         MemberIndex::new(self.first.get() + slot)
@@ -68,6 +98,25 @@ impl ServicePool {
 
     fn member(&self, slot: usize) -> Option<&Member> {
         self.pool.member(self.index(slot))
+    }
+
+    /// RFC 2782: weights are shares within a priority, and 0 is a very small one. Members of other
+    /// priorities than the best are backups.
+    fn set_weight(&self, slot: usize, srv: &Srv, best: u16) {
+        if let Some(member) = self.member(slot) {
+            let weight = (u32::from(srv.weight) * 10).max(1);
+            member.set_weight(weight, self.backup || srv.priority > best);
+        }
+    }
+
+    /// Lets the member for a slot serve for its new record.
+    fn assign(&self, slot: usize, record: &SlotRecord) {
+        let SlotRecord { srv, since } = record;
+        if let Some(member) = self.member(slot) {
+            let alias = format!("{}:{}", srv.target, srv.port);
+            self.pool.set_alias(self.index(slot), &alias);
+            member.mark_up(*since);
+        }
     }
 }
 
@@ -95,7 +144,9 @@ impl SrvService {
         Self {
             name: name.into(),
             woken,
+            servers: Arc::default(),
             slots,
+            best: 0,
             pools: Vec::new(),
         }
     }
@@ -108,20 +159,46 @@ impl SrvService {
             .collect()
     }
 
-    /// Adds a pool that follows the records; its members from `first` on are the endpoints.
-    pub(super) fn add_pool(&mut self, pool: &Arc<Pool>, first: MemberIndex, backup: bool) {
-        self.pools.push(ServicePool {
-            pool: Arc::clone(pool),
-            first,
-            backup,
-        });
+    /// Sets the name servers; returns whether they are others than before.
+    pub(super) fn set_servers(&mut self, servers: &Arc<[SocketAddr]>) -> bool {
+        let changed = self.servers != *servers;
+        self.servers = Arc::clone(servers);
+        changed
     }
 
-    /// Forgets failed connects to its addresses: they are looked up now.
-    pub(super) fn take_failed(&self) {
+    /// Sets the pools that follow the records. The members of a new one get the state that others
+    /// have already.
+    pub(super) fn set_pools(&mut self, pools: Vec<ServicePool>) {
+        for new in &pools {
+            if !self.pools.iter().any(|known| known.is_same(new)) {
+                self.bring_up(new);
+            }
+        }
+        self.pools = pools;
+    }
+
+    /// Gives the members of a pool the records of their slots.
+    fn bring_up(&self, service_pool: &ServicePool) {
+        let records = || {
+            let slots = self.slots.iter().enumerate();
+            slots.filter_map(|(number, slot)| Some((number, slot.record.as_ref()?)))
+        };
+        for (number, record) in records() {
+            service_pool.set_weight(number, &record.srv, self.best);
+        }
+        service_pool.pool.reweigh();
+        for (number, record) in records() {
+            service_pool.assign(number, record);
+        }
+    }
+
+    /// Forgets failed connects to its addresses, which are looked up now; returns the name servers
+    /// to ask.
+    pub(super) fn begin_look_up(&self) -> Arc<[SocketAddr]> {
         for slot in &self.slots {
             slot.name.take_failed();
         }
+        Arc::clone(&self.servers)
     }
 
     /// Gives new records slots, and takes those of records that are gone.
@@ -137,13 +214,13 @@ impl SrvService {
                 records.insert(key, (srv, addresses));
             }
         }
-        let best = records
+        self.best = records
             .values()
             .map(|(srv, _)| srv.priority)
             .min()
             .unwrap_or_default();
         let gone: Vec<_> = (0..self.slots.len())
-            .filter(|number| !self.refresh(*number, &mut records, best))
+            .filter(|number| !self.refresh(*number, &mut records))
             .collect();
         // The remaining records are new; the best priority comes first.
         let mut new: Vec<_> = records
@@ -154,7 +231,7 @@ impl SrvService {
         let mut left_out = 0;
         for (srv, addresses) in new {
             match self.free_slot(now) {
-                Some(number) => self.assign(number, &srv, addresses, best),
+                Some(number) => self.assign(number, srv, addresses),
                 None => left_out += 1,
             }
         }
@@ -180,29 +257,31 @@ impl SrvService {
         &mut self,
         number: usize,
         records: &mut BTreeMap<(String, u16), ResolvedRecord>,
-        best: u16,
     ) -> bool {
         let Some(slot) = self.slots.get_mut(number) else {
             return true;
         };
-        let Some(record) = &slot.record else {
+        let Some(record) = &mut slot.record else {
             return true;
         };
-        match records.remove(record) {
+        match records.remove(&(record.srv.target.clone(), record.srv.port)) {
             Some((srv, addresses)) => {
                 // Where its host does not resolve now, the old addresses stay.
                 if !addresses.is_empty() && **slot.name.addresses() != addresses {
                     slot.name.publish(addresses);
                 }
-                self.set_weight(number, &srv, best);
+                for service_pool in &self.pools {
+                    service_pool.set_weight(number, &srv, self.best);
+                }
+                record.srv = srv;
                 true
             }
             None => {
-                let (host, port) = record;
+                let Srv { target, port, .. } = &record.srv;
                 let endpoint = slot.endpoint.label.as_str();
                 tracing::info!(
                     endpoint,
-                    "{host}:{port} is no longer a record of the service"
+                    "{target}:{port} is no longer a record of the service"
                 );
                 (slot.record, slot.state) = (None, State::Used);
                 self.members(number)
@@ -247,7 +326,7 @@ impl SrvService {
         unused.or_else(|| self.slots.iter().position(free))
     }
 
-    fn assign(&mut self, number: usize, srv: &Srv, addresses: Vec<SocketAddr>, best: u16) {
+    fn assign(&mut self, number: usize, srv: Srv, addresses: Vec<SocketAddr>) {
         let Some(slot) = self.slots.get_mut(number) else {
             return;
         };
@@ -258,29 +337,14 @@ impl SrvService {
             srv.target,
             srv.port
         );
-        slot.record = Some((srv.target.clone(), srv.port));
         slot.state = State::Used;
         slot.endpoint.reset_history();
         slot.name.publish(addresses);
-        self.set_weight(number, srv, best);
-        let alias = format!("{}:{}", srv.target, srv.port);
+        let since = clock::now();
+        let record = slot.record.insert(SlotRecord { srv, since });
         for service_pool in &self.pools {
-            if let Some(member) = service_pool.member(number) {
-                let index = service_pool.index(number);
-                service_pool.pool.set_alias(index, &alias);
-                member.mark_up(clock::now());
-            }
-        }
-    }
-
-    /// RFC 2782: weights are shares within a priority, and 0 is a very small one. Members of other
-    /// priorities than the best are backups.
-    fn set_weight(&self, number: usize, srv: &Srv, best: u16) {
-        let weight = (u32::from(srv.weight) * 10).max(1);
-        for service_pool in &self.pools {
-            if let Some(member) = service_pool.member(number) {
-                member.set_weight(weight, service_pool.backup || srv.priority > best);
-            }
+            service_pool.set_weight(number, &record.srv, self.best);
+            service_pool.assign(number, record);
         }
     }
 }

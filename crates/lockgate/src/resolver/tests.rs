@@ -61,14 +61,35 @@ fn scripted(answers: &[&[&str]]) -> (LookupFn, mpsc::UnboundedReceiver<()>) {
     (lookup, asks)
 }
 
+/// Resolves the names of a first configuration.
+fn start(
+    resolver: EndpointResolver,
+    lookup: LookupFn,
+    intervals: RefreshIntervals,
+) -> (Resolving, PreparedNames) {
+    let resolving = Resolving {
+        running: NameTable::default(),
+        lookup,
+        intervals,
+    };
+    let prepared = resolving.prepare(resolver);
+    (resolving, prepared)
+}
+
+fn started(resolver: EndpointResolver, lookup: LookupFn, intervals: RefreshIntervals) -> Resolving {
+    let (mut resolving, prepared) = start(resolver, lookup, intervals);
+    resolving.commit(prepared);
+    resolving
+}
+
 #[test]
 fn a_name_is_resolved_before_the_start_goes_on() {
     block_on(async {
         let mut resolver = EndpointResolver::default();
         let name = resolver.register("app.internal", 8080);
         let (lookup, _asks) = scripted(&[&["10.0.0.1:8080"]]);
-        let resolving = resolver.start_with(lookup, ONLY_WHEN_WOKEN);
-        resolving.first_answers(Duration::from_secs(60)).await;
+        let (_resolving, prepared) = start(resolver, lookup, ONLY_WHEN_WOKEN);
+        prepared.first_answers(Duration::from_secs(60)).await;
         assert_eq!(**name.addresses(), addresses(&["10.0.0.1:8080"]));
     });
 }
@@ -79,7 +100,7 @@ fn a_name_that_fails_keeps_its_last_addresses_until_it_resolves_again() {
         let mut resolver = EndpointResolver::default();
         let name = resolver.register("app.internal", 1);
         let (lookup, mut asks) = scripted(&[&["10.0.0.1:1"], &[], &[], &["10.0.0.2:1"]]);
-        let _resolving = resolver.start_with(lookup, QUICK);
+        let _resolving = started(resolver, lookup, QUICK);
         for expected in ["10.0.0.1:1", "10.0.0.1:1", "10.0.0.1:1", "10.0.0.2:1"] {
             asks.recv().await.unwrap();
             assert_eq!(**name.addresses(), addresses(&[expected]));
@@ -93,7 +114,7 @@ fn a_worker_that_cannot_connect_has_the_name_resolved_at_once() {
         let mut resolver = EndpointResolver::default();
         let name = resolver.register("app.internal", 1);
         let (lookup, mut asks) = scripted(&[&["10.0.0.1:1"], &["10.0.0.2:1"]]);
-        let _resolving = resolver.start_with(lookup, ONLY_WHEN_WOKEN);
+        let _resolving = started(resolver, lookup, ONLY_WHEN_WOKEN);
         asks.recv().await.unwrap();
         let worker = Arc::clone(&name);
         std::thread::spawn(move || (0..100).for_each(|_| worker.failed()))
@@ -118,8 +139,8 @@ fn one_name_that_hangs_holds_up_neither_the_others_nor_the_start() {
             "bad" => Box::pin(std::future::pending()),
             _ => answer(name),
         });
-        let resolving = resolver.start_with(lookup, QUICK);
-        resolving.first_answers(Duration::from_millis(1)).await;
+        let (_resolving, prepared) = start(resolver, lookup, QUICK);
+        prepared.first_answers(Duration::from_millis(1)).await;
         asks.recv().await.unwrap();
         assert_eq!(good.addresses().len(), 1);
         assert!(bad.addresses().is_empty());
@@ -137,8 +158,8 @@ fn the_same_host_and_port_are_one_name() {
 #[test]
 fn nothing_to_resolve_starts_at_once() {
     block_on(async {
-        EndpointResolver::default()
-            .start()
+        Resolving::default()
+            .prepare(EndpointResolver::default())
             .first_answers(Duration::from_secs(3_600))
             .await
     });
@@ -149,8 +170,8 @@ fn the_system_knows_localhost() {
     block_on(async {
         let mut resolver = EndpointResolver::default();
         let name = resolver.register("localhost", 80);
-        let resolving = resolver.start();
-        resolving.first_answers(Duration::from_secs(60)).await;
+        let prepared = Resolving::default().prepare(resolver);
+        prepared.first_answers(Duration::from_secs(60)).await;
         let found = name.addresses();
         assert!(!found.is_empty());
         assert!(
@@ -186,3 +207,5 @@ fn failures_back_off_up_to_the_refresh() {
     );
     assert_ne!(pause(&random, 0, INTERVALS), pause(&random, 0, INTERVALS));
 }
+
+mod reloads;

@@ -23,7 +23,7 @@ fn service() -> (SrvService, Arc<Pool>) {
         Settings::default(),
     );
     let pool = Arc::new(pool);
-    service.add_pool(&pool, MemberIndex::new(0), false);
+    service.set_pools(vec![ServicePool::new(&pool, MemberIndex::new(0), false)]);
     (service, pool)
 }
 
