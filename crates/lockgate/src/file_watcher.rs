@@ -1,5 +1,5 @@
 //! The watch on files that are read again when they change, in every way of replacing a file:
-//! certificates, keys, users.
+//! certificates, keys, users, the configuration.
 //!
 //! Reads no file and judges none: it compares stamps. inotify tells when to compare, and a slow
 //! poll compares where inotify is silent (network and overlay file systems).
@@ -10,19 +10,30 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustix::fs::inotify::{self, CreateFlags, WatchFlags};
 use tokio::net::unix::pipe;
 use tokio::time::{Instant, sleep, timeout};
 
-/// A set of files with their stamps at the last comparison.
-///
-/// Make it *before* the files are read for the first time: changes in between are then reported.
-pub(crate) struct FileWatcher {
-    files: BTreeMap<PathBuf, Option<WatchedStamp>>,
+/// The files that are watched, which may change while a [`FileWatcher`] waits.
+pub(crate) struct WatchedFiles {
     events: Option<pipe::Receiver>,
-    watched: BTreeSet<i32>,
+    set: Mutex<WatchedSet>,
+}
+
+#[derive(Default)]
+struct WatchedSet {
+    /// The stamps at the last comparison.
+    files: BTreeMap<PathBuf, Option<WatchedStamp>>,
+    /// The watches of inotify, one for each directory.
+    watches: BTreeSet<i32>,
+}
+
+/// The wait for changes of files.
+pub(crate) struct FileWatcher {
+    watched: Arc<WatchedFiles>,
     intervals: PollIntervals,
     /// Whether an event waits for a comparison: kept here so that `changed` may be cancelled.
     pending: bool,
@@ -49,80 +60,74 @@ const INTERVALS: PollIntervals = PollIntervals {
 /// The most symbolic links in one path, as in Linux (path_resolution(7)).
 const MOST_LINKS: usize = 40;
 
-impl FileWatcher {
-    /// Watches `files` from now on. Files that do not exist yet are reported when they do.
+impl WatchedFiles {
+    /// No files so far.
     ///
     /// Needs a tokio runtime with IO and time. Without inotify (out of watches, for example) a
     /// warning is logged, and only the poll is left.
-    pub(crate) fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub(crate) fn new() -> Arc<Self> {
         let events = open().inspect_err(|error| {
             tracing::warn!(%error, "inotify is not available: changed files are noticed within 10 seconds");
         });
-        Self::with(files, events.ok(), INTERVALS)
+        Self::with(events.ok())
     }
 
-    fn with(
-        files: impl IntoIterator<Item = PathBuf>,
-        events: Option<pipe::Receiver>,
-        intervals: PollIntervals,
-    ) -> Self {
-        let mut watch = Self {
-            files: files.into_iter().map(|file| (file, None)).collect(),
-            events,
-            watched: BTreeSet::new(),
-            intervals,
-            pending: false,
-            next_poll: Instant::now() + intervals.poll,
-        };
-        // Stamps after watches: a change in between is noticed twice rather than never.
-        watch.place_watches();
-        watch.update_stamps();
-        watch
+    fn with(events: Option<pipe::Receiver>) -> Arc<Self> {
+        let set = Mutex::default();
+        Arc::new(Self { events, set })
     }
 
-    /// Waits until some files have changed, and returns them: another file, size, time, mode or
-    /// owner, a new file, or a missing one. Events that change nothing are not reported.
+    /// Watches `files` from now on, and no others. Files that do not exist yet are reported when
+    /// they do; a folder is reported when a name in it is new or gone.
     ///
-    /// Cancel safe: changes during a wait that was dropped are reported by the next one.
-    pub(crate) async fn changed(&mut self) -> Vec<PathBuf> {
-        loop {
-            self.wait_for_event().await;
-            self.place_watches();
-            self.pending = false;
-            let changed = self.update_stamps();
-            if !changed.is_empty() {
-                return changed;
-            }
-        }
+    /// A file that was watched before keeps its stamp: no change of it is missed. One that joins is
+    /// stamped now: it must be read again afterwards, or a change since it was read is missed.
+    pub(crate) fn set(&self, files: impl IntoIterator<Item = PathBuf>) {
+        let files: BTreeSet<PathBuf> = files.into_iter().collect();
+        let mut set = self.lock();
+        let known = std::mem::take(&mut set.files);
+        let (kept, new): (Vec<_>, Vec<_>) =
+            files.into_iter().partition(|file| known.contains_key(file));
+        set.files = known;
+        set.files.retain(|file, _| kept.binary_search(file).is_ok());
+        // Stamps after watches: a change in between is noticed twice rather than never. The next
+        // comparison removes the watches of files that are gone.
+        set.watches.extend(self.place_watches(new.iter()));
+        let stamped = new.into_iter().map(|file| {
+            let stamp = WatchedStamp::of(&file);
+            (file, stamp)
+        });
+        set.files.extend(stamped);
     }
 
-    /// Waits for an event or the poll, and then until events pause.
-    async fn wait_for_event(&mut self) {
-        if !self.pending {
-            let poll = self.next_poll.saturating_duration_since(Instant::now());
-            match &self.events {
-                Some(events) => drop(timeout(poll, drain(events)).await),
-                None => sleep(poll).await,
-            }
-            self.pending = true;
-        }
+    /// Compares all stamps; returns the files that have others now.
+    fn compare(&self) -> Vec<PathBuf> {
+        let mut set = self.lock();
+        let watches = self.place_watches(set.files.keys());
         if let Some(events) = &self.events {
-            let quiet =
-                async { while timeout(self.intervals.settle, drain(events)).await.is_ok() {} };
-            // A directory that never falls quiet is compared anyway.
-            drop(timeout(self.intervals.longest, quiet).await);
+            for stale in set.watches.difference(&watches) {
+                // Fails where the directory is gone: the kernel removed the watch with it.
+                let _ = inotify::remove_watch(events, *stale);
+            }
         }
-        self.next_poll = Instant::now() + self.intervals.poll;
+        set.watches = watches;
+        let mut changed = Vec::new();
+        for (file, stamp) in &mut set.files {
+            let now = WatchedStamp::of(file);
+            if std::mem::replace(stamp, now) != now {
+                changed.push(file.clone());
+            }
+        }
+        changed
     }
 
     /// Watches every directory that decides which file a path means, and no other.
-    fn place_watches(&mut self) {
-        let Some(events) = &self.events else { return };
-        let directories: BTreeSet<PathBuf> = self
-            .files
-            .keys()
-            .flat_map(|file| deciding_directories(file))
-            .collect();
+    fn place_watches<'a>(&self, files: impl Iterator<Item = &'a PathBuf>) -> BTreeSet<i32> {
+        let Some(events) = &self.events else {
+            return BTreeSet::new();
+        };
+        let directories: BTreeSet<PathBuf> =
+            files.flat_map(|file| deciding_directories(file)).collect();
         let flags = WatchFlags::CLOSE_WRITE
             | WatchFlags::ATTRIB
             | WatchFlags::CREATE
@@ -141,23 +146,61 @@ impl FileWatcher {
                 None
             }
         };
-        let watched: BTreeSet<i32> = directories.iter().filter_map(place).collect();
-        for stale in self.watched.difference(&watched) {
-            // Fails where the directory is gone: the kernel removed the watch with it.
-            let _ = inotify::remove_watch(events, *stale);
-        }
-        self.watched = watched;
+        directories.iter().filter_map(place).collect()
     }
 
-    fn update_stamps(&mut self) -> Vec<PathBuf> {
-        let mut changed = Vec::new();
-        for (file, stamp) in &mut self.files {
-            let now = WatchedStamp::of(file);
-            if std::mem::replace(stamp, now) != now {
-                changed.push(file.clone());
+    fn lock(&self) -> MutexGuard<'_, WatchedSet> {
+        self.set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FileWatcher {
+    /// Waits for changes of these files.
+    pub(crate) fn new(watched: &Arc<WatchedFiles>) -> Self {
+        Self::with(watched, INTERVALS)
+    }
+
+    fn with(watched: &Arc<WatchedFiles>, intervals: PollIntervals) -> Self {
+        Self {
+            watched: Arc::clone(watched),
+            intervals,
+            pending: false,
+            next_poll: Instant::now() + intervals.poll,
+        }
+    }
+
+    /// Waits until some files have changed, and returns them: another file, size, time, mode or
+    /// owner, a new file, or a missing one. Events that change nothing are not reported.
+    ///
+    /// Cancel safe: changes during a wait that was dropped are reported by the next one.
+    pub(crate) async fn changed(&mut self) -> Vec<PathBuf> {
+        loop {
+            self.wait_for_event().await;
+            self.pending = false;
+            let changed = self.watched.compare();
+            if !changed.is_empty() {
+                return changed;
             }
         }
-        changed
+    }
+
+    /// Waits for an event or the poll, and then until events pause.
+    async fn wait_for_event(&mut self) {
+        if !self.pending {
+            let poll = self.next_poll.saturating_duration_since(Instant::now());
+            match &self.watched.events {
+                Some(events) => drop(timeout(poll, drain(events)).await),
+                None => sleep(poll).await,
+            }
+            self.pending = true;
+        }
+        if let Some(events) = &self.watched.events {
+            let quiet =
+                async { while timeout(self.intervals.settle, drain(events)).await.is_ok() {} };
+            // A directory that never falls quiet is compared anyway.
+            drop(timeout(self.intervals.longest, quiet).await);
+        }
+        self.next_poll = Instant::now() + self.intervals.poll;
     }
 }
 
@@ -212,7 +255,7 @@ async fn drain(events: &pipe::Receiver) {
 /// The directories in which a created, removed or replaced entry can make `file` another file: that
 /// of the file, and of every symbolic link on the way to it. Kubernetes swaps `..data`, two links
 /// away from the file; others link a whole directory. For a missing part, the directory in which it
-/// would appear.
+/// would appear; for a folder, itself too.
 fn deciding_directories(file: &Path) -> BTreeSet<PathBuf> {
     let mut deciding = BTreeSet::new();
     let Ok(file) = std::path::absolute(file) else {
@@ -242,6 +285,7 @@ fn deciding_directories(file: &Path) -> BTreeSet<PathBuf> {
                 left = path;
             }
             Ok(_) if !left.is_empty() => here = there,
+            Ok(seen) if seen.is_dir() => deciding.extend([here.clone(), there]),
             _ => {
                 deciding.insert(here);
                 break;

@@ -17,7 +17,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::configuration::Configuration;
 use crate::fetcher::{self, Fetching};
-use crate::file_watcher::FileWatcher;
+use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::log_writer::{self, LogWriter};
 use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase};
 use crate::prober::Probing;
@@ -106,7 +106,8 @@ async fn supervise(
     values.first_tries(fetcher::PATIENCE).await;
     fetching.commit(values);
     // Everything that needs a descriptor takes it before connections can have the last one.
-    let watch = FileWatcher::new(prepared.assembly.files());
+    let watched = WatchedFiles::new();
+    watched.set(prepared.assembly.files());
     let mut running = start::start_workers(prepared, file)?;
     running.prepared().await?;
     // Health checks use the resolved addresses; dropping this ends them.
@@ -117,6 +118,7 @@ async fn supervise(
     greet(&running);
     running.serve_metrics();
     running.begin();
+    let watch = FileWatcher::new(&watched);
     // A worker that died is no failed start: the service manager may restart the process.
     if running.serve(&mut signals, watch).await {
         Ok(running.stop(signals).await)

@@ -25,11 +25,9 @@ fn block_on<T>(test: impl Future<Output = T>) -> T {
 }
 
 fn watch(files: &[&Path]) -> FileWatcher {
-    FileWatcher::with(
-        files.iter().map(|file| file.to_path_buf()),
-        Some(open().unwrap()),
-        EVENTS_ONLY,
-    )
+    let watched = WatchedFiles::with(Some(open().unwrap()));
+    watched.set(files.iter().map(|file| file.to_path_buf()));
+    FileWatcher::with(&watched, EVENTS_ONLY)
 }
 
 fn folder() -> (TempDir, PathBuf) {
@@ -157,7 +155,7 @@ fn neighbours_are_not_reported() {
         let mut watch = watch(&[&file]);
         fs::write(dir.join("b.pem"), "b").unwrap();
         watch.wait_for_event().await;
-        assert_eq!(watch.update_stamps(), Vec::<PathBuf>::new());
+        assert_eq!(watch.watched.compare(), Vec::<PathBuf>::new());
         fs::write(&file, "newer").unwrap();
         assert_eq!(watch.changed().await, [file.as_path()]);
     });
@@ -190,7 +188,9 @@ fn the_poll_sees_what_inotify_does_not() {
             poll: Duration::from_millis(1),
             ..EVENTS_ONLY
         };
-        let mut watch = FileWatcher::with([file.clone()], None, intervals);
+        let watched = WatchedFiles::with(None);
+        watched.set([file.clone()]);
+        let mut watch = FileWatcher::with(&watched, intervals);
         fs::write(&file, "new").unwrap();
         assert_eq!(watch.changed().await, [file.as_path()]);
     });
@@ -216,4 +216,51 @@ fn only_directories_that_decide_are_watched() {
     assert_eq!(of("a/twice.pem"), [dir.join("a"), dir.join("a/b")]);
     assert_eq!(of("loop.pem"), [dir.as_path()]);
     assert_eq!(of("a/b/plain.pem/below"), [dir.join("a/b/plain.pem")]);
+    assert_eq!(of("a/b"), [dir.join("a"), dir.join("a/b")]);
+}
+
+#[test]
+fn files_may_be_added_and_left_out_during_a_wait() {
+    let (_dir, dir) = folder();
+    let [stays, leaves, joins] =
+        ["stays", "leaves", "joins"].map(|name| dir.join(name).join("a.pem"));
+    for file in [&stays, &leaves, &joins] {
+        fs::create_dir(file.parent().unwrap()).unwrap();
+        fs::write(file, "old").unwrap();
+    }
+    block_on(async {
+        let mut watch = watch(&[&stays, &leaves]);
+        let watched = Arc::clone(&watch.watched);
+        let mut wait = Box::pin(watch.changed());
+        let polled = std::future::poll_fn(|cx| std::task::Poll::Ready(wait.as_mut().poll(cx)));
+        assert!(polled.await.is_pending());
+        // This change was not reported yet, and that of the new file is older than the watch.
+        fs::write(&stays, "changed").unwrap();
+        fs::write(&joins, "changed").unwrap();
+        watched.set([joins.clone(), stays.clone(), stays.clone()]);
+        fs::write(&leaves, "changed").unwrap();
+        assert_eq!(wait.await, [stays.as_path()]);
+        for file in [&joins, &stays] {
+            fs::write(file, "changed again").unwrap();
+            assert_eq!(watch.changed().await, [file.as_path()]);
+        }
+        assert_eq!(watched.lock().watches.len(), 2, "no watch is left behind");
+    });
+}
+
+#[test]
+fn a_new_name_in_a_folder_is_a_change_of_the_folder() {
+    let (_dir, dir) = folder();
+    let sites = dir.join("sites");
+    block_on(async {
+        let mut watch = watch(&[&sites]);
+        fs::create_dir(&sites).unwrap();
+        assert_eq!(watch.changed().await, [sites.as_path()]);
+        fs::write(sites.join("a.toml"), "").unwrap();
+        assert_eq!(watch.changed().await, [sites.as_path()]);
+        fs::rename(sites.join("a.toml"), sites.join("b.toml")).unwrap();
+        assert_eq!(watch.changed().await, [sites.as_path()]);
+        fs::remove_file(sites.join("b.toml")).unwrap();
+        assert_eq!(watch.changed().await, [sites.as_path()]);
+    });
 }
