@@ -1,8 +1,9 @@
-//! The file of the configuration that runs: its name and hash for the log and the metrics, and its
-//! check on HUP.
+//! The file of the configuration that runs: its name and hash for the log and the metrics, its
+//! check on HUP, and the counts of reloads.
 //!
-//! A changed file is checked and reported, but not used: that needs a restart.
+//! Reloads nothing: a changed file is checked and reported here.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +19,26 @@ use crate::start_steps::Mode;
 /// Mistakes that one check logs; `lockgate check` shows all.
 const LOGGED: usize = 10;
 
-/// The file that was read at the start.
+/// The file of the configuration that runs.
 pub(crate) struct Configuration {
     pub(crate) file: PathBuf,
-    /// SHA-256 of its text, followed by the texts that it includes in the order in which they were
+    running: ArcSwap<ConfigText>,
+    last_check: ArcSwap<FileCheck>,
+    reloads: ArcSwap<ReloadCounts>,
+}
+
+/// One text of the configuration file, as it was read.
+pub(crate) struct ConfigText {
+    /// SHA-256 of the text, followed by the texts that it includes in the order in which they were
     /// read.
     pub(crate) hash: String,
     pub(crate) read: SystemTime,
-    last_check: ArcSwap<FileCheck>,
+    /// The files that it was made of: see [`ConfigDraft::files`].
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the supervisor reloads nothing yet")
+    )]
+    pub(crate) files: BTreeSet<PathBuf>,
 }
 
 /// The result of one check of the file.
@@ -38,22 +51,55 @@ pub(crate) struct FileCheck {
     pub(crate) differs: bool,
 }
 
+/// The number of reloads, and the result of the last one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReloadCounts {
+    pub(crate) succeeded: u64,
+    pub(crate) failed: u64,
+    /// Whether the last one succeeded; before the first one, the start did.
+    pub(crate) last_succeeded: bool,
+    /// When the last one succeeded, or the start.
+    pub(crate) success: SystemTime,
+}
+
+impl ConfigText {
+    /// The text of a draft, read now.
+    pub(crate) fn of(draft: &ConfigDraft) -> Self {
+        Self {
+            hash: hash(draft),
+            read: SystemTime::now(),
+            files: draft.files().clone(),
+        }
+    }
+}
+
 impl Configuration {
     /// The file at `path`, as it was read.
     pub(crate) fn new(path: &Path, draft: &ConfigDraft) -> Arc<Self> {
-        let read = SystemTime::now();
+        let text = ConfigText::of(draft);
         let file = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let last_check = ArcSwap::from_pointee(FileCheck {
-            time: read,
+            time: text.read,
             errors: 0,
             differs: false,
         });
+        let reloads = ArcSwap::from_pointee(ReloadCounts {
+            succeeded: 0,
+            failed: 0,
+            last_succeeded: true,
+            success: text.read,
+        });
         Arc::new(Self {
             file,
-            hash: hash(draft),
-            read,
+            running: ArcSwap::from_pointee(text),
             last_check,
+            reloads,
         })
+    }
+
+    /// The text that runs.
+    pub(crate) fn running(&self) -> Arc<ConfigText> {
+        self.running.load_full()
     }
 
     /// The last check; before the first one on HUP, that of the start.
@@ -61,12 +107,58 @@ impl Configuration {
         self.last_check.load_full()
     }
 
+    /// The reloads so far.
+    pub(crate) fn reloads(&self) -> ReloadCounts {
+        **self.reloads.load()
+    }
+
+    /// Notes that a reload succeeded: `text` runs now.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the supervisor reloads nothing yet")
+    )]
+    pub(crate) fn reloaded(&self, text: ConfigText) {
+        let success = SystemTime::now();
+        self.last_check.store(Arc::new(FileCheck {
+            time: text.read,
+            errors: 0,
+            differs: false,
+        }));
+        self.running.store(Arc::new(text));
+        self.count(|reloads| ReloadCounts {
+            succeeded: reloads.succeeded + 1,
+            last_succeeded: true,
+            success,
+            ..reloads
+        });
+    }
+
+    /// Notes that a reload failed, and what ran before runs on. `text` is what it read, if it could
+    /// read the file.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "the supervisor reloads nothing yet")
+    )]
+    pub(crate) fn reload_failed(&self, errors: usize, text: Option<&ConfigText>) {
+        self.checked(errors, text);
+        self.count(|reloads| ReloadCounts {
+            failed: reloads.failed + 1,
+            last_succeeded: false,
+            ..reloads
+        });
+    }
+
+    fn count(&self, change: impl Fn(ReloadCounts) -> ReloadCounts) {
+        self.reloads.rcu(|reloads| change(**reloads));
+    }
+
     /// Checks the file as a start would, logs its mistakes, and keeps the result. Reads files: not
     /// for a thread that others wait for.
     pub(crate) fn check(&self) {
         let Examination { report, draft, .. } = examine(&self.file, Mode::Serving);
         let errors = report.count(Severity::Error);
-        let differs = draft.is_none_or(|draft| hash(&draft) != self.hash);
+        let text = draft.as_ref().map(ConfigText::of);
+        let differs = self.differs(text.as_ref());
         let file = self.file.display();
         report
             .iter()
@@ -86,11 +178,21 @@ impl Configuration {
                 "the configuration file has mistakes, so the running configuration stays: `lockgate check` shows all of them"
             ),
         }
+        self.checked(errors, text.as_ref());
+    }
+
+    /// Keeps the result of a check.
+    fn checked(&self, errors: usize, text: Option<&ConfigText>) {
         self.last_check.store(Arc::new(FileCheck {
             time: SystemTime::now(),
             errors,
-            differs,
+            differs: self.differs(text),
         }));
+    }
+
+    /// Whether the text is another one than that which runs, or cannot be read.
+    fn differs(&self, text: Option<&ConfigText>) -> bool {
+        text.is_none_or(|text| text.hash != self.running.load().hash)
     }
 
     /// The state of the file for systemd's status line; `None` while it is the one that runs.
@@ -161,5 +263,44 @@ mod tests {
             .unwrap();
         let sum = String::from_utf8(output.stdout).unwrap();
         assert_eq!(sum.split_whitespace().next(), Some(&*hash(&draft)));
+    }
+
+    #[test]
+    fn a_reload_changes_what_runs_and_one_that_fails_does_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lockgate.toml");
+        let draft = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            lockgate_config::read(&path).unwrap()
+        };
+        let configuration = Configuration::new(&path, &draft("workers = 1\n"));
+        let first = configuration.running();
+        assert_eq!(first.files.iter().collect::<Vec<_>>(), [&path]);
+        let before = configuration.reloads();
+        assert_eq!((before.succeeded, before.failed), (0, 0));
+        assert!(before.last_succeeded && before.success == first.read);
+
+        configuration.reload_failed(2, Some(&ConfigText::of(&draft("workerz = 1\n"))));
+        configuration.reload_failed(1, None);
+        let (failed, check) = (configuration.reloads(), configuration.last_check());
+        assert_eq!((failed.succeeded, failed.failed), (0, 2));
+        assert!(!failed.last_succeeded && failed.success == first.read);
+        assert!(check.differs && check.errors == 1 && check.time >= first.read);
+        assert!(Arc::ptr_eq(&configuration.running(), &first));
+
+        // What could not be started may be what runs.
+        configuration.reload_failed(1, Some(&ConfigText::of(&draft("workers = 1\n"))));
+        assert!(!configuration.last_check().differs);
+
+        let second = ConfigText::of(&draft("workers = 2\n"));
+        let (hash, read) = (second.hash.clone(), second.read);
+        configuration.reloaded(second);
+        let (after, check) = (configuration.reloads(), configuration.last_check());
+        assert_eq!((after.succeeded, after.failed), (1, 3));
+        assert!(after.last_succeeded && after.success >= read);
+        assert!(!check.differs && check.errors == 0 && check.time == read);
+        let running = configuration.running();
+        assert!(running.hash == hash && running.hash != first.hash && running.read == read);
+        assert_eq!(configuration.status(), None);
     }
 }

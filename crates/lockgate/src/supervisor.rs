@@ -241,8 +241,9 @@ impl RunningServer {
         if let Some(address) = &self.metrics_at {
             tracing::info!(%address, "metrics");
         }
-        if let Some(Configuration { file, hash, .. }) = self.file.as_deref() {
-            tracing::info!(file = %file.display(), hash, "configuration");
+        if let Some(configuration) = &self.file {
+            let hash = &configuration.running().hash;
+            tracing::info!(file = %configuration.file.display(), hash, "configuration");
         }
         self.readiness.enter(Phase::Ready);
         let connections = self.exposition.connection_limit();

@@ -6,7 +6,6 @@ use lockgate_metrics::ExpositionText;
 use lockgate_net::memory::{self as counted, MemoryKind};
 
 use super::{Exposition, seconds};
-use crate::configuration::Configuration;
 use crate::operator_log;
 
 impl Exposition {
@@ -71,10 +70,9 @@ impl Exposition {
         let Some(configuration) = self.state.file.as_deref() else {
             return;
         };
-        let Configuration {
-            file, hash, read, ..
-        } = configuration;
-        let labels = [("file", &*file.to_string_lossy()), ("hash", hash)];
+        let running = configuration.running();
+        let file = configuration.file.to_string_lossy();
+        let labels = [("file", &*file), ("hash", &running.hash)];
         text.gauge(
             "lockgate_config_info",
             "Always 1; the file of the running configuration, and the SHA-256 of it and of its included files.",
@@ -84,7 +82,7 @@ impl Exposition {
             "lockgate_config_read_timestamp_seconds",
             "When the configuration that runs was read, in seconds since 1970.",
         )
-        .sample(&[], seconds(*read));
+        .sample(&[], seconds(running.read));
         let last = configuration.last_check();
         text.gauge(
             "lockgate_config_check_timestamp_seconds",
@@ -101,6 +99,23 @@ impl Exposition {
             "1 when the file differed from the running configuration at its last check, else 0.",
         )
         .sample(&[], i64::from(last.differs));
+        let reloads = configuration.reloads();
+        let mut family = text.counter(
+            "lockgate_config_reloads_total",
+            "Reloads of the configuration, by result: one that fails changes nothing.",
+        );
+        family.sample(&[("result", "success")], reloads.succeeded);
+        family.sample(&[("result", "failure")], reloads.failed);
+        text.gauge(
+            "lockgate_config_last_reload_successful",
+            "1 when the last reload succeeded, or there was none since the start, else 0.",
+        )
+        .sample(&[], i64::from(reloads.last_succeeded));
+        text.gauge(
+            "lockgate_config_last_reload_success_timestamp_seconds",
+            "When a reload, or the start, last succeeded, in seconds since 1970.",
+        )
+        .sample(&[], seconds(reloads.success));
     }
 
     fn sockets(&self, text: &mut ExpositionText) {
