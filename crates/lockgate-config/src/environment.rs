@@ -201,7 +201,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Whether the path is that of an open descriptor, whose content can be read only once.
+/// Whether the path is that of an open descriptor: its content can be read only once.
 fn is_descriptor(path: &Path) -> bool {
     let descriptors = ["/dev/stdin", "/dev/fd", "/proc/self/fd"];
     descriptors.iter().any(|folder| path.starts_with(folder))

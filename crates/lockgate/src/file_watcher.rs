@@ -78,11 +78,10 @@ impl WatchedFiles {
     }
 
     /// Watches `files` from now on, and no others. Files that do not exist yet are reported when
-    /// they do; of a folder, a change is a name that is new or gone.
+    /// they do; a folder is reported when a name in it is new or gone.
     ///
-    /// Changes of a file that was watched before are reported also if they are older than this.
-    /// Where others were read before, they are to be read again afterwards: changes in between are
-    /// not reported.
+    /// A file that was watched before keeps its stamp: no change of it is missed. One that joins is
+    /// stamped now: it must be read again afterwards, or a change since it was read is missed.
     pub(crate) fn set(&self, files: impl IntoIterator<Item = PathBuf>) {
         let files: BTreeSet<PathBuf> = files.into_iter().collect();
         let mut set = self.lock();

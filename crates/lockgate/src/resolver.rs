@@ -62,7 +62,7 @@ struct RegisteredName {
 #[derive(Clone)]
 struct RegisteredService {
     service: Arc<Mutex<SrvService>>,
-    /// The pools of that configuration, which do not follow the records yet.
+    /// The pools of the configuration that has registered it, which do not follow the records yet.
     pools: Vec<ServicePool>,
     /// The task that resolves it, once there is one.
     task: Option<Arc<OwnedTask>>,
@@ -115,8 +115,8 @@ impl EndpointResolver {
     }
 
     /// The endpoints of a service, the same ones for the same name; they are vacant until its
-    /// records are found. Each has `max` connections at the most; those of a service that runs
-    /// already keep their `max`.
+    /// records are found. Each has `max` connections at the most; one of a service that runs
+    /// already keeps its own.
     pub(crate) fn service(&mut self, name: &str, max: Option<usize>) -> Vec<Arc<Endpoint>> {
         let running = &self.running.services;
         let services = self.registered.services.entry(name.into());
@@ -219,7 +219,7 @@ impl Resolving {
     }
 
     /// Lets the prepared names take the place of the running ones: the tasks of names that are gone
-    /// end, and services lead the pools of the new configuration instead of the old.
+    /// end, and the pools of the new configuration follow the records instead of the old ones.
     ///
     /// To be called before the new pools are used.
     pub(crate) fn commit(&mut self, prepared: PreparedNames) {
@@ -229,6 +229,7 @@ impl Resolving {
             ..
         } = prepared;
         for one in registered.services.values_mut() {
+            // The endpoints keep their `max`: it cannot change while they run.
             let mut service = lock(&one.service);
             if service.set_servers(&servers) {
                 service.woken.notify_one();
