@@ -45,6 +45,8 @@ pub(crate) struct FileCheck {
     pub(crate) errors: usize,
     /// Whether the text differs from the one that runs.
     pub(crate) differs: bool,
+    /// The hash of the text, if it could be read.
+    hash: Option<String>,
 }
 
 /// The number of reloads, and the result of the last one.
@@ -78,6 +80,7 @@ impl Configuration {
             time: text.read,
             errors: 0,
             differs: false,
+            hash: Some(text.hash.clone()),
         });
         let reloads = ArcSwap::from_pointee(ReloadCounts {
             succeeded: 0,
@@ -115,6 +118,7 @@ impl Configuration {
             time: text.read,
             errors: 0,
             differs: false,
+            hash: Some(text.hash.clone()),
         }));
         self.running.store(Arc::new(text));
         self.count(|reloads| ReloadCounts {
@@ -141,15 +145,19 @@ impl Configuration {
         self.reloads.rcu(|reloads| change(**reloads));
     }
 
-    /// Checks the file as a start would, logs its mistakes, and keeps the result. Reads files: not
-    /// for a thread that others wait for.
-    pub(crate) fn check(&self) {
+    /// Checks the file as a start would, logs its mistakes, and keeps the result; returns whether it
+    /// differs from the text that runs. Reads files: not for a thread that others wait for.
+    pub(crate) fn check(&self) -> bool {
         let Examination { report, draft, .. } = examine(&self.file, Mode::Serving);
         let errors = report.count(Severity::Error);
         let text = draft.as_ref().map(ConfigText::of);
         let differs = self.differs(text.as_ref());
         let file = self.file.display();
+        let last = self.last_check();
+        let is_told =
+            last.errors == errors && last.hash == text.as_ref().map(|text| text.hash.clone());
         match (errors, differs) {
+            _ if is_told => {}
             (0, false) => {
                 tracing::info!(%file, "the configuration file is the same as the running configuration")
             }
@@ -159,6 +167,7 @@ impl Configuration {
             _ => self.log_errors(&report),
         }
         self.checked(errors, text.as_ref());
+        differs
     }
 
     fn log_errors(&self, report: &Report) {
@@ -177,6 +186,7 @@ impl Configuration {
             time: SystemTime::now(),
             errors,
             differs: self.differs(text),
+            hash: text.map(|text| text.hash.clone()),
         }));
     }
 
@@ -271,8 +281,9 @@ mod tests {
         assert_eq!((before.succeeded, before.failed), (0, 0));
         assert!(before.last_succeeded && before.success == first.read);
 
-        configuration.reload_failed(2, Some(&ConfigText::of(&draft("workerz = 1\n"))));
-        configuration.reload_failed(1, None);
+        let broken = draft("workerz = 1\n");
+        configuration.reload_failed(broken.report(), Some(&ConfigText::of(&broken)));
+        configuration.reload_failed(broken.report(), None);
         let (failed, check) = (configuration.reloads(), configuration.last_check());
         assert_eq!((failed.succeeded, failed.failed), (0, 2));
         assert!(!failed.last_succeeded && failed.success == first.read);
@@ -280,7 +291,8 @@ mod tests {
         assert!(Arc::ptr_eq(&configuration.running(), &first));
 
         // What could not be started may be what runs.
-        configuration.reload_failed(1, Some(&ConfigText::of(&draft("workers = 1\n"))));
+        let same = ConfigText::of(&draft("workers = 1\n"));
+        configuration.reload_failed(broken.report(), Some(&same));
         assert!(!configuration.last_check().differs);
 
         let second = ConfigText::of(&draft("workers = 2\n"));

@@ -233,8 +233,9 @@ impl RunningServer {
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => {
                     self.reread(&changed);
-                    if self.is_of_configuration(&changed) {
-                        self.file_changed(&mut reloads);
+                    let changed = self.of_configuration(changed);
+                    if !changed.is_empty() {
+                        self.files_changed(&mut reloads, &changed);
                     }
                 }
                 Some(step) = reloads.step() => self.continue_reload(&mut reloads, step),

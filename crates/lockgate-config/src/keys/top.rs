@@ -14,8 +14,8 @@ use crate::values::*;
 use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
 use super::{
-    AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates, site, tcp,
-    timeouts, tls, tunnel,
+    AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates,
+    site, tcp, timeouts, tls, tunnel,
 };
 
 table! {
@@ -354,7 +354,7 @@ table! {
 
     const CHANGE: Defaulted<Option<Duration>> = ConfigKey::defaulted(
         "change",
-        &Unless(OFF, Time { min: 0 }),
+        &Unless(OFF, AT_LEAST_1MS),
         r#""off""#,
         r#""1h""#,
         "The time after a reload in which requests, relays and tunnels that go on by an earlier \

@@ -47,13 +47,15 @@ impl RunningServer {
         files
     }
 
-    /// Whether one of the files makes up the configuration.
-    pub(super) fn is_of_configuration(&self, changed: &[PathBuf]) -> bool {
-        let Some(file) = &self.generation.file else {
-            return false;
-        };
-        let files = &file.running().files;
-        changed.iter().any(|path| files.contains(path))
+    /// Those of the files, or folders, that make up the configuration.
+    pub(super) fn of_configuration(&self, mut changed: Vec<PathBuf>) -> Vec<PathBuf> {
+        let running = self.generation.file.as_ref().map(|file| file.running());
+        changed.retain(|path| {
+            running
+                .as_ref()
+                .is_some_and(|text| text.files.contains(path))
+        });
+        changed
     }
 
     /// The same of all but certificates: what generations share.

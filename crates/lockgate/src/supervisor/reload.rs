@@ -9,7 +9,7 @@
 //! One reload runs at a time. Requests for another that come meanwhile are answered by one more.
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -47,6 +47,7 @@ pub(crate) type ReloadAnswer = oneshot::Sender<ReloadOutcome>;
 #[derive(Default)]
 pub(super) struct Reloads {
     steps: JoinSet<ReloadStep>,
+    is_under_way: bool,
     /// Where the answer of this one goes.
     answers: Vec<ReloadAnswer>,
     /// The same of the next one, if it was asked for.
@@ -55,6 +56,8 @@ pub(super) struct Reloads {
 
 /// The result of a step that has taken time.
 pub(super) enum ReloadStep {
+    /// Whether a changed file is to be taken over.
+    Checked(bool),
     Assembled(Result<Box<AssembledConfig>, FailedReload>),
     Prepared(Result<Box<NextGeneration>, FailedReload>),
     /// Every worker runs the new generation.
@@ -117,11 +120,12 @@ impl RunningServer {
             reloads.answer(&ReloadOutcome::done(Report::new()));
             return systemd::ready(&self.status());
         };
-        if !reloads.steps.is_empty() {
+        if reloads.is_under_way {
             reloads.next.get_or_insert_default().extend(answer);
             return;
         }
         systemd::reloading();
+        reloads.is_under_way = true;
         reloads.answers.extend(answer);
         let running = Arc::clone(&self.generation.assembly);
         let background = self.background.continuing();
@@ -131,19 +135,31 @@ impl RunningServer {
     }
 
     /// Takes over a file that has changed, or finds out whether it differs and has mistakes.
-    pub(super) fn file_changed(&self, reloads: &mut Reloads) {
+    pub(super) fn files_changed(&self, reloads: &mut Reloads, changed: &[PathBuf]) {
         let Some(file) = self.generation.file.clone() else {
             return;
         };
-        match self.generation.config.reload {
-            ReloadTrigger::Watch => self.begin_reload(reloads, None),
-            ReloadTrigger::Manual => drop(tokio::task::spawn_blocking(move || file.check())),
+        let is_watched = self.generation.config.reload == ReloadTrigger::Watch;
+        // What a folder of included files holds besides them does not matter.
+        let is_file = changed.iter().any(|path| !path.is_dir());
+        if is_watched && is_file {
+            return self.begin_reload(reloads, None);
         }
+        reloads.steps.spawn_blocking(move || {
+            let differs = file.check();
+            ReloadStep::Checked(is_watched && differs)
+        });
     }
 
     /// Goes on with a reload after one of its steps.
     pub(super) fn continue_reload(&mut self, reloads: &mut Reloads, step: ReloadStep) {
         let failed = match step {
+            ReloadStep::Checked(differs) => {
+                if differs {
+                    self.begin_reload(reloads, None);
+                }
+                return;
+            }
             ReloadStep::Assembled(Ok(assembled)) => match self.open(*assembled) {
                 Ok(prepare) => {
                     reloads.steps.spawn(prepare);
@@ -174,6 +190,7 @@ impl RunningServer {
     }
 
     fn end_reload(&self, reloads: &mut Reloads, outcome: &ReloadOutcome) {
+        reloads.is_under_way = false;
         reloads.answer(outcome);
         match reloads.next.take() {
             Some(answers) => {

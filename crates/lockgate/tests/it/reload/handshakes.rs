@@ -39,8 +39,9 @@ fn a_changed_rule_of_the_handshake_misdirects_the_next_request_and_ends_the_conn
     for change in [
         format!(", client_auth = {{ ca = \"{ca}\" }}"),
         format!(", client_auth = {{ ca = \"{ca}\", mode = \"request\" }}"),
-        ", min = \"1.3\"".to_owned(),
         ", policy = \"modern\"".to_owned(),
+        ", policy = { suites = [\"TLS13_AES_128_GCM_SHA256\"], versions = [\"1.3\"] }".to_owned(),
+        ", policy = { groups = [\"X25519\"] }".to_owned(),
     ] {
         let gate = lockgate().start(&secure(&site, "", "old"));
         let mut client = connect(&site, &gate);

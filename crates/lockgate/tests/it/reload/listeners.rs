@@ -9,7 +9,8 @@ use crate::scene::{echoes, lockgate, own_host, text};
 
 /// A site at this address.
 fn at(address: &str, text: &str) -> String {
-    format!("[site.\"{address}\"]\nrespond = {{ body = \"{text}\" }}\n")
+    let (ip, port) = address.rsplit_once(':').unwrap();
+    format!("[site.\":{port}\"]\nlisten = [\"{ip}\"]\nrespond = {{ body = \"{text}\" }}\n")
 }
 
 /// An address that is free now.
@@ -86,7 +87,10 @@ fn a_site_becomes_a_relay_on_the_same_address_and_back() {
 fn a_unix_socket_comes_and_goes_with_its_file() {
     let (folder, kept) = (Folder::new(), free());
     let path = folder.path("app.sock");
-    let socket = at(&format!("unix:{}", text(&path)), "unix");
+    let socket = format!(
+        "[site.\"unix:{}\"]\nrespond = {{ body = \"unix\" }}\n",
+        text(&path)
+    );
     let gate = lockgate().workers(2).start(&at(&kept, "kept"));
     for _ in 0..2 {
         reload(&gate, &(at(&kept, "kept") + &socket));

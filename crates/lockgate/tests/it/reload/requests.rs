@@ -103,7 +103,10 @@ fn drain_change_closes_what_goes_on_by_an_earlier_configuration() {
     let gate = lockgate().start(&plain(origin.address()));
     let mut relay = Wire::connect(gate.address());
     echoes(&mut relay, "before");
-    let toml = format!("drain = {{ change = \"0s\" }}\n{}", plain(origin.address()));
+    let toml = format!(
+        "drain = {{ change = \"1ms\" }}\n{}",
+        plain(origin.address())
+    );
     reload(&gate, &toml);
     relay.wait_closed();
     echoes(&mut Wire::connect(gate.address()), "new");

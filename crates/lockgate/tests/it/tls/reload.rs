@@ -101,13 +101,13 @@ fn a_certificate_behind_swapped_symlinks_is_reloaded() {
 }
 
 #[test]
-fn hup_reloads_certificates_but_not_the_configuration() {
+fn hup_reloads_certificates() {
     let site = Site::new();
     let (_origin, gate, mut open) = started(&site);
     let renewed = site.authority.issue(&[NAME]);
     site.folder.certificate("app.pem", &renewed);
     gate.signal(Signal::HUP);
-    gate.says("certificates are reloaded");
+    gate.says("the configuration was reloaded");
     wait_until_shown(&site, &gate, &renewed);
     assert_alive(&mut open);
 }
