@@ -4,7 +4,7 @@
 //! Does not know any key: see `check`. Keeps what was written beside what it means, so that no
 //! message ever shows a value that came from outside.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use crate::environment::Environment;
 use crate::foreign_names::recognise;
 use crate::references;
 use crate::report::Report;
+use crate::sorted_map::SortedMap;
 use crate::source::{ConfigFile, SourceSpan};
 use crate::syntax;
 
@@ -52,7 +53,7 @@ pub(crate) struct TomlString {
 /// A table, inline or with a header.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Branch {
-    pub(crate) entries: BTreeMap<String, TomlEntry>,
+    pub(crate) entries: SortedMap<String, TomlEntry>,
     pub(crate) inline: bool,
 }
 

@@ -34,6 +34,7 @@ mod references;
 mod report;
 mod resolve;
 mod schema;
+mod sorted_map;
 mod source;
 mod spelling;
 mod syntax;

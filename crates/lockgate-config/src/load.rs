@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::codes::Code;
+use crate::document::Branch;
 use crate::environment::Environment;
 use crate::keys::ROOT;
 use crate::language::TreeChecker;
@@ -149,12 +150,14 @@ pub fn parse_str_in(text: &str, name: &Path, env: &Environment) -> Result<Loaded
 /// `env` must be [unread](Environment::unread), except for the file itself.
 fn draft(text: &str, name: &Path, env: Environment) -> ConfigDraft {
     let mut report = Report::new();
-    let written = include::read(text, name, &env, &mut report);
+    let mut written = include::read(text, name, &env, &mut report);
     let mut checker = TreeChecker::new(&mut report, written.syntax, ROOT);
     let root = checker.table(ROOT, &written.root, "", None);
     let absolute = checker.into_absolute();
-    let config = resolve::resolve(&root, &written, &env, &mut report);
     let merged = merged::toml(&written.root, &absolute);
+    // Of a large configuration the tree is large too: its memory is used again for what follows.
+    written.root = Branch::default();
+    let config = resolve::resolve(&root, &written, &env, &mut report);
     let mut files = env.into_sources();
     files.extend(config.error_pages().map(Path::to_owned));
     let loaded = LoadedConfig {

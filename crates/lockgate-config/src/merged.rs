@@ -44,13 +44,12 @@ impl TomlWriter<'_> {
             if !text.is_empty() {
                 text.push('\n');
             }
-            text.push_str(&format!(
-                "[{}]\n",
-                path.iter()
-                    .map(|name| key(name))
-                    .collect::<Vec<_>>()
-                    .join(".")
-            ));
+            text.push('[');
+            for (at, name) in path.iter().enumerate() {
+                text.push_str(if at == 0 { "" } else { "." });
+                key(text, name);
+            }
+            text.push_str("]\n");
         }
         for (name, entry) in keys {
             self.line(text, name, entry);
@@ -62,62 +61,67 @@ impl TomlWriter<'_> {
     }
 
     fn line(&self, text: &mut String, name: &str, entry: &TomlEntry) {
-        text.push_str(&format!("{} = {}\n", key(name), self.value(&entry.item)));
+        self.pair(text, name, entry);
+        text.push('\n');
     }
 
-    fn value(&self, item: &TomlItem) -> String {
+    fn pair(&self, text: &mut String, name: &str, entry: &TomlEntry) {
+        key(text, name);
+        text.push_str(" = ");
+        self.value(text, &entry.item);
+    }
+
+    fn value(&self, text: &mut String, item: &TomlItem) {
         match &item.node {
             TomlValue::Text(found) => {
                 let raw = self.absolute.get(&item.at.start()).unwrap_or(&found.raw);
-                string(&references::absolute(raw, &item.at.source.dir))
+                string(text, &references::absolute(raw, &item.at.source.dir));
             }
-            TomlValue::Bool(value) => value.to_string(),
+            TomlValue::Bool(value) => text.push_str(if *value { "true" } else { "false" }),
             TomlValue::List(items) => {
-                let items: Vec<_> = items.iter().map(|item| self.value(item)).collect();
-                format!("[{}]", items.join(", "))
+                text.push('[');
+                for (at, item) in items.iter().enumerate() {
+                    text.push_str(if at == 0 { "" } else { ", " });
+                    self.value(text, item);
+                }
+                text.push(']');
             }
-            TomlValue::Table(branch) if branch.entries.is_empty() => "{}".to_owned(),
+            TomlValue::Table(branch) if branch.entries.is_empty() => text.push_str("{}"),
             TomlValue::Table(branch) => {
-                let entry = |(name, entry): (&String, &TomlEntry)| {
-                    format!("{} = {}", key(name), self.value(&entry.item))
-                };
-                format!(
-                    "{{ {} }}",
-                    branch
-                        .entries
-                        .iter()
-                        .map(entry)
-                        .collect::<Vec<_>>()
-                        .join(", ")
-                )
+                text.push_str("{ ");
+                for (at, (name, entry)) in branch.entries.iter().enumerate() {
+                    text.push_str(if at == 0 { "" } else { ", " });
+                    self.pair(text, name, entry);
+                }
+                text.push_str(" }");
             }
             TomlValue::Integer(_) | TomlValue::Float | TomlValue::Datetime | TomlValue::Broken => {
-                item.at.text().to_owned()
+                text.push_str(item.at.text());
             }
         }
     }
 }
 
-fn key(name: &str) -> String {
+/// Adds a key, in quotes if it needs them.
+fn key(text: &mut String, name: &str) {
     let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(bare) {
-        name.to_owned()
+        text.push_str(name);
     } else {
-        string(name)
+        string(text, name);
     }
 }
 
-/// A TOML basic string (TOML 1.0, "String").
-fn string(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for c in text.chars() {
+/// Adds a TOML basic string (TOML 1.0, "String").
+fn string(text: &mut String, value: &str) {
+    text.push('"');
+    for c in value.chars() {
         match c {
-            '"' => quoted.push_str("\\\""),
-            '\\' => quoted.push_str("\\\\"),
-            c if c.is_control() => quoted.push_str(&format!("\\u{:04X}", u32::from(c))),
-            c => quoted.push(c),
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            c if c.is_control() => text.push_str(&format!("\\u{:04X}", u32::from(c))),
+            c => text.push(c),
         }
     }
-    quoted.push('"');
-    quoted
+    text.push('"');
 }

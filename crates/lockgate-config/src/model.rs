@@ -8,6 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_rules::{Cidr, Http2, MinRates};
@@ -72,7 +73,7 @@ pub struct Config {
     /// The ports of sites without a port in their key.
     pub ports: Ports,
     /// Named pools by their names, then one for each inline list of addresses.
-    pub pools: Vec<EndpointPool>,
+    pub pools: Vec<Arc<EndpointPool>>,
     /// The `[tcp]` tables, by the text of their keys. At least one here, in `tunnels` or in
     /// `sites`.
     pub tcp: Vec<Tcp>,

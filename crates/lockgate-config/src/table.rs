@@ -4,12 +4,13 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::sorted_map::SortedMap;
 use crate::source::SourceSpan;
 
 /// A checked table; it holds known keys only.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CheckedTable {
-    pub(crate) entries: BTreeMap<&'static str, CheckedEntry>,
+    pub(crate) entries: SortedMap<&'static str, CheckedEntry>,
     pub(crate) strange: UnknownKeys,
 }
 

@@ -1,6 +1,7 @@
 //! What valid sites and pools mean.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config::{
@@ -396,18 +397,16 @@ fn the_globals_of_http_have_their_defaults() {
 }
 
 fn pool(inner: &str) -> EndpointPool {
-    config(&format!(
+    let mut config = config(&format!(
         "[pool.app]\nendpoints = [\"10.0.0.1:1\"]\n{inner}\n[site.\":1\"]\nproxy = \"pool:app\"\n"
-    ))
-    .pools
-    .remove(0)
+    ));
+    Arc::unwrap_or_clone(config.pools.remove(0))
 }
 
 #[test]
 fn a_pool_without_a_word_is_that_of_an_inline_address() {
-    let inline = config("[site.\":1\"]\nproxy = \"10.0.0.1:1\"\n")
-        .pools
-        .remove(0);
+    let mut config = config("[site.\":1\"]\nproxy = \"10.0.0.1:1\"\n");
+    let inline = Arc::unwrap_or_clone(config.pools.remove(0));
     let named = pool("");
     assert_eq!(
         (named.queue.max, named.queue.wait),
@@ -615,7 +614,7 @@ fn a_pool_that_speaks_http_2_offers_nothing_else() {
     assert_eq!(offered(&h2.health.unwrap().tls).as_deref(), Some("h2"));
     let inline = "[site.\":1\"]\nproxy = { to = \"10.0.0.1:1\", protocol = \"h2c\" }\n";
     let h2c = config(inline).pools.remove(0);
-    assert_eq!((h2c.protocol, h2c.tls), (Protocol::H2c, None));
+    assert_eq!((h2c.protocol, h2c.tls.clone()), (Protocol::H2c, None));
     let plain = pool("protocol = \"http1\"\ntls = { alpn = [\"http/1.1\"] }");
     assert_eq!(
         (plain.protocol, offered(&plain.tls).as_deref()),

@@ -526,9 +526,14 @@ fn queue_error(cut: Cut) -> DialError {
 
 #[cfg(test)]
 mod tests {
+    use lockgate_http::fields::Fields;
     use lockgate_rules::Eject;
 
     use super::*;
+    use crate::affinity::Affinity;
+    use crate::endpoint_name::EndpointName;
+    use crate::sessions::Sessions;
+    use crate::sticky::Sticky;
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
         let member = |weight: &u32| {
@@ -702,5 +707,100 @@ mod tests {
         assert_eq!(pool.members()[0].endpoint().in_flight(), 3);
         drop(relays);
         assert_eq!(pool.members()[0].endpoint().in_flight(), 0);
+    }
+
+    /// A member for a record of a service: it exists with an address only.
+    fn of_record(address: Option<&str>) -> Arc<Endpoint> {
+        let name = Arc::new(EndpointName::of_record("_app._tcp.test", || {}));
+        name.publish(address.into_iter().map(|at| at.parse().unwrap()).collect());
+        let address = EndpointAddress::Name(name);
+        Arc::new(Endpoint::new("srv".into(), String::new(), address, None))
+    }
+
+    #[test]
+    fn a_pool_successor_keeps_weight_and_health_of_srv_records() {
+        let (found, gone) = (of_record(Some("192.0.2.1:80")), of_record(None));
+        let pool = || {
+            let vacant = |endpoint: &Arc<Endpoint>| {
+                let member = Member::new(Arc::clone(endpoint), 1).as_backup();
+                member.mark_down();
+                member
+            };
+            let members = [&found, &gone].map(vacant).into();
+            Pool::new(members, None, None, Settings::default())
+        };
+        let earlier = pool();
+        earlier.members()[0].set_weight(30, false);
+        earlier.members()[0].mark_up(Millis::ZERO);
+        for checks in [CheckChange::Same, CheckChange::Other] {
+            let successor = pool();
+            successor.succeed(&earlier, checks, Millis::ZERO);
+            let [found, gone] = successor.members() else {
+                panic!()
+            };
+            assert_eq!((found.is_up(), gone.is_up()), (true, false), "{checks:?}");
+            assert_eq!((found.weight(), found.is_backup()), (30, false));
+            let none = MemberSet::default();
+            let chosen = successor.choose(Preference::Any, none, 0, Millis::ZERO);
+            assert_eq!(chosen.map(|(at, _)| at.get()), Some(0));
+        }
+    }
+
+    #[test]
+    fn a_pool_successor_keeps_tls_sessions_of_members_that_moved() {
+        let endpoints = ["a", "b", "c"].map(|label| {
+            let address = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
+            Arc::new(Endpoint::new(label.into(), String::new(), address, None))
+        });
+        let pool = |order: &[usize], sessions| {
+            let member = |at: &usize| Member::new(Arc::clone(&endpoints[*at]), 1);
+            let settings = Settings {
+                affinity: Some(Affinity::Session(sessions)),
+                ..Settings::default()
+            };
+            Pool::new(order.iter().map(member).collect(), None, None, settings)
+        };
+        let earlier = pool(&[0, 1], Sessions::default());
+        let sessions = earlier.settings.sessions().unwrap();
+        sessions.learn(b"of a", MemberIndex::new(0), Millis::ZERO);
+        sessions.learn(b"of b", MemberIndex::new(1), Millis::ZERO);
+        let successor = pool(&[2, 1], sessions.successor());
+        successor.succeed(&earlier, CheckChange::Same, Millis::ZERO);
+        let known = successor.settings.sessions().unwrap();
+        let found = [&b"of a"[..], b"of b"].map(|session| known.find(session, Millis::ZERO));
+        assert_eq!(found, [None, Some(MemberIndex::new(1))]);
+        let successor = pool(&[1, 0], sessions.successor());
+        successor.succeed(&earlier, CheckChange::Same, Millis::ZERO);
+        let known = successor.settings.sessions().unwrap();
+        let found = [&b"of a"[..], b"of b"].map(|session| known.find(session, Millis::ZERO));
+        assert_eq!(found, [1, 0].map(|at| Some(MemberIndex::new(at))));
+    }
+
+    #[test]
+    fn a_pool_successor_keeps_the_sticky_cookie_of_an_srv_record() {
+        let endpoint = of_record(Some("192.0.2.1:80"));
+        let pool = || {
+            let settings = Settings {
+                affinity: Some(Affinity::Sticky(Sticky::new(
+                    "lg",
+                    "app",
+                    ["srv"].into_iter(),
+                ))),
+                ..Settings::default()
+            };
+            let members = vec![Member::new(Arc::clone(&endpoint), 1)];
+            Pool::new(members, None, None, settings)
+        };
+        let cookie = |pool: &Pool| {
+            let mut response = Fields::default();
+            let sticky = pool.settings.sticky().unwrap();
+            sticky.say(MemberIndex::new(0), true, &mut response);
+            response.named(b"set-cookie").next().map(<[u8]>::to_vec)
+        };
+        let (earlier, successor) = (pool(), pool());
+        earlier.set_alias(MemberIndex::new(0), "one.test:80");
+        assert_ne!(cookie(&earlier), cookie(&successor));
+        successor.succeed(&earlier, CheckChange::Same, Millis::ZERO);
+        assert_eq!(cookie(&earlier), cookie(&successor));
     }
 }

@@ -81,6 +81,7 @@ impl Assembly {
     /// Completes the change from the previous assembly: moves the state that the two cannot share.
     /// To be called once, right before the first worker takes this assembly; what was taken over
     /// from files must be read again afterwards, as when they change.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a reload"))]
     pub(crate) fn commit(&mut self) {
         std::mem::take(&mut self.successions)
             .into_iter()
@@ -90,6 +91,7 @@ impl Assembly {
     /// For each listener, the one of `previous` on the same address, so that its sockets stay. Of
     /// several on one address (port 0) those with the same name belong together, then the others in
     /// their order.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for a reload"))]
     pub(crate) fn same_addresses(&self, previous: &Self) -> Vec<Option<ListenerIndex>> {
         let name = |planned: &PlannedListener| planned.listener.name.clone();
         let mut free: HashMap<&ListenAddress, Vec<(String, ListenerIndex)>> = HashMap::new();
@@ -256,7 +258,7 @@ pub(crate) fn assemble(
     let previous = previous
         .assembly
         .map_or(&nothing, |previous| &previous.reusable);
-    let mut pools = AssembledPools::after(&previous.pools);
+    let mut pools = AssembledPools::after(&previous.pools, config);
     (pools.resolver, pools.prober) = (resolver, prober);
     pools.resolver.set_name_servers(&config.name_servers);
     let fetcher = values::fetcher(fetcher, &config.values, &mut pools.resolver);

@@ -130,7 +130,7 @@ fn origins(named: &Items<Option<Origin>>) -> Origins {
 /// Merged by key over what holds for files anyway; what a nearer table says for all hides the
 /// farther ones.
 pub(super) fn caching(view: &View<'_>, files: bool, by_password: bool) -> Option<Caching> {
-    let of_files = |text: &str| cache_control::policy(text).ok().filter(|_| files);
+    let of_files = |text: &str| files.then(|| cache_control::policy(text).ok()).flatten();
     let mut caching = Caching {
         hashed: of_files(if by_password { HASHED_PRIVATE } else { HASHED }),
         otherwise: of_files("no-cache"),

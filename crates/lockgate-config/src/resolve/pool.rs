@@ -1,6 +1,7 @@
 //! `[pool.NAME]` tables, and the pools that are made of addresses written inline.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use lockgate_rules::{Eject, IdleSettings, Queue, Retry};
 
@@ -23,7 +24,7 @@ use super::{Resolver, View};
 /// All pools, while tables still add theirs.
 #[derive(Default)]
 pub(super) struct Pools {
-    pub(super) all: Vec<EndpointPool>,
+    pub(super) all: Vec<Arc<EndpointPool>>,
     /// The pools by name; `None` for one with a mistake.
     names: BTreeMap<String, Option<usize>>,
 }
@@ -34,7 +35,7 @@ impl Resolver<'_> {
         for one in self.root.value(&top::POOL).into_iter().flatten() {
             let pool = self.named_pool(one);
             let index = pool.map(|pool| {
-                self.pools.all.push(pool);
+                self.pools.all.push(Arc::new(pool));
                 self.pools.all.len() - 1
             });
             self.pools.names.insert(one.name.clone(), index);
@@ -205,7 +206,7 @@ impl Resolver<'_> {
     }
 
     fn add(&mut self, pool: EndpointPool) -> usize {
-        self.pools.all.push(pool);
+        self.pools.all.push(Arc::new(pool));
         self.pools.all.len() - 1
     }
 
@@ -318,7 +319,7 @@ impl Resolver<'_> {
     }
 
     /// An endpoint's `max` holds for the process: written in one table, it holds in all of them.
-    pub(super) fn share_max(&mut self, pools: &mut [EndpointPool]) {
+    pub(super) fn share_max(&mut self, pools: &mut [Arc<EndpointPool>]) {
         let mut first: HashMap<EndpointAddr, (usize, SourceSpan)> = HashMap::new();
         let mut written: Vec<&WeightedEndpoint> =
             pools.iter().flat_map(|pool| &pool.endpoints).collect();
@@ -340,7 +341,10 @@ impl Resolver<'_> {
                 }
             }
         }
-        for endpoint in pools.iter_mut().flat_map(|pool| &mut pool.endpoints) {
+        for endpoint in pools
+            .iter_mut()
+            .flat_map(|pool| &mut Arc::make_mut(pool).endpoints)
+        {
             endpoint.max = first.get(&endpoint.addr).map(|(max, _)| *max);
         }
     }

@@ -99,7 +99,7 @@ impl Resolver<'_> {
             self.report
                 .push_at(Code::OnlyRoot, &path.at, message, why, cure);
         }
-        let mut routes = Vec::new();
+        let mut routes = Vec::with_capacity(paths.len() + 1);
         for path in paths {
             let key = &path.key;
             let alone = View::of(&path.table);

@@ -486,6 +486,49 @@ fn slow_start_also_spares_an_endpoint_under_load() {
     }
 }
 
+/// The part of a member's weight that counts at 1,500 ms, with a slow start of a second.
+fn share(member: &Member) -> f32 {
+    member.weight_share(Millis::from_secs(1), Millis::new(1_500))
+}
+
+#[test]
+fn a_pool_successor_keeps_health_and_slow_start_of_its_members() {
+    let now = Millis::new(1_500);
+    let earlier = members(&[1; 3]);
+    earlier[1].mark_down();
+    earlier[2].mark_up(Millis::from_secs(1));
+    for (checks, up, shares) in [
+        (CheckChange::Same, [true, false, true], [1.0, 1.0, 0.5]),
+        // A member that only other checks have found down returns.
+        (CheckChange::Other, [true; 3], [1.0, SMALLEST, 0.5]),
+    ] {
+        let successors = earlier.iter().map(|before| {
+            let member = Member::new(Arc::clone(before.endpoint()), 7);
+            member.succeed(Some(before), checks, now);
+            member
+        });
+        let successors: Vec<_> = successors.collect();
+        let is_up: Vec<_> = successors.iter().map(Member::is_up).collect();
+        assert_eq!(is_up, up, "{checks:?}");
+        assert_eq!(successors.iter().map(share).collect::<Vec<_>>(), shares);
+        assert!(successors.iter().all(|member| member.weight() == 7));
+    }
+}
+
+#[test]
+fn slow_start_holds_for_a_member_that_joins_a_running_pool() {
+    let joined = members(&[1]).remove(0);
+    joined.succeed(None, CheckChange::Same, Millis::new(1_500));
+    assert_eq!((joined.is_up(), share(&joined)), (true, SMALLEST));
+    let later = joined.weight_share(Millis::from_secs(1), Millis::new(2_500));
+    assert_eq!(later, 1.0);
+    // One without a record still waits for it.
+    let vacant = members(&[1]).remove(0);
+    vacant.mark_down();
+    vacant.succeed(None, CheckChange::Other, Millis::new(1_500));
+    assert!(!vacant.is_up());
+}
+
 #[test]
 fn slow_start_is_skipped_when_all_endpoints_return_together() {
     for balance in [Balance::LatencyAware, Balance::Least, Balance::RoundRobin] {

@@ -41,7 +41,7 @@ pub(super) struct ReusablePools {
     endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
     connectors: HashMap<ConnectorSettings, Arc<Connector>>,
     /// The pools with their settings, by name.
-    pools: HashMap<String, (config::EndpointPool, Arc<Pool>)>,
+    pools: HashMap<String, (Arc<config::EndpointPool>, Arc<Pool>)>,
 }
 
 /// The settings of TLS to endpoints: name, authorities and protocols.
@@ -62,13 +62,19 @@ impl PoolSuccession {
 }
 
 impl<'a> AssembledPools<'a> {
-    /// Pools that may be those of `previous`.
-    pub(super) fn after(previous: &'a ReusablePools) -> Self {
+    /// The pools of `config`, which may be those of `previous`.
+    pub(super) fn after(previous: &'a ReusablePools, config: &Config) -> Self {
+        let count = config.pools.len();
+        let reusable = ReusablePools {
+            endpoints: HashMap::with_capacity(count),
+            connectors: HashMap::new(),
+            pools: HashMap::with_capacity(count),
+        };
         Self {
             previous,
-            reusable: ReusablePools::default(),
-            made: HashMap::new(),
-            all: Vec::new(),
+            reusable,
+            made: HashMap::with_capacity(count),
+            all: Vec::with_capacity(count),
             successions: Vec::new(),
             connectors: Vec::new(),
             resolver: EndpointResolver::default(),
@@ -110,7 +116,7 @@ impl<'a> AssembledPools<'a> {
     fn make(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        written: &config::EndpointPool,
+        written: &Arc<config::EndpointPool>,
         user: &str,
     ) -> Option<Arc<Pool>> {
         let name = self.name(written, user);
@@ -143,7 +149,7 @@ impl<'a> AssembledPools<'a> {
         if let Some(check) = check {
             self.prober.watch(&pool, check);
         }
-        let kept = (written.clone(), Arc::clone(&pool));
+        let kept = (Arc::clone(written), Arc::clone(&pool));
         self.reusable.pools.insert(name, kept);
         self.all.push(Arc::clone(&pool));
         Some(pool)

@@ -89,6 +89,10 @@ impl<V: Clone + PartialEq, S: Clone> SharedStates<V, S> {
         V: 'a,
     {
         let (mut states, mut taken) = (Self::default(), HashSet::new());
+        states.by_user.reserve(previous.len());
+        if previous.is_empty() {
+            return states;
+        }
         for (user, setting) in users {
             let place = setting.at.start();
             if states.by_place.contains_key(&place) {

@@ -63,7 +63,6 @@ pub(super) struct SiteAtAddress<'a> {
 }
 
 /// The hosts, sites and routes of a listener while they are collected.
-#[derive(Default)]
 struct SiteTable {
     hosts: Vec<SiteRoutes>,
     sites: Vec<site::Site>,
@@ -189,7 +188,7 @@ impl Assembler<'_> {
         spoken: &[Protocol],
     ) -> Option<site::ListenerSites> {
         let config = self.config;
-        let mut table = SiteTable::default();
+        let mut table = SiteTable::with_room_for(sites);
         let mut whole = true;
         for one in sites.iter().filter(|one| !one.redirects) {
             let hosts = one.site.hosts.clone();
@@ -455,6 +454,25 @@ fn pool_users(site: &config::HostedSite) -> PoolUsers<'_> {
 }
 
 impl SiteTable {
+    fn with_room_for(sites: &[SiteAtAddress<'_>]) -> Self {
+        // A site that is only redirected has one route.
+        let of_site = |one: &SiteAtAddress<'_>| {
+            if one.redirects {
+                1
+            } else {
+                one.site.routes.len()
+            }
+        };
+        let routes = sites.iter().map(of_site).sum();
+        Self {
+            hosts: Vec::with_capacity(sites.len()),
+            sites: Vec::with_capacity(sites.len()),
+            routes: Vec::with_capacity(routes),
+            site_places: Vec::with_capacity(sites.len()),
+            route_places: Vec::with_capacity(routes),
+        }
+    }
+
     fn site_place(&self, site: ListenerSiteIndex) -> Option<&SourceSpan> {
         self.site_places.get(site.get())
     }

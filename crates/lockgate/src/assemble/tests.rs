@@ -364,3 +364,172 @@ fn a_reload_keeps_the_state_of_all_that_did_not_change() {
         assert_eq!(shared(&running, &next), expected, "{change}");
     }
 }
+
+#[test]
+fn a_reload_with_a_mistake_leaves_the_running_state_alone() {
+    let setting = Setting::new();
+    let running = setting.assemble(RUNNING, None).unwrap();
+    let app = Arc::clone(running.pool("app").unwrap());
+    let before = Arc::strong_count(&app);
+    for (file, text) in [("users", "alice:secret\n"), ("ca.pem", "no certificate\n")] {
+        let whole = fs::read(setting.0.path(file)).unwrap();
+        setting.0.write(file, text);
+        let report = setting.assemble(RUNNING, Some(&running)).err().unwrap();
+        assert!(
+            report.has_errors() && report.to_string().contains(file),
+            "{report}"
+        );
+        setting.0.write(file, whole);
+    }
+    assert_eq!(Arc::strong_count(&app), before, "nothing is left of them");
+    let next = setting.assemble(RUNNING, Some(&running)).unwrap();
+    assert_eq!(shared(&running, &next), ALL);
+}
+
+#[test]
+fn a_changed_pool_takes_over_health_with_the_commit() {
+    let setting = Setting::new();
+    let running = setting.assemble(RUNNING, None).unwrap();
+    let members = |assembly: &Assembly| -> Vec<bool> {
+        let members = assembly.pool("app").unwrap().members().iter();
+        members.map(lockgate_upstream::Member::is_up).collect()
+    };
+    let text = RUNNING
+        .replace("weight = 3", "weight = 4")
+        .replace("\"10.0.0.2:80\", ", "\"10.0.0.9:80\", \"10.0.0.2:80\", ");
+    let mut next = setting.assemble(&text, Some(&running)).unwrap();
+    // Found after the assembly.
+    running.pool("app").unwrap().members()[1].mark_down();
+    assert_eq!(members(&next), [true; 4]);
+    next.commit();
+    assert_eq!(members(&next), [true, true, false, true]);
+    let without_checks = text.replace("health = \"/health\"", "");
+    let mut next = setting.assemble(&without_checks, Some(&running)).unwrap();
+    next.commit();
+    assert_eq!(members(&next), [true; 4]);
+    let pool = Arc::downgrade(running.pool("app").unwrap());
+    drop(running);
+    assert!(pool.upgrade().is_none(), "nothing keeps the earlier pool");
+}
+
+#[test]
+fn a_reload_shares_rate_limits_as_a_start_does() {
+    let (site, inherits) = ("a.test:8080", "/inherits/x");
+    let setting = Setting::new();
+    let running = setting.assemble(RUNNING, None).unwrap();
+    let shares = |one: &Assembly, route, other: &Assembly, beside| {
+        is_same_limit(one.limit(site, route), other.limit(site, beside))
+    };
+    assert!(shares(&running, "", &running, inherits));
+    // The same number, written again: it is a limit of its own.
+    let own = RUNNING.replace("/inherits/*\"]", "/inherits/*\"]\nlimit = \"20/s\"");
+    let apart = setting.assemble(&own, Some(&running)).unwrap();
+    assert!(!shares(&apart, "", &apart, inherits));
+    let kept = ["", inherits].map(|route| shares(&apart, route, &running, route));
+    assert_eq!(kept.into_iter().filter(|kept| *kept).count(), 1);
+    // Shared again, with the buckets of one of them.
+    let together = setting.assemble(RUNNING, Some(&apart)).unwrap();
+    assert!(shares(&together, "", &together, inherits));
+    let kept = ["", inherits].map(|route| shares(&together, route, &apart, route));
+    assert_eq!(kept.into_iter().filter(|kept| *kept).count(), 1);
+    // A route that comes before the others does not take their buckets away.
+    let before = RUNNING.replace(
+        "[site.\"a.test:8080\".path.\"/inherits/*\"]",
+        "[site.\"a.test:8080\".path.\"/a/*\"]\n[site.\"a.test:8080\".path.\"/inherits/*\"]",
+    );
+    let more = setting.assemble(&before, Some(&running)).unwrap();
+    assert!(shares(&more, "/a/x", &running, ""));
+}
+
+#[test]
+fn pools_with_equal_tls_settings_share_a_connector() {
+    let setting = Setting::new();
+    let text = RUNNING.replace(
+        "[tcp.",
+        "[pool.more]\nendpoints = [\"10.0.2.1:443\"]\ntls = { ca = \"ca.pem\", name = \"app.internal\" }\n\
+         [tcp.\":9001\"]\nproxy = \"pool:more\"\n[tcp.",
+    );
+    let running = setting.assemble(&text, None).unwrap();
+    let tls = |assembly: &Assembly, pool: &str| assembly.pool(pool).unwrap().tls.clone();
+    assert!(is_same(
+        tls(&running, "tls").as_ref(),
+        tls(&running, "more").as_ref()
+    ));
+    assert_eq!(running.connectors.len(), 1);
+    let other = text.replacen("name = \"app.internal\"", "name = \"other.internal\"", 1);
+    let next = setting.assemble(&other, Some(&running)).unwrap();
+    assert!(!is_same(
+        tls(&next, "tls").as_ref(),
+        tls(&next, "more").as_ref()
+    ));
+    assert_eq!(next.connectors.len(), 2);
+}
+
+#[test]
+fn sockets_stay_with_listeners_of_the_same_address() {
+    let setting = Setting::new();
+    let listeners = |tables: &[(&str, &str)]| {
+        let table = |(name, listen): &(&str, &str)| {
+            format!("[tcp.\"{name}\"]\nproxy = \"10.0.0.1:{listen}\"\n")
+        };
+        let text: String = tables.iter().map(table).collect();
+        setting.assemble(&text, None).unwrap()
+    };
+    let running = listeners(&[(":80", "1"), ("127.0.0.1:80", "1"), ("unix:/a", "1")]);
+    let next = listeners(&[
+        ("unix:/a", "2"),
+        (":81", "1"),
+        (":80", "2"),
+        ("unix:/b", "1"),
+    ]);
+    let same = |next: &Assembly, running: &Assembly| -> Vec<_> {
+        let same = next.same_addresses(running).into_iter();
+        same.map(|index| index.map(ListenerIndex::get)).collect()
+    };
+    let names = |assembly: &Assembly| -> Vec<String> {
+        let listeners = assembly.listeners.iter();
+        listeners
+            .map(|planned| planned.listener.name.clone())
+            .collect()
+    };
+    let expected: Vec<_> = names(&next)
+        .iter()
+        .map(|name| names(&running).iter().position(|known| known == name))
+        .collect();
+    assert_eq!(same(&next, &running), expected);
+    assert_eq!(expected.iter().flatten().count(), 2);
+}
+
+#[test]
+fn listeners_with_port_0_keep_their_sockets_by_name() {
+    let setting = Setting::new();
+    let assembled = |tables: &[&str]| {
+        let table = |table: &&str| format!("[{table}]\nproxy = \"10.0.0.1:1\"\n");
+        let text: String = tables.iter().map(table).collect();
+        setting.assemble(&text, None).unwrap()
+    };
+    let both = assembled(&["tcp.\"127.0.0.1:0\"", "site.\"a.test:0\""]);
+    let mut listen = both.listeners;
+    let names: Vec<_> = listen
+        .iter()
+        .map(|planned| planned.listener.name.clone())
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+    // As if all were on one address.
+    let address = listen[0].address.clone();
+    listen[1].address = address.clone();
+    let both = Assembly {
+        listeners: listen,
+        ..assembled(&["tcp.\":1\""])
+    };
+    let mut one = assembled(&["site.\"a.test:0\""]);
+    one.listeners[0].address = address;
+    assert_eq!(one.same_addresses(&both), [Some(ListenerIndex::new(1))]);
+    let mut other = assembled(&["tcp.\":1\""]);
+    other.listeners[0].address = one.listeners[0].address.clone();
+    assert_eq!(
+        other.same_addresses(&both),
+        [Some(ListenerIndex::new(0))],
+        "the first in order"
+    );
+}

@@ -97,7 +97,10 @@ fn relay(config: &Config, written: &RelayDestination, acceptors: Option<&Accepto
     });
     merged(
         relayed,
-        config.pools.get(written.pool).map_or(Value::Null, pool),
+        config
+            .pools
+            .get(written.pool)
+            .map_or(Value::Null, |known| pool(known)),
     )
 }
 
@@ -259,7 +262,10 @@ fn route(config: &Config, route: &SiteRoute) -> Value {
     let action = match &route.action {
         RouteAction::Proxy(number) => merged(
             json!({ "action": "proxy" }),
-            config.pools.get(*number).map_or(Value::Null, pool),
+            config
+                .pools
+                .get(*number)
+                .map_or(Value::Null, |known| pool(known)),
         ),
         RouteAction::Files(files) => json!({
             "action": "files",
@@ -301,7 +307,7 @@ fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<
             let of = config
                 .pools
                 .get(service.pool)
-                .map(endpoints)
+                .map(|known| endpoints(known))
                 .unwrap_or_default()
                 .join(", ");
             let copied = if service.copy.is_empty() {
