@@ -206,7 +206,7 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
 
 #[test]
 fn only_idle_sockets_beyond_a_smaller_limit_are_closed() {
-    let process = Arc::new(SocketLimit::new(6, &Arc::from([])));
+    let process = Arc::new(SocketLimit::new(6, &Arc::from([Ticker::new()])));
     alone(|clock| async move {
         let (sockets, idle) = (
             WorkerSockets::new(Arc::clone(&process), WorkerIndex::new(0)),
