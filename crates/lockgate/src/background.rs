@@ -1,8 +1,8 @@
 //! A thread with a runtime for work beside the workers that may wait long.
 
 use std::io;
-use std::thread;
 
+use lockgate_net::threads;
 use tokio::sync::oneshot;
 use tokio::task::LocalSet;
 
@@ -24,7 +24,7 @@ impl Background {
             .enable_all()
             .build()?;
         let (end, ended) = oneshot::channel();
-        thread::Builder::new().name(name.into()).spawn(move || {
+        threads::start(name, move || {
             let tasks = LocalSet::new();
             begin(&tasks);
             // Unfinished tasks are dropped with the runtime.

@@ -252,7 +252,7 @@ mod tests {
     #[test]
     fn the_memory_limit_changes_with_its_source() {
         // More than there is: no other test finds memory scarce.
-        let limit = |gigabytes| MemoryLimit::of(Some(gigabytes * 1_000 * GB), "limits.memory");
+        let limit = |terabytes: u64| MemoryLimit::of(Some(terabytes * 1_000 * GB), "limits.memory");
         let mut monitor = MemoryMonitor::begin(&limit(1));
         let kept = counted::process().limit();
         monitor.surpluses = [7; WINDOW];

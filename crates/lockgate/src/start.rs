@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 
 use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_limits::clients::Clients;
@@ -16,6 +16,7 @@ use lockgate_limits::{ListenerIndex, PerClient, WorkerIndex};
 use lockgate_metrics::{Counter, Shards};
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::socket::SocketFamily;
+use lockgate_net::threads;
 use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp, WorkerLog};
 use lockgate_proxy::files;
 use lockgate_proxy::metrics::http::HttpCells;
@@ -79,9 +80,12 @@ pub(crate) fn start_workers(
         logs,
         workers,
     } = prepared;
-    let nofile = descriptors::limit();
-    let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
-    let division = divide(nofile, &config, workers, assembly.held_by_worker(files));
+    let files = descriptors::file_limit(descriptors::limit(), workers, files::DESCRIPTORS);
+    let division = Division::now(
+        config.limits.connections,
+        workers,
+        assembly.held_by_worker(files),
+    );
     let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
     let shared = Arc::new(shared(&config, division, &tickers));
     let shards = Arc::new(counters(&assembly, workers));
@@ -138,12 +142,10 @@ pub(crate) fn start_workers(
             prepared,
         };
         let end = end.clone();
-        let thread = thread::Builder::new()
-            .name(format!("worker-{number}"))
-            .spawn(move || {
-                // The supervisor outlives its workers, or the process is over.
-                let _ = end.send(worker::run(task));
-            });
+        let thread = threads::start(format!("worker-{number}"), move || {
+            // The supervisor outlives its workers, or the process is over.
+            let _ = end.send(worker::run(task));
+        });
         threads.push(thread?);
         tops.push(top);
         preparing.push(is_prepared);
@@ -180,31 +182,6 @@ pub(crate) fn start_workers(
         ended,
         left,
     })
-}
-
-/// Divides `nofile` descriptors, and warns where the configuration wants more connections than they
-/// suffice for; each worker holds `held` of them for itself.
-fn divide(nofile: u64, config: &Config, workers: usize, held: usize) -> Division {
-    let fitting = descriptors::connection_limit(nofile, workers, held);
-    let division = Division::of(nofile, config.limits.connections, workers, held);
-    let Division {
-        connections,
-        sockets,
-        ..
-    } = division;
-    if let Some(wanted) = config.limits.connections
-        && wanted > fitting
-    {
-        tracing::warn!(
-            wanted,
-            connections,
-            sockets,
-            fitting,
-            nofile,
-            "limits.connections is more than the descriptors suffice for, with a socket towards an endpoint for each"
-        );
-    }
-    division
 }
 
 /// The state that all workers share.
