@@ -15,7 +15,7 @@ pub struct ConnectionLimit {
     permits: ProcessLimit,
     /// Listeners that wait for a permit.
     waiting: AtomicUsize,
-    /// The listeners among these for which no connection has given way yet.
+    /// The permits for these for which no connection has given way yet.
     wanted: AtomicUsize,
     gave_way: AtomicU64,
     workers: Arc<[Arc<Ticker>]>,
@@ -31,6 +31,12 @@ impl ConnectionLimit {
             gave_way: AtomicU64::new(0),
             workers: Arc::clone(workers),
         }
+    }
+
+    /// Allows `size` at once from now on. More connections stay; while a listener waits, idle ones
+    /// give way for these as well.
+    pub fn resize(&self, size: usize) {
+        self.permits.resize(size);
     }
 
     /// The size of the limit.
@@ -63,18 +69,26 @@ impl ConnectionLimit {
         CountGuard::one(&self.waiting)
     }
 
+    /// The number of connections that must end before each listener that waits has a permit.
+    fn needed(&self) -> usize {
+        match self.waiting.load(Ordering::Relaxed) {
+            0 => 0,
+            waiting => waiting + self.permits.debt(),
+        }
+    }
+
     /// Wants a permit for each listener that waits, however many connections have given way so far.
     pub fn want(&self) {
-        self.wanted
-            .store(self.waiting.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.wanted.store(self.needed(), Ordering::Relaxed);
     }
 
     /// The number of permits that are wanted.
     pub fn wanted(&self) -> usize {
-        // A listener that no longer waits may have left its wish behind.
-        self.wanted
-            .load(Ordering::Relaxed)
-            .min(self.waiting.load(Ordering::Relaxed))
+        match self.wanted.load(Ordering::Relaxed) {
+            0 => 0,
+            // A listener that no longer waits may have left its wish behind.
+            wanted => wanted.min(self.needed()),
+        }
     }
 
     /// Has `count` connections give way for those that are wanted.
@@ -118,5 +132,23 @@ mod tests {
         assert_eq!(connections.wanted(), 2, "none of both has a permit yet");
         drop(waiting);
         assert!(!connections.is_to_give_way() && connections.gave_way() == 2);
+    }
+
+    #[test]
+    fn connections_beyond_a_smaller_limit_give_way_to_a_listener() {
+        let connections = ConnectionLimit::new(3, &Arc::from([]));
+        let mut open: Vec<_> = std::iter::from_fn(|| connections.try_take()).collect();
+        connections.resize(1);
+        assert_eq!((connections.used(), connections.size()), (3, 1));
+        connections.want();
+        assert!(!connections.is_to_give_way(), "no listener waits");
+        let waiting = connections.wait();
+        connections.want();
+        for _ in 0..3 {
+            assert!(connections.is_to_give_way() && connections.try_take().is_none());
+            open.pop();
+        }
+        assert!(!connections.is_to_give_way() && connections.try_take().is_some());
+        drop(waiting);
     }
 }

@@ -24,6 +24,11 @@ impl HandshakeLimit {
         }
     }
 
+    /// Allows `size` to be computed at once from now on.
+    pub fn resize(&self, size: usize) {
+        self.permits.resize(size);
+    }
+
     /// The size of the limit.
     pub fn size(&self) -> usize {
         self.permits.size()

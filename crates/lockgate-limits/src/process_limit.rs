@@ -9,51 +9,123 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 
 use crate::sharded_table::ShardedTable;
 
-/// The right to one of something limited; dropping it gives it back.
-pub type Permit = OwnedSemaphorePermit;
-
 /// A number of things that may be had at once by the whole process.
 #[derive(Debug, Clone)]
-pub struct ProcessLimit {
-    free: Arc<Semaphore>,
-    size: usize,
+pub struct ProcessLimit(Arc<Permits>);
+
+/// The permits of a limit. The free and the taken ones together are as many as `size` and `debt`.
+#[derive(Debug)]
+struct Permits {
+    free: Semaphore,
+    size: AtomicUsize,
+    /// The taken permits that end when they are dropped, because the limit has become smaller.
+    ///
+    /// A dropped permit pays at once, for which it reads this count: no one writes that outside of
+    /// a resize, and it is beside the semaphore, which is written anyway. A tick that forgets free
+    /// permits instead would find none while something waits: a semaphore gives each permit that
+    /// comes back to the first wait.
+    debt: AtomicUsize,
+}
+
+/// The right to one of something limited; dropping it gives it back.
+#[derive(Debug)]
+pub struct Permit(Arc<Permits>);
+
+impl Permits {
+    /// Lessens the debt by up to `permits`; returns by how many.
+    fn pay(&self, permits: usize) -> usize {
+        if self.debt.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        let left = |debt: usize| Some(debt.saturating_sub(permits));
+        self.debt
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left)
+            .map_or(0, |debt| debt.min(permits))
+    }
+
+    /// Pays with `permits`, and adds the others to the free ones.
+    fn add(&self, permits: usize) {
+        self.free.add_permits(permits - self.pay(permits));
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.0.add(1);
+    }
 }
 
 impl ProcessLimit {
     /// Allows `size` at once.
     pub fn new(size: usize) -> Self {
         let size = size.min(Semaphore::MAX_PERMITS);
-        Self {
-            free: Arc::new(Semaphore::new(size)),
-            size,
-        }
+        Self(Arc::new(Permits {
+            free: Semaphore::new(size),
+            size: AtomicUsize::new(size),
+            debt: AtomicUsize::new(0),
+        }))
+    }
+
+    /// Allows `size` at once from now on. Where more are in use these stay, and none is given
+    /// before enough of them are dropped.
+    pub fn resize(&self, size: usize) {
+        let size = size.min(Semaphore::MAX_PERMITS);
+        let permits = &*self.0;
+        let before = permits.size.swap(size, Ordering::Relaxed);
+        let less = before.saturating_sub(size);
+        permits.debt.fetch_add(less, Ordering::Relaxed);
+        let free = permits.free.forget_permits(less);
+        // Permits that were dropped meanwhile may have paid for some of the free ones.
+        permits.add(free + size.saturating_sub(before));
     }
 
     /// The size of the limit.
     pub fn size(&self) -> usize {
-        self.size
+        self.0.size.load(Ordering::Relaxed)
     }
 
-    /// The number in use.
+    /// The number in use; more than the size for a while after that was made smaller.
     pub fn used(&self) -> usize {
-        self.size - self.free.available_permits()
+        let free = self.0.free.available_permits();
+        (self.size() + self.debt()).saturating_sub(free)
+    }
+
+    /// The number that may be taken now.
+    pub fn free(&self) -> usize {
+        let free = self.0.free.available_permits();
+        free.saturating_sub(self.debt())
+    }
+
+    /// The number in use beyond the size.
+    pub fn debt(&self) -> usize {
+        self.0.debt.load(Ordering::Relaxed)
     }
 
     /// Takes one now, or not at all; no earlier wait is overtaken.
     pub fn try_take(&self) -> Option<Permit> {
-        Arc::clone(&self.free).try_acquire_owned().ok()
+        loop {
+            self.0.free.try_acquire().ok()?.forget();
+            let permit = Permit(Arc::clone(&self.0));
+            if self.debt() == 0 {
+                return Some(permit);
+            }
+            // It was dropped while the limit became smaller, and is free instead of having ended:
+            // being dropped again, it pays.
+        }
     }
 
     /// Takes one, in the order of asking.
     pub async fn take(&self) -> Permit {
-        Arc::clone(&self.free)
-            .acquire_owned()
-            .await
-            .expect("a limit is never closed")
+        if let Some(permit) = self.try_take() {
+            return permit;
+        }
+        let permit = self.0.free.acquire().await;
+        permit.expect("a limit is never closed").forget();
+        Permit(Arc::clone(&self.0))
     }
 }
 
@@ -78,7 +150,7 @@ impl Drop for CountGuard<'_> {
 /// address freely.
 #[derive(Debug)]
 pub struct PerClient {
-    size: usize,
+    size: AtomicUsize,
     clients: ShardedTable<IpAddr, Arc<ClientConnections>>,
 }
 
@@ -103,9 +175,16 @@ impl PerClient {
     /// Allows each client `size` connections at once.
     pub fn new(size: usize) -> Arc<Self> {
         Arc::new(Self {
-            size,
+            size: AtomicUsize::new(size),
             clients: ShardedTable::new(),
         })
+    }
+
+    /// Allows each client `size` from now on; the connections that it has stay.
+    pub fn resize(&self, size: usize) {
+        self.size.store(size, Ordering::Relaxed);
+        // A client that is not in the table yet gets the new size: it is read under the lock.
+        self.clients.each(|client| client.limit.resize(size));
     }
 
     /// A permit for a connection of `ip`, still to be waited for; `None` when as many wait already
@@ -114,13 +193,14 @@ impl PerClient {
     pub fn enter(self: &Arc<Self>, ip: IpAddr) -> Option<PerClientPermit> {
         let key = client(ip);
         let mut shard = self.clients.lock(&key);
+        let size = self.size.load(Ordering::Relaxed);
         let client = shard.entry(key).or_insert_with(|| {
             Arc::new(ClientConnections {
-                limit: ProcessLimit::new(self.size),
+                limit: ProcessLimit::new(size),
                 present: AtomicUsize::new(0),
             })
         });
-        if client.present.load(Ordering::Relaxed) >= self.size.saturating_mul(2) {
+        if client.present.load(Ordering::Relaxed) >= size.saturating_mul(2) {
             return None;
         }
         client.present.fetch_add(1, Ordering::Relaxed);
@@ -153,7 +233,7 @@ impl Drop for PerClientPermit {
 /// A limit for each key, such as a client or a user: its number of tunnels. Without waiting.
 #[derive(Debug)]
 pub struct KeyedLimit<K> {
-    size: usize,
+    size: AtomicUsize,
     counts: ShardedTable<K, usize>,
 }
 
@@ -168,16 +248,21 @@ impl<K: Hash + Eq + Clone> KeyedLimit<K> {
     /// Allows each `size`.
     pub fn new(size: usize) -> Arc<Self> {
         Arc::new(Self {
-            size,
+            size: AtomicUsize::new(size),
             counts: ShardedTable::new(),
         })
+    }
+
+    /// Allows each `size` from now on; what they have stays.
+    pub fn resize(&self, size: usize) {
+        self.size.store(size, Ordering::Relaxed);
     }
 
     /// One more for `key`; `None` when it has as many as it may.
     pub fn take(self: &Arc<Self>, key: &K) -> Option<KeyedPermit<K>> {
         let mut shard = self.counts.lock(key);
         let count = shard.entry(key.clone()).or_default();
-        if *count >= self.size {
+        if *count >= self.size.load(Ordering::Relaxed) {
             return None;
         }
         *count += 1;
@@ -208,61 +293,4 @@ pub fn client(ip: IpAddr) -> IpAddr {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_limit_is_used_until_its_permit_is_dropped() {
-        let limit = ProcessLimit::new(1);
-        let taken = limit.try_take();
-        assert!(taken.is_some());
-        assert_eq!(limit.used(), 1);
-        assert!(limit.try_take().is_none());
-        drop(taken);
-        assert!(limit.try_take().is_some());
-    }
-
-    #[test]
-    fn a_client_is_refused_with_as_many_waiting_as_served() {
-        let table = PerClient::new(1);
-        let ip = IpAddr::from([192, 0, 2, 1]);
-        let (served, waiting) = (table.enter(ip), table.enter(ip));
-        assert!(served.is_some() && waiting.is_some());
-        assert!(table.enter(ip).is_none());
-        assert!(table.enter(IpAddr::from([192, 0, 2, 2])).is_some());
-        drop(waiting);
-        assert!(table.enter(ip).is_some());
-    }
-
-    #[test]
-    fn the_connection_limit_of_ipv6_counts_its_64_prefix() {
-        let table = PerClient::new(1);
-        let held = [
-            table.enter("2001:db8::1".parse().unwrap()),
-            table.enter("2001:db8::2".parse().unwrap()),
-        ];
-        assert!(held.iter().all(Option::is_some));
-        assert!(table.enter("2001:db8::3".parse().unwrap()).is_none());
-        assert!(table.enter("2001:db8:0:1::1".parse().unwrap()).is_some());
-    }
-
-    #[test]
-    fn concurrent_permits_are_limited_per_key_and_forgotten_when_empty() {
-        let table = KeyedLimit::new(2);
-        let (one, other) = (Arc::<str>::from("one"), Arc::<str>::from("other"));
-        let permits = [table.take(&one), table.take(&one)];
-        assert!(permits.iter().all(Option::is_some));
-        assert!(table.take(&one).is_none());
-        assert!(table.take(&other).is_some());
-        drop(permits);
-        assert!(table.take(&one).is_some());
-        assert_eq!(table.counts.len(), 0);
-    }
-
-    #[test]
-    fn a_client_without_connections_is_forgotten() {
-        let table = PerClient::new(1);
-        drop(table.enter("192.0.2.1".parse().unwrap()));
-        assert_eq!(table.clients.len(), 0);
-    }
-}
+mod tests;

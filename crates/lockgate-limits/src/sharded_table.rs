@@ -30,6 +30,13 @@ impl<K: Hash + Eq, V> ShardedTable<K, V> {
         lock(&self.shards[self.hasher.hash_one(key) as usize % SHARDS])
     }
 
+    /// Calls `see` with each value, under the lock of its shard.
+    pub(crate) fn each(&self, mut see: impl FnMut(&V)) {
+        for shard in &self.shards {
+            lock(shard).values().for_each(&mut see);
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.shards.iter().map(|shard| lock(shard).len()).sum()
     }

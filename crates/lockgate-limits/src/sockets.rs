@@ -79,6 +79,14 @@ impl SocketLimit {
         }
     }
 
+    /// Allows `size` at once from now on. More sockets stay open, except idle ones.
+    pub fn resize(&self, size: usize) {
+        self.permits.resize(size);
+        if self.permits.debt() > 0 {
+            self.wake();
+        }
+    }
+
     /// The size of the limit.
     pub fn size(&self) -> usize {
         self.permits.size()
@@ -100,13 +108,13 @@ impl SocketLimit {
     /// The number of requests and relays that wait for a socket: for a permit, or for their
     /// client's share.
     pub fn waiting(&self) -> usize {
-        self.wanted() + self.sharing.load(Ordering::Relaxed)
+        self.waiting.load(Ordering::SeqCst) + self.sharing.load(Ordering::Relaxed)
     }
 
-    /// The number of waits for a permit: idle sockets give way to these. A client at its share is
-    /// not served sooner by them.
+    /// The number of permits that are wanted, by waits and for a smaller limit: no socket is kept
+    /// idle meanwhile. A client at its share is not served sooner by idle ones.
     pub fn wanted(&self) -> usize {
-        self.waiting.load(Ordering::SeqCst)
+        self.waiting.load(Ordering::SeqCst) + self.permits.debt()
     }
 
     /// Counts one that waits until what is returned is dropped.
@@ -151,19 +159,35 @@ impl SocketLimit {
         self.asked.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// The number of idle sockets that are to give way.
+    /// The number of waits to which a socket is to give way.
     pub fn asked(&self) -> usize {
-        // Some that have asked may have got a permit otherwise.
-        self.asked.load(Ordering::SeqCst).min(self.wanted())
+        self.still_asked(self.asked.load(Ordering::SeqCst))
     }
 
-    /// Chooses an idle socket to give way: its worker closes it. So no more are closed than are
+    /// Some that have asked may have got a permit otherwise.
+    fn still_asked(&self, asked: usize) -> usize {
+        asked.min(self.waiting.load(Ordering::SeqCst))
+    }
+
+    /// Chooses a socket to give way to a wait: its worker closes it. So no more are closed than are
     /// wanted, for any number of workers that look.
     pub fn choose(&self) -> bool {
-        let left = |asked: usize| asked.min(self.wanted()).checked_sub(1);
+        let left = |asked: usize| self.still_asked(asked).checked_sub(1);
         self.asked
             .fetch_update(Ordering::SeqCst, Ordering::SeqCst, left)
             .is_ok()
+    }
+
+    /// Whether idle sockets are to give way.
+    pub fn asks_idle(&self) -> bool {
+        self.permits.debt() > 0 || self.asked() > 0
+    }
+
+    /// Chooses an idle socket to give way: to a smaller limit, or to a wait. What is in use gives
+    /// way to waits only.
+    pub fn choose_idle(&self) -> bool {
+        // The closed one pays, so that this ends with the debt.
+        self.permits.debt() > 0 || self.choose()
     }
 
     /// Wakes the workers to close idle ones.
@@ -213,7 +237,7 @@ impl SocketLimit {
     /// taken: it then waits for a permit, as clients of HTTP/1 do.
     fn may_use(&self, account: &ClientAccount) -> bool {
         let used = account.sockets.now();
-        let free = self.permits.size() - self.permits.used();
+        let free = self.permits.free();
         used < FEW.min(self.permits.size() / 16) || used < free || used < free + self.idle()
     }
 

@@ -22,7 +22,7 @@
 //! | [`token_bucket`] | the arithmetic of rate limits |
 //! | [`files`] | files below a root, by descriptors |
 //! | [`memory`] | the memory of the process |
-//! | [`thread_pool`] | a few threads for long work |
+//! | [`threads`], [`thread_pool`] | threads of the server, and a few of them for long work |
 //! | [`millis`], [`nanos`] | time |
 //! | [`index`] | indexes as types |
 //! | [`timer`] | an alarm of a worker |
@@ -48,6 +48,7 @@ pub mod splice;
 pub mod stream;
 mod syscall;
 pub mod thread_pool;
+pub mod threads;
 pub mod timer;
 pub mod tls;
 pub mod token_bucket;

@@ -205,13 +205,14 @@ impl Budget {
         }
     }
 
-    /// Sets the limit of all memory; `None` is no limit.
+    /// Sets the limit of all memory, at any time; `None` is no limit.
     pub fn set_limit(&self, bytes: Option<u64>) {
         let bytes = bytes.map_or(0, |bytes| {
             usize::try_from(bytes).unwrap_or(usize::MAX).max(1)
         });
         self.limit.store(bytes, Relaxed);
-        self.settle();
+        // It counts for a part of this limit, not of the one before.
+        self.set_surplus(self.surplus());
     }
 
     /// The limit, if there is one.

@@ -27,7 +27,7 @@ const KEPT: usize = 32;
 pub struct Pipes {
     idle: RefCell<Vec<PipeEnds>>,
     open: Cell<usize>,
-    limit: usize,
+    limit: Cell<usize>,
 }
 
 #[derive(Debug)]
@@ -43,8 +43,18 @@ impl Pipes {
         Rc::new(Self {
             idle: RefCell::default(),
             open: Cell::new(0),
-            limit,
+            limit: Cell::new(limit),
         })
+    }
+
+    /// Keeps at most `limit` open from now on; lent ones beyond that are closed when they come
+    /// back.
+    pub fn set_limit(&self, limit: usize) {
+        self.limit.set(limit);
+        let mut idle = self.idle.borrow_mut();
+        while self.open.get() > limit && idle.pop().is_some() {
+            self.open.set(self.open.get() - 1);
+        }
     }
 
     /// A pipe for splices of `room` bytes, bounded by 256 KB and 1 MB, or `None` when there are too
@@ -56,7 +66,7 @@ impl Pipes {
         let room = room.clamp(LEAST, MOST);
         let mut ends = match self.idle.borrow_mut().pop() {
             Some(ends) => ends,
-            None if self.open.get() >= self.limit => return None,
+            None if self.open.get() >= self.limit.get() => return None,
             None => {
                 let (read, write) =
                     rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
@@ -131,7 +141,8 @@ impl Drop for Pipe {
     fn drop(&mut self) {
         memory::charge(MemoryKind::Kernel, -self.holds.cast_signed());
         let mut idle = self.pipes.idle.borrow_mut();
-        if self.holds == 0 && idle.len() < KEPT {
+        let is_within = self.pipes.open.get() <= self.pipes.limit.get();
+        if self.holds == 0 && idle.len() < KEPT && is_within {
             idle.extend(self.ends.take());
         } else {
             self.pipes.open.set(self.pipes.open.get() - 1);

@@ -6,9 +6,10 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
 
 use tokio::sync::oneshot;
+
+use crate::threads;
 
 /// The most waiting jobs; continuations are not counted.
 const WAITING: usize = 1024;
@@ -87,9 +88,7 @@ impl ThreadPool {
         let waiting = Arc::new(Mutex::new(waiting));
         let start = |number: usize| {
             let waiting = Arc::clone(&waiting);
-            thread::Builder::new()
-                .name(format!("{}-{number}", self.name))
-                .spawn(move || work(&waiting))
+            threads::start(format!("{}-{number}", self.name), move || work(&waiting))
         };
         let started = (0..self.count.get())
             .filter(|number| start(*number).is_ok())

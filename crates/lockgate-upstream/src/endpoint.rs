@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lockgate_limits::sockets::SocketShare;
-use lockgate_limits::{MemberIndex, Permit, ProcessLimit};
+use lockgate_limits::{MemberIndex, Permit};
 use lockgate_net::acknowledge::EndpointStalls;
 use lockgate_net::dial::DialTarget;
 use lockgate_net::index_type;
 use lockgate_net::millis::Millis;
 use lockgate_rules::Eject;
 
+use super::endpoint_limit::EndpointLimit;
 use super::endpoint_name::EndpointName;
 use super::latency::Latency;
 use super::notice::Notice;
@@ -71,7 +72,7 @@ pub struct Endpoint {
     /// Its observed pauses when it sends.
     pub stalls: EndpointStalls,
     address: EndpointAddress,
-    max: Option<ProcessLimit>,
+    limit: EndpointLimit,
     connections: AtomicUsize,
     ejections: AtomicU64,
     /// The end of its last ejection; 0 without any.
@@ -86,9 +87,26 @@ pub struct Endpoint {
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Load {
-    in_flight: AtomicUsize,
+    /// The requests and relays in flight: in the lower half all, in the upper half those without a
+    /// permit.
+    in_flight: AtomicU64,
     latency: Latency,
     avoidance: OutlierDetection,
+}
+
+/// A request in [`Load::in_flight`] that has a permit, and one that has none.
+const WITH_PERMIT: u64 = 1;
+const WITHOUT_PERMIT: u64 = 1 << 32 | 1;
+
+impl Load {
+    fn in_flight(&self) -> usize {
+        (self.in_flight.load(Ordering::Relaxed) & u64::from(u32::MAX)) as usize
+    }
+
+    /// The requests that began while there was no `max`.
+    fn without_permit(&self) -> usize {
+        (self.in_flight.load(Ordering::SeqCst) >> 32) as usize
+    }
 }
 
 /// The latency of a reset exchange, or twice the average if that is more: an endpoint that fails
@@ -103,7 +121,7 @@ impl Endpoint {
             host,
             stalls: EndpointStalls::default(),
             address,
-            max: max.map(ProcessLimit::new),
+            limit: EndpointLimit::new(max),
             connections: AtomicUsize::new(0),
             ejections: AtomicU64::new(0),
             back: AtomicU64::new(0),
@@ -144,15 +162,12 @@ impl Endpoint {
 
     /// Its requests without a complete response, and open relays.
     pub fn in_flight(&self) -> usize {
-        self.load.in_flight.load(Ordering::Relaxed)
+        self.load.in_flight()
     }
 
-    /// Counts a request until the returned value is dropped.
+    /// Counts a request without a permit until the returned value is dropped.
     pub fn begin_request(self: &Arc<Self>) -> InFlight {
-        self.load.in_flight.fetch_add(1, Ordering::Relaxed);
-        InFlight {
-            endpoint: Arc::clone(self),
-        }
+        InFlight::new(self, WITHOUT_PERMIT)
     }
 
     /// Its average latency.
@@ -259,18 +274,23 @@ impl Endpoint {
         Millis::new(self.back.load(Ordering::Relaxed))
     }
 
+    /// Allows at most `max` requests and relays at once from now on; what is in flight goes on, and
+    /// counts.
+    pub fn set_max(&self, max: Option<usize>) {
+        self.limit.set(max, || self.load.without_permit());
+    }
+
     /// Whether it is at its `max`.
     pub fn is_full(&self) -> bool {
-        self.max
-            .as_ref()
-            .is_some_and(|max| max.used() >= max.size())
+        let permits = self.limit.permits();
+        permits.is_some_and(|permits| permits.free() == 0)
     }
 
     /// A permit for a connection, unless it is at its `max`.
     pub fn try_take(self: &Arc<Self>) -> Option<EndpointPermit> {
-        match &self.max {
+        match self.limit.permits() {
             None => Some(EndpointPermit::new(self, None)),
-            Some(limit) => limit
+            Some(permits) => permits
                 .try_take()
                 .map(|permit| EndpointPermit::new(self, Some(permit))),
         }
@@ -283,9 +303,9 @@ impl Endpoint {
 
     /// Waits for a permit for a connection, in order of arrival.
     pub async fn take(self: &Arc<Self>) -> EndpointPermit {
-        let permit = match &self.max {
+        let permit = match self.limit.permits() {
             None => None,
-            Some(limit) => Some(limit.take().await),
+            Some(permits) => Some(permits.take().await),
         };
         EndpointPermit::new(self, permit)
     }
@@ -301,9 +321,19 @@ impl fmt::Display for Endpoint {
 #[derive(Debug)]
 pub struct InFlight {
     endpoint: Arc<Endpoint>,
+    /// What it has added to [`Load::in_flight`].
+    count: u64,
 }
 
 impl InFlight {
+    fn new(endpoint: &Arc<Endpoint>, count: u64) -> Self {
+        endpoint.load.in_flight.fetch_add(count, Ordering::SeqCst);
+        Self {
+            endpoint: Arc::clone(endpoint),
+            count,
+        }
+    }
+
     /// The endpoint of the request.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         &self.endpoint
@@ -312,7 +342,12 @@ impl InFlight {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.endpoint.load.in_flight.fetch_sub(1, Ordering::Relaxed);
+        let Endpoint { load, limit, .. } = &*self.endpoint;
+        load.in_flight.fetch_sub(self.count, Ordering::SeqCst);
+        // A `max` that was set meanwhile has counted it, or is seen here.
+        if self.count == WITHOUT_PERMIT && limit.is_set() {
+            limit.settle(|| load.without_permit());
+        }
     }
 }
 
@@ -328,7 +363,7 @@ pub struct EndpointPermit {
     socket_permit: Option<SocketPermit>,
     /// Its part of the client's share of sockets.
     share: Option<SocketShare>,
-    _permit: Option<Permit>,
+    permit: Option<Permit>,
 }
 
 impl EndpointPermit {
@@ -341,7 +376,7 @@ impl EndpointPermit {
             work: None,
             socket_permit: None,
             share: None,
-            _permit: permit,
+            permit,
         }
     }
 
@@ -370,9 +405,19 @@ impl EndpointPermit {
         self
     }
 
+    /// Counts a request in flight until the returned value is dropped.
+    #[inline]
+    pub(super) fn begin_request(&self) -> InFlight {
+        let count = match self.permit {
+            Some(_) => WITH_PERMIT,
+            None => WITHOUT_PERMIT,
+        };
+        InFlight::new(&self.endpoint, count)
+    }
+
     /// Counts a request in flight too, for a relay, which is one as long as it is connected.
     pub(crate) fn with_request(mut self) -> Self {
-        self.work = Some(self.endpoint.begin_request());
+        self.work = Some(self.begin_request());
         self
     }
 
@@ -395,90 +440,4 @@ impl Drop for EndpointPermit {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn endpoint(max: Option<usize>) -> Arc<Endpoint> {
-        let address = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
-        Arc::new(Endpoint::new(
-            "127.0.0.1:1".into(),
-            "127.0.0.1".into(),
-            address,
-            max,
-        ))
-    }
-
-    #[test]
-    fn endpoint_connection_and_exchange_counts_are_given_back() {
-        let endpoint = endpoint(Some(1));
-        let (permit, exchange) = (endpoint.try_take(), endpoint.begin_request());
-        assert!(permit.is_some() && endpoint.try_take().is_none());
-        assert_eq!((endpoint.connections(), endpoint.in_flight()), (1, 1));
-        drop((permit, exchange));
-        assert_eq!((endpoint.connections(), endpoint.in_flight()), (0, 0));
-        assert!(endpoint.try_take().is_some());
-    }
-
-    #[test]
-    fn a_reset_raises_endpoint_latency_and_unreachability_forgets_it() {
-        let (endpoint, tenth) = (endpoint(None), Duration::from_millis(100));
-        endpoint.record_response(tenth, Millis::ZERO);
-        endpoint.failed(EndpointFailure::Reset, Millis::ZERO, None, || false);
-        assert_eq!(endpoint.latency().now(Millis::ZERO), Some(5e5));
-        endpoint.failed(EndpointFailure::Reset, Millis::ZERO, None, || false);
-        assert_eq!(endpoint.latency().now(Millis::ZERO), Some(1e6));
-        for _ in 0..100 {
-            endpoint.failed(EndpointFailure::Reset, Millis::ZERO, None, || false);
-        }
-        assert_eq!(
-            endpoint.latency().now(Millis::ZERO),
-            Some(5e6),
-            "it is no worse for failing more often"
-        );
-        endpoint.failed(EndpointFailure::Unreachable, Millis::ZERO, None, || false);
-        assert_eq!(endpoint.latency().now(Millis::ZERO), None);
-        endpoint.record_wait(tenth, Millis::ZERO);
-        assert_eq!(endpoint.latency().now(Millis::ZERO), Some(1e5));
-        endpoint.reset_history();
-        assert!(
-            endpoint.latency().now(Millis::ZERO).is_none() && !endpoint.is_avoided(Millis::ZERO)
-        );
-    }
-
-    #[test]
-    fn an_ejected_endpoint_returns_without_history() {
-        let (endpoint, eject) = (
-            endpoint(None),
-            Some(Eject {
-                errors: 2,
-                time: Duration::from_millis(500),
-                ..Eject::default()
-            }),
-        );
-        endpoint.record_response(Duration::from_millis(1), Millis::ZERO);
-        assert!(!endpoint.failed(EndpointFailure::Unserved, Millis::ZERO, eject, || true));
-        assert!(endpoint.ejections() == 0 && endpoint.latency().now(Millis::ZERO).is_some());
-        assert!(
-            endpoint.failed(EndpointFailure::Unserved, Millis::new(7), eject, || true)
-                && endpoint.is_ejected(Millis::new(7))
-        );
-        assert_eq!(
-            (
-                endpoint.ejections(),
-                endpoint.ejection_end(),
-                endpoint.latency().now(Millis::new(7))
-            ),
-            (1, Millis::new(507), None)
-        );
-        // After an early end of an ejection the caller decides how slowly the endpoint returns.
-        endpoint.reset_history();
-        assert_eq!(
-            (
-                endpoint.ejections(),
-                endpoint.ejection_end(),
-                endpoint.is_ejected(Millis::new(7))
-            ),
-            (1, Millis::ZERO, false)
-        );
-    }
-}
+mod tests;

@@ -56,7 +56,7 @@ impl Lease {
             usage: idle.usage,
             dialled: None,
             avoided: endpoint.is_avoided(now),
-            in_flight: endpoint.begin_request(),
+            in_flight: permit.begin_request(),
             permit,
             member,
             upstream,
@@ -198,7 +198,7 @@ impl UpstreamPool {
                 return Ok(Lease::reuse(idle, permit, (member, Rc::clone(self)), now));
             }
             let chosen = ChosenMember {
-                in_flight: permit.endpoint().begin_request(),
+                in_flight: permit.begin_request(),
                 member,
                 permit,
             };

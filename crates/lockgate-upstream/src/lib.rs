@@ -11,6 +11,7 @@ mod balance;
 mod connection_usage;
 mod dial_error;
 mod endpoint;
+mod endpoint_limit;
 pub mod endpoint_name;
 mod h2_pool;
 mod health;

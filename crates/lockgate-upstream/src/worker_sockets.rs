@@ -71,7 +71,8 @@ impl WorkerSockets {
         keepers.push(keeper);
     }
 
-    /// Whether a request or relay of any worker waits for a socket.
+    /// Whether a request or relay of any worker waits for a socket, or fewer are allowed than there
+    /// are.
     pub(crate) fn are_wanted(&self) -> bool {
         self.process.wanted() > 0
     }
@@ -79,8 +80,8 @@ impl WorkerSockets {
     /// Closes idle sockets for waiting requests; where these are too few, ends stalled exchanges of
     /// the worker's `clock`.
     pub fn yield_sockets(&self, clock: &Clock) {
-        if self.process.asked() > 0 {
-            self.give_way(|| self.process.choose());
+        if self.process.asks_idle() {
+            self.give_way(|| self.process.choose_idle());
         }
         if self.process.asked() > 0 {
             let ended = end_stalled_exchanges(clock, || self.process.choose());

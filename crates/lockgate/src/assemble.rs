@@ -33,7 +33,7 @@ use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::metrics::http::SiteIndex;
 use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::site::{Action, Route};
-use lockgate_upstream::Pool;
+use lockgate_upstream::{Endpoint, Pool};
 
 use crate::fetcher::Fetcher;
 use crate::prober::Prober;
@@ -75,23 +75,26 @@ pub(crate) struct Assembly {
     reusable: Reusable,
     /// The pools that take over the state of running ones.
     successions: Vec<PoolSuccession>,
+    /// The limits of endpoints that are in use.
+    maxima: Vec<(Arc<Endpoint>, Option<usize>)>,
 }
 
 impl Assembly {
     /// Completes the change from the previous assembly: moves the state that the two cannot share.
     /// To be called once, right before the first worker takes this assembly; what was taken over
     /// from files must be read again afterwards, as when they change.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a reload"))]
     pub(crate) fn commit(&mut self) {
         std::mem::take(&mut self.successions)
             .into_iter()
             .for_each(PoolSuccession::complete);
+        for (endpoint, max) in self.maxima.drain(..) {
+            endpoint.set_max(max);
+        }
     }
 
     /// For each listener, the one of `previous` on the same address, so that its sockets stay. Of
     /// several on one address (port 0) those with the same name belong together, then the others in
     /// their order.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for a reload"))]
     pub(crate) fn same_addresses(&self, previous: &Self) -> Vec<Option<ListenerIndex>> {
         let name = |planned: &PlannedListener| planned.listener.name.clone();
         let mut free: HashMap<&ListenAddress, Vec<(String, ListenerIndex)>> = HashMap::new();
@@ -332,6 +335,7 @@ impl Assembler<'_> {
             checkers: reusable.rules.checkers().cloned().collect(),
             reusable,
             successions: parts.successions,
+            maxima: parts.maxima,
         }
     }
 }

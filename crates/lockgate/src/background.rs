@@ -5,8 +5,8 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
-use std::thread;
 
+use lockgate_net::threads;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{LocalSet, spawn_local};
 
@@ -51,7 +51,7 @@ impl Background {
             .enable_all()
             .build()?;
         let (begun, mut beginning) = mpsc::unbounded_channel::<BeginTask>();
-        thread::Builder::new().name(name.into()).spawn(move || {
+        threads::start(name, move || {
             // Unfinished tasks are dropped with the set.
             LocalSet::new().block_on(&runtime, async {
                 while let Some(begin) = beginning.recv().await {

@@ -78,6 +78,32 @@ pub(crate) struct Division {
 }
 
 impl Division {
+    /// Divides the descriptors of the process where the configuration wants `wanted` connections,
+    /// and each worker holds `held` for itself; warns where there are too few.
+    pub(crate) fn now(wanted: Option<usize>, workers: usize, held: usize) -> Self {
+        let nofile = limit();
+        let fitting = connection_limit(nofile, workers, held);
+        let division = Self::of(nofile, wanted, workers, held);
+        let Self {
+            connections,
+            sockets,
+            ..
+        } = division;
+        if let Some(wanted) = wanted
+            && wanted > fitting
+        {
+            tracing::warn!(
+                wanted,
+                connections,
+                sockets,
+                fitting,
+                nofile,
+                "limits.connections is more than the descriptors suffice for, with a socket towards an endpoint for each"
+            );
+        }
+        division
+    }
+
     /// Divides `nofile` descriptors where `wanted` connections are wanted, or [`connection_limit`].
     /// An eighth is always left for endpoints: without it, connected clients would not be served.
     /// The rest after connections and pipes is for endpoints.

@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use lockgate_net::threads;
 use rustix::fs::{Access, OFlags, access};
 
 use crate::folders::{parent, writable};
@@ -93,12 +94,10 @@ impl LogWriter {
             orders: Arc::clone(&orders),
             warnings: LossWarnings::default(),
         };
-        let thread = thread::Builder::new()
-            .name("access-log".into())
-            .spawn(move || {
-                writing.run(&buffers);
-                drop(end); // `finish` sees the end of the thread as the end of this channel
-            })?;
+        let thread = threads::start("access-log", move || {
+            writing.run(&buffers);
+            drop(end); // `finish` sees the end of the thread as the end of this channel
+        })?;
         Ok(Self {
             target,
             sender,

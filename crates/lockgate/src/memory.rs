@@ -122,19 +122,30 @@ pub(crate) struct MemoryMonitor {
 impl MemoryMonitor {
     /// Sets the limit of this process and begins to measure.
     pub(crate) fn begin(allowed: &MemoryLimit) -> Self {
-        let budget = counted::process();
-        budget.set_limit(allowed.bytes);
-        Self {
-            budget,
-            // Without a limit of its own the cgroup may have other processes.
-            cgroup: allowed.of_cgroup.then(Cgroup::own),
+        let mut monitor = Self {
+            budget: counted::process(),
+            cgroup: None,
             page: rustix::param::page_size() as u64,
             surpluses: [0; WINDOW],
             next: 0,
             ticks: 0,
             level: MemoryLevel::Easy,
             logged: None,
+        };
+        monitor.set_limit(allowed);
+        monitor
+    }
+
+    /// Sets another limit of this process. Where less is allowed than is in use, the workers free
+    /// memory with their next tick.
+    pub(crate) fn set_limit(&mut self, allowed: &MemoryLimit) {
+        if self.cgroup.is_some() != allowed.of_cgroup {
+            // Without a limit of its own the cgroup may have other processes.
+            self.cgroup = allowed.of_cgroup.then(Cgroup::own);
+            // With the kernel's memory in the cgroup they are larger.
+            self.surpluses = [0; WINDOW];
         }
+        self.budget.set_limit(allowed.bytes);
     }
 
     pub(crate) fn tick(&mut self) {
@@ -236,5 +247,22 @@ mod tests {
         assert_eq!(automatic(None, None).bytes, None);
         assert_eq!(allowed(Memory::Bytes(7)).bytes, Some(7));
         assert_eq!(allowed(Memory::Off).bytes, None);
+    }
+
+    #[test]
+    fn the_memory_limit_changes_with_its_source() {
+        // More than there is: no other test finds memory scarce.
+        let limit = |terabytes: u64| MemoryLimit::of(Some(terabytes * 1_000 * GB), "limits.memory");
+        let mut monitor = MemoryMonitor::begin(&limit(1));
+        let kept = counted::process().limit();
+        monitor.surpluses = [7; WINDOW];
+        monitor.set_limit(&limit(2));
+        assert_eq!(monitor.budget.limit(), kept.map(|limit| 2 * limit));
+        assert_eq!((monitor.cgroup.is_some(), monitor.surpluses[0]), (false, 7));
+        monitor.set_limit(&MemoryLimit::of_cgroup(1_000 * GB, "a cgroup".to_owned()));
+        assert_eq!((monitor.cgroup.is_some(), monitor.surpluses[0]), (true, 0));
+        assert_eq!(monitor.budget.limit(), kept);
+        monitor.set_limit(&MemoryLimit::of(None, "limits.memory is off"));
+        assert_eq!((monitor.budget.limit(), monitor.cgroup), (None, None));
     }
 }

@@ -8,9 +8,9 @@ use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
 use std::sync::mpsc::channel;
-use std::thread;
 use std::time::Duration;
 
+use lockgate_net::threads;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -74,11 +74,7 @@ fn write_directly(words: String, mut to: impl Write + Send + 'static) {
         let _ = to.write_all(words.as_bytes());
         let _ = done.send(());
     };
-    if thread::Builder::new()
-        .name("last-words".into())
-        .spawn(writes)
-        .is_ok()
-    {
+    if threads::start("last-words", writes).is_ok() {
         let _ = written.recv_timeout(PATIENCE);
     }
 }

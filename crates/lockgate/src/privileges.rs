@@ -1,13 +1,20 @@
-//! The end of root privileges, once, after sockets are bound and keys are read.
+//! The end of root privileges, once, after sockets are bound and keys are read. The main thread
+//! keeps one capability: to bind ports below 1024 with a later configuration.
 //!
-//! Knows users and groups; does not know which steps need root, and neither binds nor reads
-//! anything.
+//! Knows users, groups and capabilities; does not know which steps need root, and neither binds nor
+//! reads anything. Other threads give the capability up: see `lockgate_net::threads`.
 
 use anyhow::{Context as _, bail, ensure};
 use nix::unistd::{
     Gid, Group, Uid, User, getegid, geteuid, initgroups, setgroups, setresgid, setresuid, setuid,
 };
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities,
+};
 use std::ffi::CString;
+
+/// The only capability that the process may have as `user`.
+const BIND: CapabilitySet = CapabilitySet::NET_BIND_SERVICE;
 
 /// The user and group of the key `user`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +84,9 @@ impl ServiceUser {
 }
 
 /// Becomes `user` (see [`ServiceUser::look_up`]) for good: groups, group and user ids, no way back
-/// to root, and no new privileges by running a set-uid program. Does nothing when the process is
-/// that user already.
+/// to root, and no new privileges by running a set-uid program. Of root's capabilities this thread
+/// keeps CAP_NET_BIND_SERVICE, where it has that. Does nothing when the process is that user
+/// already.
 ///
 /// To be called before the first thread is started, so that there is none that keeps root.
 ///
@@ -121,12 +129,38 @@ fn become_account(account: &ServiceUser) -> anyhow::Result<()> {
     }
     // The group first: without root it could no longer be changed.
     setresgid(account.group, account.group, account.group).context("setresgid")?;
+    let kept = capabilities(None).context("capget")?.permitted & BIND;
+    set_keep_capabilities(!kept.is_empty()).context("PR_SET_KEEPCAPS")?;
     setresuid(account.user, account.user, account.user).context("setresuid")?;
+    // All that was permitted still is. Without inheritable ones there are no ambient ones.
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    set_capabilities(None, sets).context("capset")?;
+    set_keep_capabilities(false).context("PR_SET_KEEPCAPS")?;
     ensure!(
         setuid(Uid::from_raw(0)).is_err() && account.is_current(),
         "the process could become root again after dropping it"
     );
     Ok(())
+}
+
+/// Warns where a filter of system calls forbids threads to give up what the main thread keeps.
+pub(crate) fn warn_of_kept() {
+    let Ok(sets) = capabilities(None) else {
+        return;
+    };
+    if !geteuid().is_root()
+        && sets.permitted.contains(BIND)
+        && let Err(error) = set_capabilities(None, sets)
+    {
+        tracing::warn!(
+            %error,
+            "all threads keep CAP_NET_BIND_SERVICE: allow them capset (in a unit: SystemCallFilter=capset)"
+        );
+    }
 }
 
 fn no_new_privileges() -> anyhow::Result<()> {
@@ -179,6 +213,7 @@ fn find_group(written: &str) -> anyhow::Result<Gid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockgate_net::threads;
     use std::process::Command;
 
     /// Runs the ignored test `name` of this binary in a process of its own.
@@ -202,7 +237,11 @@ mod tests {
         );
     }
 
-    fn assert_all_ids(user: u32, group: u32) {
+    /// Asserts the ids of this thread, and its capabilities: `kept`, and no others.
+    fn assert_all_ids(user: u32, group: u32, kept: CapabilitySet) {
+        let sets = capabilities(None).unwrap();
+        assert_eq!((sets.permitted, sets.effective), (kept, kept));
+        assert!(sets.inheritable.is_empty());
         let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
         let line = |key: &str| {
             status
@@ -219,14 +258,8 @@ mod tests {
             line("Gid:").split_whitespace().skip(1).collect::<Vec<_>>(),
             [&group.to_string(); 4]
         );
-        assert_eq!(
-            line("CapEff:").split_whitespace().nth(1),
-            Some("0000000000000000")
-        );
-        assert_eq!(
-            line("CapPrm:").split_whitespace().nth(1),
-            Some("0000000000000000")
-        );
+        let ambient = line("CapAmb:");
+        assert_eq!(ambient.split_whitespace().nth(1), Some("0000000000000000"));
         assert_eq!(line("NoNewPrivs:").split_whitespace().nth(1), Some("1"));
         assert!(
             !line("Groups:")
@@ -244,6 +277,11 @@ mod tests {
         no_new_privileges().unwrap();
     }
 
+    /// What a process of root keeps where it has all capabilities.
+    fn kept() -> CapabilitySet {
+        capabilities(None).unwrap().permitted & BIND
+    }
+
     #[test]
     fn root_is_given_up_by_name_and_does_not_come_back() {
         alone("child_becomes_nobody");
@@ -252,9 +290,9 @@ mod tests {
     #[test]
     #[ignore = "gives up its process's privileges: run by root_is_given_up_by_name_and_does_not_come_back"]
     fn child_becomes_nobody() {
-        let nobody = ServiceUser::look_up("nobody").unwrap();
+        let (nobody, kept) = (ServiceUser::look_up("nobody").unwrap(), kept());
         drop_alone(&nobody);
-        assert_all_ids(nobody.ids().0, nobody.ids().1);
+        assert_all_ids(nobody.ids().0, nobody.ids().1, kept);
         drop_to("nobody").expect("a second time changes nothing");
         let error = drop_to("4242:4242").unwrap_err().to_string();
         assert!(error.contains("only root can"), "{error}");
@@ -268,8 +306,62 @@ mod tests {
     #[test]
     #[ignore = "gives up its process's privileges: run by root_is_given_up_by_numbers_that_nobody_has"]
     fn child_becomes_numbers() {
+        let kept = kept();
         drop_alone(&ServiceUser::look_up("4242:4343").unwrap());
-        assert_all_ids(4242, 4343);
+        assert_all_ids(4242, 4343, kept);
+    }
+
+    #[test]
+    fn only_the_thread_that_gave_root_up_may_bind_low_ports() {
+        alone("child_binds_a_low_port");
+    }
+
+    #[test]
+    #[ignore = "gives up its process's privileges: run by only_the_thread_that_gave_root_up_may_bind_low_ports"]
+    fn child_binds_a_low_port() {
+        // An address of this test's own, where no other program listens.
+        let bind = || match std::net::TcpListener::bind("127.26.4.43:443") {
+            Err(error) => error.kind() != std::io::ErrorKind::PermissionDenied,
+            Ok(_) => true,
+        };
+        let floor = std::fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+        let is_open = floor.is_ok_and(|floor| floor.trim().parse::<u16>().unwrap() <= 443);
+        let kept = kept();
+        drop_alone(&ServiceUser::look_up("4242:4343").unwrap());
+        assert_eq!(bind(), !kept.is_empty() || is_open);
+        let other = move || {
+            assert_all_ids(4242, 4343, CapabilitySet::empty());
+            assert_eq!(bind(), is_open);
+        };
+        threads::start("other", other).unwrap().join().unwrap();
+        assert_all_ids(4242, 4343, kept);
+    }
+
+    #[test]
+    fn root_without_the_capability_to_bind_keeps_none() {
+        alone("child_of_a_poor_root");
+    }
+
+    #[test]
+    #[ignore = "gives up its process's privileges: run by root_without_the_capability_to_bind_keeps_none"]
+    fn child_of_a_poor_root() {
+        let mut sets = capabilities(None).unwrap();
+        sets.permitted.remove(BIND);
+        sets.effective.remove(BIND);
+        set_capabilities(None, sets).unwrap();
+        drop_alone(&ServiceUser::look_up("4242:4343").unwrap());
+        assert_all_ids(4242, 4343, CapabilitySet::empty());
+    }
+
+    #[test]
+    fn threads_of_root_keep_what_root_has() {
+        let before = capabilities(None).unwrap();
+        let of_thread = || capabilities(None).unwrap();
+        let same = threads::start("other", of_thread).unwrap().join().unwrap() == before;
+        assert_eq!(
+            same,
+            geteuid().is_root() || !before.permitted.contains(BIND)
+        );
     }
 
     #[test]

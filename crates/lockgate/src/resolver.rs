@@ -229,7 +229,6 @@ impl Resolving {
             ..
         } = prepared;
         for one in registered.services.values_mut() {
-            // The endpoints keep their `max`: it cannot change while they run.
             let mut service = lock(&one.service);
             if service.set_servers(&servers) {
                 service.woken.notify_one();

@@ -5,10 +5,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::SystemTime;
 
-use lockgate_config::Config;
+use lockgate_config::{Config, ProcessLimits};
 use lockgate_limits::WorkerIndex;
 use lockgate_limits::clients::Clients;
 use lockgate_limits::clock::Ticker;
@@ -16,6 +16,7 @@ use lockgate_limits::connections::ConnectionLimit;
 use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::sockets::SocketLimit;
 use lockgate_metrics::Shards;
+use lockgate_net::threads;
 use lockgate_proxy::files;
 use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
@@ -23,6 +24,7 @@ use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
+use crate::assemble::Assembly;
 use crate::descriptors::{self, Division};
 use crate::start_steps::Prepared;
 use crate::worker::{self, CurrentOrder, WorkerMessage, WorkerOrder, WorkerSocket, WorkerTask};
@@ -34,6 +36,11 @@ pub(crate) struct Workers {
     pub(crate) cells: Shards<WorkerCells>,
     pub(crate) tops: Vec<PublishedTop>,
     pub(crate) started: SystemTime,
+    /// The most files that each keeps open for the next request.
+    files: usize,
+    /// The connections that the configuration wants, and the descriptors that each worker holds for
+    /// itself: by these the descriptors are divided.
+    divided: (Option<usize>, usize),
     orders: Arc<CurrentOrder>,
     tickers: Vec<Arc<Ticker>>,
     messages: Vec<Sender<WorkerMessage>>,
@@ -51,10 +58,9 @@ impl Workers {
     /// When the system has no room for another thread.
     pub(crate) fn start(prepared: &Prepared) -> io::Result<Self> {
         let (config, workers) = (&prepared.config, prepared.workers);
-        let nofile = descriptors::limit();
-        let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
+        let files = descriptors::file_limit(descriptors::limit(), workers, files::DESCRIPTORS);
         let held = prepared.assembly.held_by_worker(files);
-        let division = divide(nofile, config, workers, held);
+        let division = Division::now(config.limits.connections, workers, held);
         let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
         let shared = Arc::new(shared(config, division, &tickers));
         let cells = Shards::new(workers, |_| WorkerCells::none());
@@ -78,12 +84,10 @@ impl Workers {
                 messages: receive,
             };
             let end = end.clone();
-            let thread = thread::Builder::new()
-                .name(format!("worker-{number}"))
-                .spawn(move || {
-                    // The supervisor outlives its workers, or the process is over.
-                    let _ = end.send(worker::run(task));
-                });
+            let thread = threads::start(format!("worker-{number}"), move || {
+                // The supervisor outlives its workers, or the process is over.
+                let _ = end.send(worker::run(task));
+            });
             threads.push(thread?);
             tops.push(top);
             messages.push(send);
@@ -93,6 +97,8 @@ impl Workers {
             cells,
             tops,
             started: SystemTime::now(),
+            files,
+            divided: (config.limits.connections, held),
             orders,
             tickers,
             messages,
@@ -100,6 +106,18 @@ impl Workers {
             threads,
             ended,
         })
+    }
+
+    /// Sets the limits that all workers share.
+    pub(crate) fn set_limits(&mut self, limits: &ProcessLimits, assembly: &Assembly) {
+        let held = assembly.held_by_worker(self.files);
+        self.shared.handshakes.resize(limits.handshakes);
+        if (limits.connections, held) != self.divided {
+            self.divided = (limits.connections, held);
+            let division = Division::now(limits.connections, self.count(), held);
+            self.shared.connections.resize(division.connections);
+            self.shared.sockets.resize(division.sockets);
+        }
     }
 
     /// The number of threads.
@@ -164,31 +182,6 @@ impl Workers {
         }
         self.nudge();
     }
-}
-
-/// Divides `nofile` descriptors, and warns where the configuration wants more connections than they
-/// suffice for; each worker holds `held` of them for itself.
-fn divide(nofile: u64, config: &Config, workers: usize, held: usize) -> Division {
-    let fitting = descriptors::connection_limit(nofile, workers, held);
-    let division = Division::of(nofile, config.limits.connections, workers, held);
-    let Division {
-        connections,
-        sockets,
-        ..
-    } = division;
-    if let Some(wanted) = config.limits.connections
-        && wanted > fitting
-    {
-        tracing::warn!(
-            wanted,
-            connections,
-            sockets,
-            fitting,
-            nofile,
-            "limits.connections is more than the descriptors suffice for, with a socket towards an endpoint for each"
-        );
-    }
-    division
 }
 
 /// The state that all workers share.

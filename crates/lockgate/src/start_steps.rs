@@ -143,6 +143,9 @@ impl StartSteps<'_> {
         } else if config.user.is_some() {
             self.warn_unreadable(assembly.as_ref());
         }
+        if self.is_real() {
+            privileges::warn_of_kept();
+        }
         let logs = self.logs();
         self.keep_state();
         OpenedResources {

@@ -17,6 +17,7 @@ use arc_swap::ArcSwap;
 use lockgate_config::{LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
+use lockgate_net::threads;
 use lockgate_proxy::downstream::ListenerService;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -83,6 +84,7 @@ pub(crate) fn run(
     }
     let ran = tokio::runtime::Builder::new_current_thread()
         .enable_all()
+        .on_thread_start(threads::begin)
         .build()
         .and_then(|runtime| {
             let code = runtime.block_on(supervise(prepared, file, greet));

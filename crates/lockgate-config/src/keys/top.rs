@@ -43,7 +43,9 @@ table! {
         Absent("the user that started Lockgate"),
         r#""lockgate""#,
         "The user to run as, after addresses are bound and keys are read. Files that Lockgate reads \
-         again when they change must be readable by this user; one that is not is a warning.",
+         again when they change must be readable by this user; one that is not is a warning. Of \
+         root's capabilities only CAP_NET_BIND_SERVICE is kept, by the main thread, to bind further \
+         ports below 1024.",
     );
 
     const STATE: ConfigKey<PathBuf> = ConfigKey::new(

@@ -65,6 +65,21 @@ fn the_surplus_alone_never_makes_memory_scarce() {
 }
 
 #[test]
+fn a_changed_memory_limit_holds_at_once() {
+    let budget = with_limit(100 * MB);
+    budget.add(MemoryKind::Heap, (50 * MB).cast_signed());
+    budget.set_surplus(40 * MB);
+    let mut levels = Vec::new();
+    // 90 of 100 are full; with 75 the surplus counts for 30 only, with 200 for what it counted
+    // last; without a limit nothing is scarce, and there is no surplus.
+    for limit in [Some(100), Some(75), Some(200), None, Some(100)] {
+        budget.set_limit(limit.map(|limit: usize| (limit * MB) as u64));
+        levels.push((budget.level() as u8, budget.surplus() / MB));
+    }
+    assert_eq!(levels, [(2, 40), (2, 30), (0, 30), (0, 0), (0, 0)]);
+}
+
+#[test]
 fn more_freed_than_allocated_counts_as_nothing() {
     let budget = with_limit(MB);
     budget.add(MemoryKind::Heap, -(MB.cast_signed()));

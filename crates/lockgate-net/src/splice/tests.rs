@@ -44,6 +44,22 @@ fn the_number_of_open_pipes_is_limited() {
 }
 
 #[test]
+fn pipes_beyond_a_smaller_limit_are_closed() {
+    let pipes = Pipes::new(4);
+    let mut lent: Vec<_> = std::iter::from_fn(|| pipes.take(LEAST)).collect();
+    lent.truncate(3);
+    pipes.set_limit(2);
+    assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (3, 0));
+    lent.truncate(1);
+    assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (2, 1));
+    drop(lent);
+    assert_eq!((pipes.open.get(), pipes.idle.borrow().len()), (2, 2));
+    pipes.set_limit(3);
+    lent = std::iter::from_fn(|| pipes.take(LEAST)).collect();
+    assert_eq!(lent.len(), 3);
+}
+
+#[test]
 fn a_pipe_with_bytes_in_it_is_never_lent_again() {
     let (mut source, near) = connection();
     let pipes = Pipes::new(1);

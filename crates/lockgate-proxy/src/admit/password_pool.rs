@@ -13,9 +13,9 @@ use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::sync::mpsc::{self, Receiver, SyncSender, TrySendError};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 
 use lockgate_net::millis::Millis;
+use lockgate_net::threads;
 use tokio::sync::oneshot;
 
 use super::credential_cache::{CredentialCache, Seal};
@@ -126,7 +126,7 @@ impl Drop for PasswordPool {
 }
 
 fn spawn(name: String, run: impl FnOnce() + Send + 'static) -> bool {
-    let spawned = thread::Builder::new().name(name).spawn(run);
+    let spawned = threads::start(name, run);
     if let Err(error) = &spawned {
         tracing::error!(%error, "a thread that checks passwords did not start");
     }
@@ -469,7 +469,7 @@ mod tests {
         drop(verifier);
         // The thread has the last one: it goes when the thread does.
         while kept.strong_count() > 0 {
-            thread::yield_now();
+            std::thread::yield_now();
         }
     }
 }

@@ -204,6 +204,35 @@ fn only_as_many_idle_sockets_yield_as_are_needed() {
     });
 }
 
+#[test]
+fn only_idle_sockets_beyond_a_smaller_limit_are_closed() {
+    let process = Arc::new(SocketLimit::new(6, &Arc::from([Ticker::new()])));
+    alone(|clock| async move {
+        let (sockets, idle) = (
+            WorkerSockets::new(Arc::clone(&process), WorkerIndex::new(0)),
+            Rc::<Idle>::default(),
+        );
+        sockets.register(Rc::downgrade(&idle) as Weak<dyn IdleSockets>);
+        let mut busy: Vec<_> = std::iter::from_fn(|| sockets.try_take()).collect();
+        for socket_permit in busy.drain(..3) {
+            socket_permit.set_idle();
+            idle.0.borrow_mut().push_back((Millis::ZERO, socket_permit));
+        }
+        process.resize(4);
+        sockets.yield_sockets(&clock);
+        assert_eq!((process.open(), process.idle(), process.size()), (4, 1, 4));
+        process.resize(2);
+        sockets.yield_sockets(&clock);
+        assert_eq!((process.open(), process.idle()), (3, 0));
+        assert!(sockets.are_wanted(), "none is kept idle meanwhile");
+        assert_eq!((process.waiting(), process.preempted()), (0, 0));
+        busy.pop();
+        assert!(!sockets.are_wanted() && sockets.try_take().is_none());
+        busy.pop();
+        assert!(sockets.try_take().is_some());
+    });
+}
+
 /// A client at its share is not served sooner by sockets that others keep.
 #[test]
 fn waiting_for_a_client_share_leaves_idle_sockets_alone() {

@@ -28,6 +28,8 @@ pub(super) struct AssembledPools<'a> {
     made: HashMap<usize, Option<Arc<Pool>>>,
     pub(super) all: Vec<Arc<Pool>>,
     pub(super) successions: Vec<PoolSuccession>,
+    /// The limits of endpoints that may be in use.
+    maxima: Vec<(Arc<Endpoint>, Option<usize>)>,
     /// TLS to endpoints, with the name of the first pool that it is for.
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
     pub(super) resolver: EndpointResolver,
@@ -76,6 +78,7 @@ impl<'a> AssembledPools<'a> {
             made: HashMap::with_capacity(count),
             all: Vec::with_capacity(count),
             successions: Vec::new(),
+            maxima: Vec::new(),
             connectors: Vec::new(),
             resolver: EndpointResolver::default(),
             prober: Prober::default(),
@@ -87,6 +90,7 @@ impl<'a> AssembledPools<'a> {
         let parts = PoolParts {
             all: self.all,
             successions: self.successions,
+            maxima: self.maxima,
             connectors: self.connectors,
             resolver: self.resolver,
             prober: self.prober,
@@ -175,12 +179,9 @@ impl<'a> AssembledPools<'a> {
                 ),
                 config::EndpointAddr::Srv(name) => {
                     services.push((name.as_str(), MemberIndex::new(members.len()), one.backup));
-                    members.extend(
-                        self.resolver
-                            .service(name, one.max)
-                            .into_iter()
-                            .map(vacant_member),
-                    );
+                    let slots = self.resolver.service(name, one.max);
+                    self.set_max(&slots, one.max);
+                    members.extend(slots.into_iter().map(vacant_member));
                     continue;
                 }
             };
@@ -337,6 +338,18 @@ impl<'a> AssembledPools<'a> {
         })
     }
 
+    /// Sets the limit of the endpoints of a service, unless another pool has set it.
+    fn set_max(&mut self, slots: &[Arc<Endpoint>], max: Option<usize>) {
+        let is_known = |slot: &Arc<Endpoint>| {
+            let mut known = self.maxima.iter();
+            known.any(|(known, _)| Arc::ptr_eq(known, slot))
+        };
+        if !slots.first().is_some_and(is_known) {
+            let slots = slots.iter().map(|slot| (Arc::clone(slot), max));
+            self.maxima.extend(slots);
+        }
+    }
+
     fn endpoint(
         &mut self,
         written: &config::WeightedEndpoint,
@@ -347,10 +360,13 @@ impl<'a> AssembledPools<'a> {
             return Arc::clone(known);
         }
         let running = self.previous.endpoints.get(addr);
-        let endpoint = running.map_or_else(
-            || Arc::new(Endpoint::new(addr.to_string(), host, address, written.max)),
-            Arc::clone,
-        );
+        let endpoint = match running {
+            Some(running) => {
+                self.maxima.push((Arc::clone(running), written.max));
+                Arc::clone(running)
+            }
+            None => Arc::new(Endpoint::new(addr.to_string(), host, address, written.max)),
+        };
         self.reusable
             .endpoints
             .insert(addr.clone(), Arc::clone(&endpoint));
@@ -362,6 +378,7 @@ impl<'a> AssembledPools<'a> {
 pub(super) struct PoolParts {
     pub(super) all: Vec<Arc<Pool>>,
     pub(super) successions: Vec<PoolSuccession>,
+    pub(super) maxima: Vec<(Arc<Endpoint>, Option<usize>)>,
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
     pub(super) resolver: EndpointResolver,
     pub(super) prober: Prober,

@@ -4,9 +4,9 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::thread;
 
 use lockgate_load::Stop;
+use lockgate_net::threads;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// The exit code of a program that a signal ended, less the number of the signal (shells'
@@ -50,9 +50,7 @@ impl Interrupts {
                 stop.now();
             }
         };
-        thread::Builder::new()
-            .name("signals".to_owned())
-            .spawn(move || runtime.block_on(listen))?;
+        threads::start("signals", move || runtime.block_on(listen))?;
         Ok(Self { code })
     }
 

@@ -9,12 +9,12 @@
 
 use std::io::{self, IsTerminal as _, Write};
 use std::sync::mpsc::{Receiver, SyncSender, channel, sync_channel};
-use std::thread;
 use std::time::Duration;
 
 use lockgate_config::Color;
 use lockgate_load::RunProgress;
 use lockgate_load::plan::LoadStage;
+use lockgate_net::threads;
 use lockgate_report::live::{Live, LiveLine, Tone};
 
 use crate::print;
@@ -98,9 +98,7 @@ impl LiveView {
             }
             screen.clear(&mut io::stderr());
         };
-        thread::Builder::new()
-            .name("live".to_owned())
-            .spawn(write)?;
+        threads::start("live", write)?;
         Ok(Self {
             live: Live::new(stages),
             shown,

@@ -12,6 +12,8 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use lockgate_net::threads;
+
 use crate::log_writer::line_sink::{BlockingFile, LineSink};
 
 /// The number of lines that may wait for the thread: some 200 bytes each.
@@ -60,9 +62,7 @@ impl StderrOutput {
             target: LineSink::new(BlockingFile(target), 0),
             reported: 0,
         };
-        thread::Builder::new()
-            .name("operator-log".into())
-            .spawn(move || writing.run(&lines))?;
+        threads::start("operator-log", move || writing.run(&lines))?;
         let _ = self.queue.set(queue);
         Ok(())
     }

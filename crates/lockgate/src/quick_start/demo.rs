@@ -4,9 +4,9 @@
 use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::thread;
 
 use anyhow::Context;
+use lockgate_net::threads;
 
 use super::{TempFolder, quote, run};
 use crate::cli::DemoOptions;
@@ -80,9 +80,7 @@ fn application(
 ) -> anyhow::Result<PathBuf> {
     let path = folder.0.join(socket);
     let listener = UnixListener::bind(&path).context("socket of the built-in application")?;
-    thread::Builder::new()
-        .name("echo-app".into())
-        .spawn(move || serve(listener, name, prefix))?;
+    threads::start("echo-app", move || serve(listener, name, prefix))?;
     Ok(path)
 }
 

@@ -29,7 +29,7 @@ use crate::metrics_server::{AllowedHosts, MetricsListener};
 use crate::prober::{EndpointStatuses, PreparedProbes};
 use crate::resolver::{self, PreparedNames};
 use crate::start_steps::{Mode, NextSteps, OpenedNext};
-use crate::{state, systemd};
+use crate::{memory, state, systemd};
 
 /// The result of a reload.
 #[derive(Debug, Clone)]
@@ -309,6 +309,7 @@ impl RunningServer {
         self.tell_listeners(&before_listeners);
         // What both generations share was read for the one before.
         self.reread_shared(&[]);
+        self.set_limits();
         self.change_metrics(opened.metrics);
         self.watched.set(self.watched_files(&text));
         if let Some(dir) = &self.state
@@ -374,6 +375,18 @@ impl RunningServer {
             }
             is_bound
         });
+    }
+
+    /// Sets the limits of the process. What is in use stays.
+    fn set_limits(&mut self) {
+        let generation = &self.generation;
+        let limits = &generation.config.limits;
+        self.workers.set_limits(limits, &generation.assembly);
+        let memory = memory::allowed(limits.memory);
+        if memory != self.memory {
+            self.monitor.set_limit(&memory);
+            self.memory = memory;
+        }
     }
 
     /// Serves the metrics where and to whom the new configuration says.

@@ -214,6 +214,79 @@ fn the_last_good_configuration_is_kept_in_state() {
     again.says("ready");
 }
 
+/// Looks at each thread: whether it is the main thread, and its status. Returns how many there are.
+fn each_thread(gate: &Lockgate, look: impl Fn(bool, &str)) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", gate.pid())).unwrap();
+    let look = |task: std::io::Result<std::fs::DirEntry>| {
+        let task = task.unwrap();
+        let status = std::fs::read_to_string(task.path().join("status")).unwrap();
+        look(*task.file_name() == *gate.pid().to_string(), &status);
+    };
+    tasks.map(look).count()
+}
+
+/// The words of one line of a thread's status.
+fn field<'a>(status: &'a str, name: &str) -> Vec<&'a str> {
+    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().skip(1).collect()
+}
+
+/// CAP_NET_BIND_SERVICE is the tenth bit.
+fn only_main_may_bind_low_ports(gate: &Lockgate) {
+    each_thread(gate, |is_main, status| {
+        let kept = if is_main {
+            ["0000000000000400"]
+        } else {
+            ["0000000000000000"]
+        };
+        assert_eq!(
+            (field(status, "CapPrm:"), field(status, "CapEff:")),
+            (kept.into(), kept.into())
+        );
+    });
+}
+
+#[test]
+fn only_the_main_thread_has_the_capability_of_the_unit() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can give a capability");
+    }
+    let folder = Folder::new();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(folder.dir(), open).unwrap();
+    let origin = Origin::tcp().echo();
+    let file = folder.path("lockgate.toml");
+    let toml = format!(
+        "workers = 2\nlog = {{ format = \"json\" }}\n{}",
+        plain(origin.address())
+    );
+    std::fs::write(&file, toml).unwrap();
+    let as_the_unit = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--no-new-privs",
+        "--inh-caps=-all,+net_bind_service",
+        "--ambient-caps=-all,+net_bind_service",
+        "--bounding-set=-all,+net_bind_service",
+        "--",
+    ];
+    let gate = lockgate()
+        .through(&as_the_unit)
+        .command(&["run", "-c", &text(&file)]);
+    gate.says("ready");
+    let threads = each_thread(&gate, |_, status| {
+        assert_eq!(field(status, "Uid:"), ["65534"; 4])
+    });
+    assert!(threads >= 4, "main, two workers and the log");
+    only_main_may_bind_low_ports(&gate);
+    // The file is checked in a thread that the runtime of the main thread starts.
+    gate.signal(Signal::HUP);
+    gate.says("the same as the running configuration");
+    only_main_may_bind_low_ports(&gate);
+}
+
 #[test]
 fn every_thread_drops_root_privileges() {
     if !rustix::process::geteuid().is_root() {
@@ -245,23 +318,18 @@ fn every_thread_drops_root_privileges() {
         .to_owned();
     let (user, rest) = nobody.split_once(':').unwrap();
     let group = rest.split(':').next().unwrap();
-    let mut threads = 0;
-    for task in std::fs::read_dir(format!("/proc/{}/task", gate.pid())).unwrap() {
-        let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
-        let field = |name: &str| {
-            let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-            line.split_whitespace()
-                .skip(1)
-                .map(str::to_owned)
-                .collect::<Vec<_>>()
-        };
-        assert_eq!(field("Uid:"), vec![user; 4]);
-        assert_eq!(field("Gid:"), vec![group; 4]);
-        assert_eq!(field("CapEff:"), ["0000000000000000"]);
-        assert!(!field("Groups:").contains(&"0".to_owned()));
-        threads += 1;
-    }
+    let threads = each_thread(&gate, |_, status| {
+        assert_eq!(field(status, "Uid:"), [user; 4]);
+        assert_eq!(field(status, "Gid:"), [group; 4]);
+        assert!(!field(status, "Groups:").contains(&"0"));
+        let none = ["0000000000000000"];
+        assert_eq!(
+            (field(status, "CapInh:"), field(status, "CapAmb:")),
+            (none.into(), none.into())
+        );
+    });
     assert!(threads >= 4, "main, two workers and the log");
+    only_main_may_bind_low_ports(&gate);
     let mut client = site.connect(&gate);
     client.send("served");
     client.expect("served");

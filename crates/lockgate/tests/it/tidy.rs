@@ -142,6 +142,35 @@ fn only_http2_files_use_the_h2_crate() {
     );
 }
 
+/// A thread that another function starts would keep what only the main thread may do.
+#[test]
+fn every_thread_of_the_server_gives_up_its_capability() {
+    let sources = sources();
+    let rooms = [
+        "crates/lockgate/src/",
+        "crates/lockgate-http-io/",
+        "crates/lockgate-limits/",
+        "crates/lockgate-net/",
+        "crates/lockgate-proxy/",
+        "crates/lockgate-upstream/",
+    ];
+    let is_server = |source: &Source| {
+        let is_in = |room: &&str| source.is_in(room);
+        rooms.iter().any(is_in) && source.path != "crates/lockgate-net/src/threads.rs"
+    };
+    let words = [
+        "thread::Builder",
+        "thread::spawn",
+        "thread::scope",
+        "new_multi_thread",
+    ];
+    report(
+        words
+            .into_iter()
+            .flat_map(|word| uses(&sources, word, is_server)),
+    );
+}
+
 #[test]
 fn unsafe_is_only_in_syscall_and_allocator() {
     let sources = sources();

@@ -47,6 +47,7 @@ const MODULES: [(&str, &Floors); 4] = [
             &[
                 "connection_usage",
                 "dial_error",
+                "endpoint_limit",
                 "endpoint_name",
                 "health",
                 "latency",
