@@ -45,7 +45,9 @@ mod values;
 
 pub use codes::{Code, Severity};
 pub use environment::Environment;
-pub use load::{ConfigDraft, LoadedConfig, load, load_in, parse_str, parse_str_in, read};
+pub use load::{
+    ConfigDraft, LoadedConfig, load, load_in, parse_str, parse_str_in, read, read_text,
+};
 pub use model::*;
 pub use redirect_map::{MapMistake, MapProblem, RedirectLine, parse_redirects};
 pub use reference::reference;

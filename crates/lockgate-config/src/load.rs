@@ -129,6 +129,12 @@ fn read_in(path: &Path, env: &Environment) -> Result<ConfigDraft, Report> {
     }
 }
 
+/// Reads a configuration from a text, also with mistakes. Messages show `name`, and relative paths
+/// start from its folder.
+pub fn read_text(text: &str, name: &Path) -> ConfigDraft {
+    draft(text, name, Environment::process())
+}
+
 /// Parses a configuration from a text. Messages show `name`, and relative paths start from its
 /// folder.
 ///

@@ -423,7 +423,8 @@ pub struct Watch {
     moved: Cell<u64>,
     moved_at: Cell<Millis>,
     cut: Cell<Option<Cut>>,
-    draining: Cell<bool>,
+    /// Since when it takes no further request.
+    draining: Cell<Option<Millis>>,
     waiting: Cell<WaitReason>,
     since: Cell<Millis>,
     min_rate: Cell<MinRate>,
@@ -484,18 +485,25 @@ impl Watch {
         }
     }
 
-    /// Has it take no further request: the last response tells the client so.
-    pub fn drain(&self) {
-        if !self.draining.replace(true)
-            && let Some(waker) = self.waker.take()
-        {
-            waker.wake();
+    /// Has it take no further request from `now` on: the last response tells the client so.
+    pub fn drain(&self, now: Millis) {
+        if self.draining.get().is_none() {
+            self.draining.set(Some(now));
+            if let Some(waker) = self.waker.take() {
+                waker.wake();
+            }
         }
+    }
+
+    /// Since when it takes no further request, if it takes none.
+    pub fn draining_since(&self) -> Option<Millis> {
+        self.draining.get()
     }
 
     /// Whether it, or the connection of this stream, is to take no further request.
     pub fn is_draining(&self) -> bool {
-        self.draining.get() || self.stream_of.get().is_some_and(|of| of.draining.get())
+        let of = self.stream_of.get();
+        self.draining.get().is_some() || of.is_some_and(|of| of.draining.get().is_some())
     }
 
     /// Whether it is to end.

@@ -152,8 +152,8 @@ pub struct Worker {
     collected_at: Cell<Option<Millis>>,
     /// When no connection was found that could be closed for another client.
     none_at: Cell<Option<Millis>>,
-    /// When connections were last told to take no further request, while some are left.
-    draining_since: Cell<Option<Millis>>,
+    /// Whether connections may be left that take no further request.
+    draining: Cell<bool>,
     stopping: Cell<bool>,
     stop: Notify,
 }
@@ -215,7 +215,7 @@ impl Worker {
             unknown_client_told: Cell::new(None),
             collected_at: Cell::new(None),
             none_at: Cell::new(None),
-            draining_since: Cell::new(None),
+            draining: Cell::new(false),
             stopping: Cell::new(false),
             stop: Notify::new(),
         })
@@ -347,30 +347,35 @@ impl Worker {
     /// Closes connections that take no further request and only wait for one. Not at once: requests
     /// on their way are still answered, with `Connection: close`.
     fn close_waiting_clients(&self) {
-        let Some(since) = self.draining_since.get() else {
-            return;
-        };
-        if self.clock.now() < since + LAST_REQUESTS {
+        if !self.draining.get() {
             return;
         }
-        let mut left = false;
+        let (now, mut left) = (self.clock.now(), self.is_stopping());
         self.clock.each(|watch| {
-            if watch.is_draining() && watch.waiting() == WaitReason::ForRequest {
+            let Some(since) = watch.draining_since() else {
+                return;
+            };
+            left = true;
+            if now >= since + LAST_REQUESTS && watch.waiting() == WaitReason::ForRequest {
                 watch.cut(Cut::Drain);
             }
-            left |= watch.is_draining();
         });
-        if !left && !self.is_stopping() {
-            self.draining_since.set(None);
-        }
+        self.draining.set(left);
+    }
+
+    /// Has a connection take no further request.
+    pub fn drain_one(&self, watch: &Watch) {
+        self.draining.set(true);
+        watch.drain(self.clock.now());
     }
 
     /// Has connections take no further request; those that wait for one are closed in a moment.
     pub fn drain(&self, of: impl Fn(&Watch) -> bool) {
-        self.draining_since.set(Some(self.clock.now()));
+        let now = self.clock.now();
+        self.draining.set(true);
         self.clock.each(|watch| {
             if of(watch) {
-                watch.drain();
+                watch.drain(now);
             }
         });
     }

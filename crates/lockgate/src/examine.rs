@@ -30,6 +30,16 @@ pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
             };
         }
     };
+    let (report, assembly) = examine_draft(&draft, mode);
+    Examination {
+        report,
+        draft: Some(draft),
+        assembly,
+    }
+}
+
+/// Examines what a draft names, and adds its mistakes to those of the draft.
+pub(crate) fn examine_draft(draft: &ConfigDraft, mode: Mode) -> (Report, Option<Assembly>) {
     let mut report = draft.report().clone();
     let mut found = Report::new();
     let assembly = start_steps::rehearse(draft.understood(), mode, &mut found);
@@ -40,9 +50,5 @@ pub(crate) fn examine(path: &Path, mode: Mode) -> Examination {
     }
     report.append(found);
     let assembly = assembly.filter(|_| !report.has_errors());
-    Examination {
-        report,
-        draft: Some(draft),
-        assembly,
-    }
+    (report, assembly)
 }

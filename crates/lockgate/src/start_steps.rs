@@ -45,6 +45,8 @@ pub(crate) struct Prepared {
     pub(crate) metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
+    /// The configuration as one text.
+    pub(crate) text: String,
 }
 
 /// Takes every step that can fail; mistakes are added to `report`, and then nothing runs.
@@ -87,6 +89,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         metrics,
         logs: logs?,
         workers,
+        text: loaded.merged_toml(),
     })
 }
 

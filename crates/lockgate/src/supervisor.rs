@@ -142,6 +142,9 @@ pub(crate) struct RunningServer {
     watched: Arc<WatchedFiles>,
     /// When what is held to generations before one is cut.
     cuts: VecDeque<(Instant, u64)>,
+    /// The configuration that runs as one text, and the one before it.
+    text: String,
+    earlier_text: Option<String>,
     /// The folder for the last good configuration, as at the start.
     state: Option<PathBuf>,
 }
@@ -168,6 +171,7 @@ impl RunningServer {
             bound,
             metrics,
             logs,
+            text,
             ..
         } = prepared;
         let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
@@ -209,6 +213,8 @@ impl RunningServer {
             background,
             watched,
             cuts: VecDeque::new(),
+            text,
+            earlier_text: None,
             state,
         })
     }
@@ -231,6 +237,7 @@ impl RunningServer {
                     self.monitor.tick();
                     self.workers.tick();
                     self.cut_earlier();
+                    self.check_confirmation(&mut reloads);
                 }
                 _ = rotation.tick() => self.rotate(),
                 Some(changed) = changes.recv() => {
@@ -243,7 +250,7 @@ impl RunningServer {
                 Some(step) = reloads.step() => self.continue_reload(&mut reloads, step),
                 action = signals.next() => match action {
                     SignalAction::Stop => return true,
-                    SignalAction::Reload => self.begin_reload(&mut reloads, None),
+                    SignalAction::Reload => self.reload_file(&mut reloads),
                     action => self.handle(action),
                 },
                 ended = self.workers.ended.recv() => {

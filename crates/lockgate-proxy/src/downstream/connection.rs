@@ -90,7 +90,7 @@ impl ClientConnection {
         // It is set once.
         let _ = watch.listener_traffic.set(Arc::clone(&listener.cells) as _);
         if worker.is_stopping() || listener.is_draining() {
-            watch.drain();
+            worker.drain_one(watch);
         }
         let connection = Self {
             worker: Rc::clone(worker),

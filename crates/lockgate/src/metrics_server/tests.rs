@@ -23,7 +23,7 @@ fn endpoints(readiness: &Arc<Readiness>) -> Arc<MetricsRoutes> {
         metrics: Box::new(|| "lockgate_connections_total 3\n".into()),
         top: Box::new(|| "{\"clients\":[]}".into()),
         readiness: Arc::clone(readiness),
-        hosts: AllowedHosts::new(&["metrics.example.com".into()]),
+        hosts: ArcSwap::from_pointee(AllowedHosts::new(&["metrics.example.com".into()])),
     })
 }
 

@@ -6,12 +6,16 @@
 //! 3. Each worker registers its new sockets; new names are looked up.
 //! 4. All workers change generation, each between two events.
 //!
-//! One reload runs at a time. Requests for another that come meanwhile are answered by one more.
+//! One reload runs at a time. Requests to read the file again that come meanwhile are answered by one
+//! more; all other requests are refused meanwhile.
+//!
+//! A reload may have to be confirmed: until it is, no other one begins, and without it the
+//! configuration before is taken over again. A process that ends meanwhile starts with its file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lockgate_config::{Code, Config, LoadedConfig, ReloadTrigger, Report};
 use lockgate_net::listen::ListenAddress;
@@ -22,7 +26,7 @@ use super::RunningServer;
 use super::background::RunningBackground;
 use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
 use crate::configuration::{self, ConfigText};
-use crate::examine::examine;
+use crate::examine::examine_draft;
 use crate::fetcher::{self, PreparedValues};
 use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
 use crate::metrics_server::{AllowedHosts, MetricsListener};
@@ -43,11 +47,41 @@ pub(crate) struct ReloadOutcome {
 /// Where the answer of a reload goes.
 pub(crate) type ReloadAnswer = oneshot::Sender<ReloadOutcome>;
 
+/// The configuration that a reload takes over.
+#[derive(Debug)]
+pub(crate) enum ReloadSource {
+    /// The file.
+    File,
+    /// This text.
+    Text(String),
+    /// The one that ran before the present one.
+    Earlier,
+}
+
+/// A request for a reload.
+#[derive(Debug)]
+pub(crate) struct ReloadRequest {
+    pub(crate) source: ReloadSource,
+    /// The time within which it must be confirmed, if it must.
+    pub(crate) confirm: Option<Duration>,
+    pub(crate) answer: Option<ReloadAnswer>,
+}
+
+/// A configuration that is to be confirmed.
+#[derive(Debug)]
+pub(super) struct Unconfirmed {
+    /// When the one before is taken over again.
+    until: Instant,
+}
+
 /// The reload that is under way, and the requests for the next one.
 #[derive(Default)]
 pub(super) struct Reloads {
     steps: JoinSet<ReloadStep>,
     is_under_way: bool,
+    /// The time within which the next generation must be confirmed, if it must.
+    confirm: Option<Duration>,
+    unconfirmed: Option<Unconfirmed>,
     /// Where the answer of this one goes.
     answers: Vec<ReloadAnswer>,
     /// The same of the next one, if it was asked for.
@@ -112,7 +146,12 @@ impl Reloads {
 
 impl RunningServer {
     /// Begins a reload, or has one follow that is under way.
-    pub(super) fn begin_reload(&self, reloads: &mut Reloads, answer: Option<ReloadAnswer>) {
+    pub(super) fn begin_reload(&self, reloads: &mut Reloads, request: ReloadRequest) {
+        let ReloadRequest {
+            source,
+            confirm,
+            answer,
+        } = request;
         let Some(file) = self.generation.file.clone() else {
             // A command without a file has nothing to read but certificates.
             self.reread(&[]);
@@ -120,18 +159,84 @@ impl RunningServer {
             reloads.answer(&ReloadOutcome::done(Report::new()));
             return systemd::ready(&self.status());
         };
-        if reloads.is_under_way {
+        if reloads.is_under_way && matches!(source, ReloadSource::File) && confirm.is_none() {
             reloads.next.get_or_insert_default().extend(answer);
             return;
         }
+        let is_rollback = matches!(source, ReloadSource::Earlier);
+        let refused = match (&reloads.unconfirmed, reloads.is_under_way) {
+            (_, true) => Some("another reload is under way"),
+            (Some(_), _) if !is_rollback => {
+                Some("the configuration that runs is not confirmed yet")
+            }
+            _ if is_rollback && self.earlier_text.is_none() => {
+                Some("no configuration has run before this one")
+            }
+            _ => None,
+        };
+        if let Some(why) = refused {
+            return refuse(why, answer);
+        }
         systemd::reloading();
         reloads.is_under_way = true;
+        reloads.confirm = confirm;
         reloads.answers.extend(answer);
         let running = Arc::clone(&self.generation.assembly);
         let background = self.background.continuing();
+        let text = match source {
+            ReloadSource::File => None,
+            ReloadSource::Text(text) => Some(text),
+            ReloadSource::Earlier => self.earlier_text.clone(),
+        };
         reloads.steps.spawn_blocking(move || {
-            ReloadStep::Assembled(read(&file.file, &running, background).map(Box::new))
+            let read = read(&file.file, text.as_deref(), &running, background);
+            ReloadStep::Assembled(read.map(Box::new))
         });
+    }
+
+    /// Begins a reload of the file.
+    pub(super) fn reload_file(&self, reloads: &mut Reloads) {
+        let request = ReloadRequest {
+            source: ReloadSource::File,
+            confirm: None,
+            answer: None,
+        };
+        self.begin_reload(reloads, request);
+    }
+
+    /// Confirms the configuration that runs; returns whether that was to be done.
+    pub(super) fn confirm(&self, reloads: &mut Reloads) -> bool {
+        let is_confirmed = reloads.unconfirmed.take().is_some();
+        if is_confirmed {
+            tracing::info!("the configuration was confirmed");
+            self.keep_last_good();
+        }
+        is_confirmed
+    }
+
+    /// Takes over the configuration before, where the one that runs was not confirmed in time.
+    pub(super) fn check_confirmation(&self, reloads: &mut Reloads) {
+        let is_late = |one: &mut Unconfirmed| one.until <= Instant::now();
+        // Once: should it fail, the configuration that runs stays.
+        if !reloads.is_under_way && reloads.unconfirmed.take_if(is_late).is_some() {
+            tracing::warn!(
+                "the configuration was not confirmed: the one before is taken over again"
+            );
+            let request = ReloadRequest {
+                source: ReloadSource::Earlier,
+                confirm: None,
+                answer: None,
+            };
+            self.begin_reload(reloads, request);
+        }
+    }
+
+    fn keep_last_good(&self) {
+        if let Some(dir) = &self.state
+            && let Err(error) = state::keep_last_good(dir, &self.text)
+        {
+            tracing::warn!(%error, "the last good configuration could not be kept");
+        }
     }
 
     /// Takes over a file that has changed, or finds out whether it differs and has mistakes.
@@ -143,7 +248,7 @@ impl RunningServer {
         // What a folder of included files holds besides them does not matter.
         let is_file = changed.iter().any(|path| !path.is_dir());
         if is_watched && is_file {
-            return self.begin_reload(reloads, None);
+            return self.reload_file(reloads);
         }
         reloads.steps.spawn_blocking(move || {
             let differs = file.check();
@@ -156,7 +261,7 @@ impl RunningServer {
         let failed = match step {
             ReloadStep::Checked(differs) => {
                 if differs {
-                    self.begin_reload(reloads, None);
+                    self.reload_file(reloads);
                 }
                 return;
             }
@@ -174,6 +279,12 @@ impl RunningServer {
             ReloadStep::Adopted(adopted) => {
                 let (text, report) = *adopted;
                 self.tell_reloaded(text, &report);
+                reloads.unconfirmed = reloads.confirm.take().map(|within| Unconfirmed {
+                    until: Instant::now() + within,
+                });
+                if reloads.unconfirmed.is_none() {
+                    self.keep_last_good();
+                }
                 self.end_reload(reloads, &ReloadOutcome::done(report));
                 return;
             }
@@ -195,7 +306,7 @@ impl RunningServer {
         match reloads.next.take() {
             Some(answers) => {
                 reloads.answers = answers;
-                self.begin_reload(reloads, None);
+                self.reload_file(reloads);
             }
             None => systemd::ready(&self.status()),
         }
@@ -286,6 +397,7 @@ impl RunningServer {
         self.background.fetching.commit(background.values);
         self.background.probing.commit(background.probes);
         let merged = loaded.merged_toml();
+        self.earlier_text = Some(std::mem::replace(&mut self.text, merged));
         let parts = GenerationParts {
             config: Arc::new(loaded.config),
             file: self.generation.file.clone(),
@@ -312,11 +424,6 @@ impl RunningServer {
         self.set_limits();
         self.change_metrics(opened.metrics);
         self.watched.set(self.watched_files(&text));
-        if let Some(dir) = &self.state
-            && let Err(error) = state::keep_last_good(dir, &merged)
-        {
-            tracing::warn!(%error, "the last good configuration could not be kept");
-        }
         async move {
             for adopted in adopting {
                 // A worker that has ended runs none.
@@ -443,19 +550,34 @@ impl ReloadOutcome {
     }
 }
 
-/// Reads the file at `path` and assembles everything of it. Takes its time: not for a thread that
-/// others wait for.
+fn refuse(why: &str, answer: Option<ReloadAnswer>) {
+    tracing::warn!(why, "the reload was refused");
+    let mut report = Report::new();
+    let cure = "try again afterwards; `lockgate confirm` and `lockgate rollback` end the wait for a confirmation";
+    report.push(Code::ReloadRefused, why, "", cure);
+    if let Some(answer) = answer {
+        // The client of the admin socket may have left.
+        let _ = answer.send(ReloadOutcome::failed(report));
+    }
+}
+
+/// Reads the file at `path`, or `text` instead of it, and assembles everything of it. Takes its
+/// time: not for a thread that others wait for.
 fn read(
     path: &Path,
+    text: Option<&str>,
     running: &Assembly,
     background: BackgroundWork,
 ) -> Result<AssembledConfig, FailedReload> {
     let failed = |report, text| FailedReload { report, text };
-    let draft = lockgate_config::read(path).map_err(|report| failed(report, None))?;
+    let draft = match text {
+        Some(text) => lockgate_config::read_text(text, path),
+        None => lockgate_config::read(path).map_err(|report| failed(report, None))?,
+    };
     let text = ConfigText::of(&draft);
     if draft.report().has_errors() {
         // The other mistakes that would stop it are reported with those in the file.
-        let report = examine(path, Mode::Serving).report;
+        let report = examine_draft(&draft, Mode::Serving).0;
         return Err(failed(report, Some(text)));
     }
     let loaded = match draft.finish() {

@@ -108,7 +108,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             ..
         } = *self.context;
         if connection.handshake_generation != snapshot.generation.rules.number {
-            connection.guard.watch().drain();
+            connection.worker.drain_one(connection.guard.watch());
         }
         Refusal::because(HttpFault::Misdirected, why)
     }
