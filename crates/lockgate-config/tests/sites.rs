@@ -176,7 +176,7 @@ fn a_file_of_redirects_is_read_once_for_a_site_and_its_paths() {
     let [Some(a), None, Some(site)] = &maps[..] else {
         panic!("{maps:?}")
     };
-    assert!(std::sync::Arc::ptr_eq(a, site));
+    assert!(Arc::ptr_eq(a, site));
     assert_eq!(site.file, Path::new("/etc/lockgate/moved"));
     let (to, status) = site.map.find(b"/old/a").unwrap();
     let to = to.written(&Pattern::parse("/old/*").unwrap());
