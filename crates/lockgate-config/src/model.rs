@@ -271,7 +271,7 @@ pub struct SocketOptions {
 #[derive(Debug, Clone, PartialEq)]
 pub struct DownstreamTls {
     /// Certificates, chosen by SNI; patterns are expanded; the table's own certificate comes first.
-    pub certs: Vec<CertPaths>,
+    pub certs: CertList,
     /// The certificate for clients without a server name or with one that no certificate covers;
     /// `None` refuses them.
     ///
@@ -292,8 +292,29 @@ pub struct DownstreamTls {
     pub client_auth: Option<ClientAuth>,
 }
 
+/// The certificates of a table: its own one, then those that it lists or inherits.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct CertList {
+    /// The certificate that the table names by `cert`.
+    pub own: Option<CertPaths>,
+    /// Those of the nearest `certs`, which all tables that inherit them share.
+    pub listed: Arc<[CertPaths]>,
+}
+
+impl CertList {
+    /// All of them, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &CertPaths> {
+        self.own.iter().chain(&*self.listed)
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.iter().next().is_none()
+    }
+}
+
 /// The files of one certificate, not opened yet.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertPaths {
     /// The file of the chain, in PEM.
     pub cert: PathBuf,

@@ -19,8 +19,8 @@ use crate::environment::Environment;
 use crate::include::SourceTree;
 use crate::keys::{ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
 use crate::model::{
-    AccessLog, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits, Protocol, RedirectFile,
-    SocketOptions, Tcp, Timeouts, Workers,
+    AccessLog, CertPaths, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits, Protocol,
+    RedirectFile, SocketOptions, Tcp, Timeouts, Workers,
 };
 use crate::report::Report;
 use crate::source::SourceSpan;
@@ -56,6 +56,8 @@ struct Resolver<'a> {
     forwards: Vec<((usize, usize, usize), Option<usize>)>,
     /// Files of redirects that were read; `None` where they have mistakes.
     redirect_maps: HashMap<PathBuf, Option<Arc<RedirectFile>>>,
+    /// The certificates of each `certs` by its place: sites that inherit one share it.
+    cert_lists: HashMap<(usize, usize), Arc<[CertPaths]>>,
     /// Values by name, and whether something puts them in.
     value_names: BTreeMap<String, bool>,
     /// The access log of all, and those of sites.
@@ -94,6 +96,7 @@ pub(crate) fn resolve(
         pools: Pools::default(),
         forwards: Vec::new(),
         redirect_maps: HashMap::new(),
+        cert_lists: HashMap::new(),
         value_names: BTreeMap::new(),
         shared_log: None,
         site_logs: Vec::new(),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_config::{
-    AccessFormat, AccessLog, AuthoritySource, CertPaths, ClientCertificates, Config, DownstreamTls,
+    AccessFormat, AccessLog, AuthoritySource, CertList, ClientCertificates, Config, DownstreamTls,
     EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget, Metrics,
     RelayDestination, Tcp, Tickets, TlsVersion, Workers, load, parse_str_in, rates_shown,
 };
@@ -54,7 +54,7 @@ fn tls(global: &str, own: &str) -> DownstreamTls {
         .expect("the listener has TLS")
 }
 
-fn paths(certs: &[CertPaths]) -> Vec<&str> {
+fn paths(certs: &CertList) -> Vec<&str> {
     certs
         .iter()
         .map(|files| files.cert.to_str().unwrap_or_default())
@@ -138,10 +138,10 @@ fn the_example_of_the_product_is_read() {
     );
     let tls = relay(&tcp).tls.clone().unwrap();
     assert_eq!(
-        tls.certs[0].key.as_deref(),
+        tls.certs.own.as_ref().unwrap().key.as_deref(),
         Some(Path::new("/etc/tls/app.key"))
     );
-    assert_eq!(tls.default.as_ref(), tls.certs.first());
+    assert_eq!(tls.default.as_ref(), tls.certs.iter().next());
     assert_eq!(
         tls.tickets,
         Tickets::Rotating {

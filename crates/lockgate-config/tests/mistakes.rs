@@ -715,7 +715,8 @@ fn programs_get_the_same_as_json() {
 fn mistakes_found_later_look_the_same() {
     let text = "[tcp.\":1\"]\ntls = { cert = \"/a.pem\" }\nproxy = \"127.0.0.1:1\"\n";
     let loaded = read(text, &Environment::none()).unwrap();
-    let cert = loaded.config.tcp[0].relays()[0].tls.as_ref().unwrap().certs[0].clone();
+    let tls = loaded.config.tcp[0].relays()[0].tls.as_ref().unwrap();
+    let cert = tls.certs.own.clone().unwrap();
     assert_eq!(cert.at.to_string(), "lockgate.toml:2:16");
     let mut report = Report::new();
     report.push_at(

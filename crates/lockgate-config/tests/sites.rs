@@ -92,12 +92,36 @@ fn the_listener_is_implied_by_the_key() {
 }
 
 #[test]
+fn sites_share_the_certificates_that_they_inherit() {
+    let config = config(
+        "[tls]\ncerts = [\"/a.pem\", \"/b.pem\"]\n\
+         [site.\"a.b\"]\nrespond = 404\n\
+         [site.\"c.d\"]\nrespond = 404\ntls = \"/own.pem\"\n\
+         [site.\"e.f\"]\nrespond = 404\ntls = { certs = [\"/a.pem\", \"/b.pem\"] }\n",
+    );
+    let certs = config
+        .sites
+        .iter()
+        .map(|site| &site.tls.as_ref().unwrap().certs);
+    let [inherits, beside, lists] = &*certs.collect::<Vec<_>>() else {
+        panic!()
+    };
+    assert!(Arc::ptr_eq(&inherits.listed, &beside.listed));
+    assert!(!Arc::ptr_eq(&inherits.listed, &lists.listed));
+    assert_eq!(
+        (inherits.own.is_some(), beside.own.is_some()),
+        (false, true)
+    );
+    assert_eq!(inherits, lists);
+}
+
+#[test]
 fn a_site_without_a_word_about_tls_takes_that_of_all() {
     let site =
         site("[tls]\ncerts = [\"/a.pem\"]\npolicy = \"modern\"\n[site.\"a.b\"]\nrespond = 404\n");
     let tls = site.tls.unwrap();
     assert_eq!(
-        (tls.certs.len(), tls.versions.len(), tls.alpn),
+        (tls.certs.iter().count(), tls.versions.len(), tls.alpn),
         (1, 1, vec!["h2".into(), "http/1.1".into()])
     );
 }
@@ -176,7 +200,7 @@ fn a_file_of_redirects_is_read_once_for_a_site_and_its_paths() {
     let [Some(a), None, Some(site)] = &maps[..] else {
         panic!("{maps:?}")
     };
-    assert!(std::sync::Arc::ptr_eq(a, site));
+    assert!(Arc::ptr_eq(a, site));
     assert_eq!(site.file, Path::new("/etc/lockgate/moved"));
     let (to, status) = site.map.find(b"/old/a").unwrap();
     let to = to.written(&Pattern::parse("/old/*").unwrap());

@@ -21,6 +21,7 @@ mod lease_request;
 mod notice;
 mod outlier_detection;
 mod pool;
+mod pool_succession;
 mod preference;
 mod private_connections;
 mod random;

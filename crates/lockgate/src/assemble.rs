@@ -6,25 +6,24 @@
 
 mod changes;
 mod files;
+mod mistakes;
 mod pools;
 mod relays;
-mod reusable;
 mod rules;
+mod shared_states;
 mod sites;
 mod tls;
 mod tunnels;
 mod values;
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config as config;
-use lockgate_config::{Code, Config, Protocol, Report, SourceSpan};
+use lockgate_config::{Config, Protocol, Report, SourceSpan};
 use lockgate_limits::{ListenerIndex, RelayIndex};
 use lockgate_net::listen::{self, ListenAddress};
 use lockgate_net::tls::{Connector, TicketRing};
@@ -39,11 +38,13 @@ use crate::fetcher::Fetcher;
 use crate::prober::Prober;
 use crate::resolver::EndpointResolver;
 
-use pools::{AssembledPools, PoolSuccession};
-use reusable::Reusable;
+use files::ReusableFiles;
+use mistakes::MistakeLog;
+use pools::{AssembledPools, PoolSuccession, ReusablePools};
+use rules::ReusableRules;
 use sites::AssembledSites;
-use tls::TicketRings;
-use tunnels::AssembledTunnels;
+use tls::{ReusableRings, TicketRings};
+use tunnels::{AssembledTunnels, ReusableTunnels};
 
 /// Everything that a configuration runs, not yet running.
 pub(crate) struct Assembly {
@@ -247,11 +248,7 @@ pub(crate) fn assemble(
     previous: Previous<'_>,
     report: &mut Report,
 ) -> Option<Assembly> {
-    let mistakes = MistakeLog {
-        report,
-        access,
-        failed: false,
-    };
+    let mistakes = MistakeLog::new(report, access);
     let nothing = Reusable::default();
     let BackgroundWork {
         resolver,
@@ -277,8 +274,18 @@ pub(crate) fn assemble(
         relay_indexes: HashMap::new(),
     };
     let listeners = assembler.listeners();
-    let whole = !assembler.mistakes.failed;
+    let whole = !assembler.mistakes.failed();
     whole.then(|| assembler.finish(listeners))
+}
+
+/// The state of an assembly that the next one may take over.
+#[derive(Default)]
+struct Reusable {
+    rings: ReusableRings,
+    pools: ReusablePools,
+    rules: ReusableRules,
+    files: ReusableFiles,
+    tunnels: ReusableTunnels,
 }
 
 struct Assembler<'a> {
@@ -344,83 +351,6 @@ impl Assembler<'_> {
 fn counted(config: &Config) -> impl Iterator<Item = &String> {
     let sites = config.sites.iter().map(|site| &site.name);
     sites.chain(config.tunnels.iter().map(|tunnel| &tunnel.name))
-}
-
-/// The mistakes that are found, and whether any of them forbids to start.
-struct MistakeLog<'a> {
-    report: &'a mut Report,
-    access: ReadAccess,
-    failed: bool,
-}
-
-impl MistakeLog<'_> {
-    fn error(&mut self, code: Code, at: &SourceSpan, message: impl Into<String>, cure: &str) {
-        self.failed = true;
-        self.push(code, at, message.into(), "", cure);
-    }
-
-    /// A mistake of the file at `path`.
-    fn file(
-        &mut self,
-        path: &Path,
-        code: Code,
-        at: &SourceSpan,
-        message: impl Into<String>,
-        cure: &str,
-    ) {
-        let is_denied = |error: io::Error| error.kind() == io::ErrorKind::PermissionDenied;
-        if self.access == ReadAccess::Less && File::open(path).is_err_and(is_denied) {
-            self.failed = true;
-            let cure = "run `check` as root, as the service starts";
-            return self.push(
-                Code::NotExamined,
-                at,
-                message.into(),
-                "this user is not allowed to read it",
-                cure,
-            );
-        }
-        self.error(code, at, message, cure);
-    }
-
-    fn warn(
-        &mut self,
-        code: Code,
-        at: &SourceSpan,
-        message: impl Into<String>,
-        why: &str,
-        cure: &str,
-    ) {
-        self.push(code, at, message.into(), why, cure);
-    }
-
-    /// A mistake that two places of the configuration make together.
-    fn pair(
-        &mut self,
-        code: Code,
-        at: &SourceSpan,
-        texts: (&str, &str, &str),
-        other: (&SourceSpan, &str),
-    ) {
-        self.failed = true;
-        if !self.is_reported(code, at, texts.0) {
-            self.report.push_pair(code, at, texts, other);
-        }
-    }
-
-    fn push(&mut self, code: Code, at: &SourceSpan, message: String, why: &str, cure: &str) {
-        if !self.is_reported(code, at, &message) {
-            self.report.push_at(code, at, message, why, cure);
-        }
-    }
-
-    /// Whether it was reported before: several listeners may share what is wrong.
-    fn is_reported(&self, code: Code, at: &SourceSpan, message: &str) -> bool {
-        let same = |other: &SourceSpan| other.start() == at.start();
-        self.report.iter().any(|found| {
-            found.code() == code && found.message() == message && found.at().is_some_and(same)
-        })
-    }
 }
 
 /// How long the kernel keeps back a client that has sent nothing, where clients send first.

@@ -1,13 +1,14 @@
 //! TLS of a listener: its own `tls` merged over `[tls]`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::codes::Code;
 use crate::environment::is_pattern;
 use crate::foreign_names::later_certificate;
 use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
 use crate::keys::top;
-use crate::model::{CertPaths, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
+use crate::model::{CertList, CertPaths, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
 use crate::policy::TlsPreset;
 use crate::source::SourceSpan;
 use crate::table::{PlacedValue, Typed};
@@ -17,6 +18,9 @@ use super::{Resolver, View};
 
 /// `tls` of a listener: the path of its certificate, or its table; nothing is plain.
 type TlsForm = ShortOrLong<Option<PathBuf>>;
+
+/// The value of `certs`.
+type CertItems = Items<ShortOrLong<PathBuf>>;
 
 impl Resolver<'_> {
     /// TLS of the listener that `view` shows, by its `tls`. The key of the listener stands at
@@ -110,11 +114,11 @@ impl Resolver<'_> {
         own_cert: Option<CertPaths>,
         own: &View<'_>,
         merged: &View<'_>,
-    ) -> (Vec<CertPaths>, Option<CertPaths>) {
-        let listed = merged.items(&keys::CERTS);
+    ) -> (CertList, Option<CertPaths>) {
+        let listed = merged.written(&keys::CERTS);
         let only = match (&own_cert, own.written(&keys::CERTS)) {
             (Some(_), None) => own_cert.clone(),
-            (None, Some(_)) => only_certificate(listed.as_slice()),
+            (None, Some(own)) => only_certificate(own.value.as_slice()),
             _ => None,
         };
         let default = |view: &View<'_>| {
@@ -122,11 +126,26 @@ impl Resolver<'_> {
             cert_files(written.value, written.at)
         };
         let default = default(own).or(only).or_else(|| default(merged));
-        let mut certs: Vec<CertPaths> = own_cert.into_iter().collect();
-        for (one, at) in listed.placed() {
+        let certs = CertList {
+            own: own_cert,
+            listed: listed.map_or_else(Arc::default, |listed| self.listed(listed)),
+        };
+        (certs, default)
+    }
+
+    /// The certificates of a list, which many tables may inherit.
+    fn listed(&mut self, written: PlacedValue<'_, CertItems>) -> Arc<[CertPaths]> {
+        let place = written.at.start();
+        if let Some(known) = self.cert_lists.get(&place) {
+            return Arc::clone(known);
+        }
+        let mut certs = Vec::new();
+        for (one, at) in written.value.placed() {
             certs.extend(self.expand(one, at));
         }
-        (certs, default)
+        let certs: Arc<[_]> = certs.into();
+        self.cert_lists.insert(place, Arc::clone(&certs));
+        certs
     }
 
     /// Whether a mistake in what names certificates has been reported: then none is missing.

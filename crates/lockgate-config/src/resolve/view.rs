@@ -4,6 +4,8 @@
 use std::any::TypeId;
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ptr;
 use std::sync::Arc;
 
 use crate::document;
@@ -164,12 +166,39 @@ impl<'a> View<'a> {
     }
 }
 
-/// A default by the name of its key, its text and its type.
-type DefaultKey = (&'static str, &'static str, TypeId);
+/// A default by where the name of its key and its text are in memory, and by its type: they are
+/// constants, and each of many routes asks for all of them.
+type DefaultKey = (*const str, *const str, TypeId);
 
 thread_local! {
-    /// Defaults that have been read: each of many sites asks for the same ones.
-    static DEFAULTS: RefCell<HashMap<DefaultKey, CheckedEntry>> = RefCell::default();
+    /// Defaults that have been read.
+    static DEFAULTS: RefCell<HashMap<DefaultKey, CheckedEntry, BuildHasherDefault<WordHasher>>> =
+        RefCell::default();
+}
+
+/// A quick hash of a few words that no user chooses, as rustc's own FxHash.
+#[derive(Default)]
+struct WordHasher(u64);
+
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0.rotate_left(26)
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        self.0 = self
+            .0
+            .wrapping_add(word)
+            .wrapping_mul(0xf135_7aea_2e62_a9c5);
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
 }
 
 /// The default in the table of keys, read by the same checker as what users write.
@@ -181,7 +210,11 @@ fn default<T: Clone + 'static>(key: &Defaulted<T>) -> T {
     };
     DEFAULTS.with_borrow_mut(|defaults| {
         let entry = defaults
-            .entry((row.name, text, TypeId::of::<T>()))
+            .entry((
+                ptr::from_ref(row.name),
+                ptr::from_ref(text),
+                TypeId::of::<T>(),
+            ))
             .or_insert_with(|| default_of(&row, &mut Report::new()).expect(READ));
         entry.written::<T>().expect(READ).value.clone()
     })

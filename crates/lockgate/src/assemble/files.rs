@@ -13,7 +13,7 @@ use lockgate_proxy::transform::Rewrite;
 use lockgate_rules::{Caching, Compression};
 
 use super::MistakeLog;
-use super::reusable::SettingUser;
+use super::shared_states::SettingUser;
 
 /// Threads of each kind: enough for a disk to have a queue of its own, few enough to leave the
 /// workers their CPU.

@@ -14,7 +14,7 @@ use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::shaping::Shape;
 use lockgate_rules::{AcceptProxy, HostPattern};
 
-use super::reusable::SettingUser;
+use super::shared_states::SettingUser;
 use super::sites;
 use super::tls::Neighbours;
 use super::{Assembler, DEFERRED, PlannedListener, address, options};

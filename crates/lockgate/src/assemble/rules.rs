@@ -23,7 +23,7 @@ use lockgate_proxy::site::{Admission, Auth, BasicAuthCheck, Gatekeeper, RequestL
 use lockgate_proxy::transform::Rewrite;
 use lockgate_rules::{HeaderRules, MinRates, Pattern, RateLimit, ShapeRates, TargetRewrite};
 
-use super::reusable::{SettingUser, SharedStates, UsedStates, routes};
+use super::shared_states::{SettingUser, SharedStates, UsedStates, routes};
 use super::{MistakeLog, changes};
 use crate::fetcher::Fetcher;
 

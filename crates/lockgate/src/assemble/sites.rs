@@ -23,10 +23,10 @@ use lockgate_rules::{HostPattern, Pattern};
 use lockgate_upstream::Pool;
 
 use super::files::{AssembledFiles, folder};
-use super::reusable::{Reusable, SettingUser};
 use super::rules::{self, SharedRules};
+use super::shared_states::SettingUser;
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, PlannedListener, address, options};
+use super::{Assembler, DEFERRED, PlannedListener, Reusable, address, options};
 
 /// The state that the sites of all listeners share.
 pub(super) struct AssembledSites<'a> {

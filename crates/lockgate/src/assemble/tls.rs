@@ -223,12 +223,16 @@ struct AcceptorGroup<'a> {
     at: &'a SourceSpan,
     /// The settings of its first site, of which the certificates do not count.
     rules: &'a config::DownstreamTls,
-    /// Each certificate once, by its last place: each site lists its own before those of `[tls]`.
-    certs: HashMap<CertKey<'a>, (usize, &'a config::CertPaths)>,
-    /// The number of certificates that were added.
-    added: usize,
+    /// The certificates of single sites, in the order of the sites.
+    own: Vec<(CertPlace, &'a config::CertPaths)>,
+    /// The lists that sites share, each with its last place.
+    listed: HashMap<*const config::CertPaths, (usize, &'a [config::CertPaths])>,
+    sites: usize,
     default: Option<&'a config::CertPaths>,
 }
+
+/// The place of a certificate: the site, and the index among those of the site.
+type CertPlace = (usize, usize);
 
 /// The files of a certificate, and whether it is named by its path: that is its identity.
 type CertKey<'a> = (&'a Path, Option<&'a Path>, Option<&'a Path>, bool);
@@ -238,28 +242,51 @@ impl<'a> AcceptorGroup<'a> {
         Self {
             at,
             rules,
-            certs: HashMap::new(),
-            added: 0,
+            own: Vec::new(),
+            listed: HashMap::new(),
+            sites: 0,
             default: None,
         }
     }
 
-    fn add(&mut self, certs: &'a [config::CertPaths]) {
-        for cert in certs {
+    /// Adds the certificates of a site.
+    fn add(&mut self, certs: &'a config::CertList) {
+        let config::CertList { own, listed } = certs;
+        self.own
+            .extend(own.iter().map(|own| ((self.sites, 0), own)));
+        self.listed.insert(listed.as_ptr(), (self.sites, listed));
+        self.sites += 1;
+    }
+
+    /// Each certificate once, at its last place: each site lists its own before those of `[tls]`.
+    fn certificates(&self) -> Vec<config::CertPaths> {
+        let listed = self.listed.values().flat_map(|(site, listed)| {
+            let places = (1..).map(move |index| (*site, index));
+            places.zip(*listed)
+        });
+        let mut last: HashMap<CertKey<'_>, (CertPlace, &config::CertPaths)> = HashMap::new();
+        for (place, cert) in self.own.iter().copied().chain(listed) {
             let by_path = cert.named == config::CertNaming::ByPath;
             let (key, ocsp) = (cert.key.as_deref(), cert.ocsp.as_deref());
-            let identity = (&*cert.cert, key, ocsp, by_path);
-            self.certs.insert(identity, (self.added, cert));
-            self.added += 1;
+            let kept = last
+                .entry((&*cert.cert, key, ocsp, by_path))
+                .or_insert((place, cert));
+            if place > kept.0 {
+                *kept = (place, cert);
+            }
         }
+        let mut certs: Vec<_> = last.into_values().collect();
+        certs.sort_unstable_by_key(|(place, _)| *place);
+        certs.into_iter().map(|(_, cert)| cert.clone()).collect()
     }
 
     /// The settings of the acceptor.
     fn settings(self) -> config::DownstreamTls {
-        let mut certs: Vec<_> = self.certs.into_values().collect();
-        certs.sort_unstable_by_key(|(place, _)| *place);
         config::DownstreamTls {
-            certs: certs.into_iter().map(|(_, cert)| cert.clone()).collect(),
+            certs: config::CertList {
+                own: None,
+                listed: self.certificates().into(),
+            },
             default: self.default.cloned(),
             versions: self.rules.versions.clone(),
             suites: self.rules.suites.clone(),
@@ -294,7 +321,7 @@ fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> boo
 /// Whether the default is the only certificate of a table: both have the same place.
 fn is_only(written: &config::DownstreamTls) -> bool {
     let same = |one: &config::CertPaths, other: &config::CertPaths| {
-        one == other && one.at.start() == other.at.start()
+        one.at.start() == other.at.start() && one == other
     };
     written
         .default
@@ -524,12 +551,9 @@ fn place_of_file<'a>(
 }
 
 /// The files of certificates, without certificates of authorities that a pattern also matched.
-fn certificates(
-    mistakes: &mut MistakeLog<'_>,
-    written: &[config::CertPaths],
-) -> Vec<tls::CertFiles> {
+fn certificates(mistakes: &mut MistakeLog<'_>, written: &config::CertList) -> Vec<tls::CertFiles> {
     let mut certs = Vec::new();
-    for one in written {
+    for one in written.iter() {
         let files = files(one);
         if one.named == config::CertNaming::ByPattern && files.are_authorities() {
             let message = format!(

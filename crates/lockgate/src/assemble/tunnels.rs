@@ -22,7 +22,7 @@ use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 
-use super::reusable::SettingUser;
+use super::shared_states::SettingUser;
 use super::sites::served;
 use super::{Assembler, DEFERRED, PlannedListener, address, options, rules};
 

@@ -1,27 +1,11 @@
-//! The state that an assembly leaves to the next one, which takes over all of it that belongs to
-//! the same user with the same settings.
+//! States that users of the configuration share, and what the users are called: the same user in the
+//! next configuration takes its state over.
 //!
-//! A place in a file names nothing here: it moves with every line that is added above it.
+//! A place in a file names no user: it moves with every line that is added above it.
 
 use std::collections::{HashMap, HashSet};
 
 use lockgate_config::{Config, SharedSetting, SiteRoute};
-
-use super::files::ReusableFiles;
-use super::pools::ReusablePools;
-use super::rules::ReusableRules;
-use super::tls::ReusableRings;
-use super::tunnels::ReusableTunnels;
-
-/// The state of an assembly that the next one may take over.
-#[derive(Default)]
-pub(super) struct Reusable {
-    pub(super) rings: ReusableRings,
-    pub(super) pools: ReusablePools,
-    pub(super) rules: ReusableRules,
-    pub(super) files: ReusableFiles,
-    pub(super) tunnels: ReusableTunnels,
-}
 
 /// The user of a setting, by its name: the same in two configurations.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
