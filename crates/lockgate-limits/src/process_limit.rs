@@ -75,7 +75,8 @@ impl ProcessLimit {
     pub fn resize(&self, size: usize) {
         let size = size.min(Semaphore::MAX_PERMITS);
         let permits = &*self.0;
-        let before = permits.size.swap(size, Ordering::Relaxed);
+        // The later one of two resizes sees what the other one's thread has done before.
+        let before = permits.size.swap(size, Ordering::AcqRel);
         let less = before.saturating_sub(size);
         permits.debt.fetch_add(less, Ordering::Relaxed);
         let free = permits.free.forget_permits(less);

@@ -2,8 +2,8 @@
 //!
 //! Does not count requests: the endpoint does.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use lockgate_limits::ProcessLimit;
 
@@ -14,8 +14,6 @@ pub(super) struct EndpointLimit {
     max: AtomicUsize,
     /// Made with the first `max`, and kept: permits of an earlier `max` count under a later one.
     permits: OnceLock<ProcessLimit>,
-    /// Held while the permits are resized: of two resizes the last one must have the later count.
-    changing: Mutex<()>,
 }
 
 const NO_MAX: usize = usize::MAX;
@@ -26,7 +24,6 @@ impl EndpointLimit {
         let limit = Self {
             max: AtomicUsize::new(NO_MAX),
             permits: OnceLock::new(),
-            changing: Mutex::new(()),
         };
         limit.set(max, || 0);
         limit
@@ -49,35 +46,35 @@ impl EndpointLimit {
     /// Allows `max` at once from now on, of which the requests that are `without_permit` use a
     /// part. Without a `max` the waits for a permit end.
     pub(super) fn set(&self, max: Option<usize>, without_permit: impl Fn() -> usize) {
-        let _changing = self.lock();
-        let Some(max) = max else {
-            self.max.store(NO_MAX, Ordering::SeqCst);
-            if let Some(permits) = self.permits.get() {
-                permits.resize(usize::MAX);
-            }
-            return;
-        };
-        let left = || max.saturating_sub(without_permit());
-        // No request may find a limit without permits.
-        let permits = self.permits.get_or_init(|| ProcessLimit::new(0));
-        permits.resize(left());
-        self.max.store(max.min(NO_MAX - 1), Ordering::SeqCst);
+        if let Some(max) = max {
+            // No request may find a limit without permits.
+            let permits = self.permits.get_or_init(|| ProcessLimit::new(0));
+            permits.resize(max.saturating_sub(without_permit()));
+        }
+        let max = max.map_or(NO_MAX, |max| max.min(NO_MAX - 1));
+        self.max.store(max, Ordering::SeqCst);
         // Until then requests began without a permit.
-        permits.resize(left());
+        self.settle(without_permit);
     }
 
     /// Leaves the permits that the requests `without_permit` do not use. To be called when one of
     /// these has ended.
     #[cold]
     pub(super) fn settle(&self, without_permit: impl Fn() -> usize) {
-        let _changing = self.lock();
-        if let Some(permits) = self.permits() {
-            let max = self.max.load(Ordering::SeqCst);
-            permits.resize(max.saturating_sub(without_permit()));
+        let Some(permits) = self.permits.get() else {
+            return;
+        };
+        let size = || match self.max.load(Ordering::SeqCst) {
+            NO_MAX => usize::MAX,
+            max => max.saturating_sub(without_permit()),
+        };
+        loop {
+            let now = size();
+            permits.resize(now);
+            // Another thread may have counted later, and resized them earlier.
+            if size() == now {
+                return;
+            }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
