@@ -396,8 +396,8 @@ pub struct Watch {
     pub listener_traffic: OnceCell<Arc<dyn TrafficCounter>>,
     /// The counter of its relay, if it is one.
     pub relay_traffic: OnceCell<Arc<dyn TrafficCounter>>,
-    /// The number of the configuration whose rules it is held to; 0 between two requests, when
-    /// it is held to none.
+    /// The number of the configuration that it is held to; 0 between two requests, when it is held
+    /// to none.
     pub generation: Cell<u64>,
     /// The part of the meter that was accounted for: bytes received, bytes sent, and the time that
     /// rates held it.
@@ -423,8 +423,8 @@ pub struct Watch {
     moved: Cell<u64>,
     moved_at: Cell<Millis>,
     cut: Cell<Option<Cut>>,
-    /// Since when it takes no further request.
-    draining: Cell<Option<Millis>>,
+    /// Since when it takes no further request; the maximum while it takes some.
+    draining: Cell<Millis>,
     waiting: Cell<WaitReason>,
     since: Cell<Millis>,
     min_rate: Cell<MinRate>,
@@ -459,7 +459,7 @@ impl Watch {
             moved: Cell::default(),
             moved_at: Cell::new(now),
             cut: Cell::default(),
-            draining: Cell::default(),
+            draining: Cell::new(Millis::MAX),
             waiting: Cell::default(),
             since: Cell::new(now),
             min_rate: Cell::default(),
@@ -487,8 +487,8 @@ impl Watch {
 
     /// Has it take no further request from `now` on: the last response tells the client so.
     pub fn drain(&self, now: Millis) {
-        if self.draining.get().is_none() {
-            self.draining.set(Some(now));
+        if self.draining.get() == Millis::MAX {
+            self.draining.set(now);
             if let Some(waker) = self.waker.take() {
                 waker.wake();
             }
@@ -497,13 +497,13 @@ impl Watch {
 
     /// Since when it takes no further request, if it takes none.
     pub fn draining_since(&self) -> Option<Millis> {
-        self.draining.get()
+        Some(self.draining.get()).filter(|since| *since < Millis::MAX)
     }
 
     /// Whether it, or the connection of this stream, is to take no further request.
     pub fn is_draining(&self) -> bool {
-        let of = self.stream_of.get();
-        self.draining.get().is_some() || of.is_some_and(|of| of.draining.get().is_some())
+        let is_draining = |watch: &Self| watch.draining.get() < Millis::MAX;
+        is_draining(self) || self.stream_of.get().is_some_and(|of| is_draining(of))
     }
 
     /// Whether it is to end.

@@ -76,7 +76,7 @@ impl fmt::Debug for UpstreamPool {
 }
 
 impl UpstreamPool {
-    /// A pool whose first member has the index `first` among those of the configuration. It shares
+    /// A pool; its first member has the index `first` among those of the configuration. It shares
     /// the connections and the budget of `previous`, the pool that had its name before.
     pub fn new(
         pool: Arc<Pool>,

@@ -43,7 +43,7 @@ pub struct AcceptSocket {
 }
 
 impl AcceptSocket {
-    /// A socket whose connections are those of `listener`.
+    /// A socket that accepts for `listener`.
     pub fn new(listener: Rc<ActiveListener>) -> Rc<Self> {
         Rc::new(Self {
             listener: RefCell::new(listener),

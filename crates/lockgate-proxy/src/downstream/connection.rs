@@ -51,11 +51,7 @@ pub(super) struct ClientConnection {
     /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
     session: Option<Box<[u8]>>,
     /// The acceptor that it was made by.
-    acceptor: Option<Arc<Acceptor>>,
-    /// The index of the acceptor in the configuration with this number.
-    acceptor_index: Cell<(u64, Option<AcceptorIndex>)>,
-    /// The number of the configuration that it was opened in.
-    pub(super) handshake_generation: u64,
+    acceptor: Option<Box<UsedAcceptor>>,
     pub(super) negotiated: Option<Box<Negotiated>>,
     handshake: Option<Duration>,
     connect: Option<Duration>,
@@ -69,6 +65,16 @@ pub(super) struct ClientConnection {
     /// The last of them, where it was the end of HTTP.
     pub(super) tunnel_request: Option<Box<TunnelRequest>>,
     _permit: Permit,
+}
+
+/// The acceptor that a connection was made by.
+struct UsedAcceptor {
+    acceptor: Arc<Acceptor>,
+    /// The number of its configuration.
+    generation: u64,
+    /// The index of an acceptor with its rules in the configuration with this number, if there is
+    /// one.
+    index: Cell<(u64, Option<AcceptorIndex>)>,
 }
 
 /// The purpose of a connection.
@@ -106,8 +112,6 @@ impl ClientConnection {
             server_name: None,
             session: None,
             acceptor: None,
-            acceptor_index: Cell::new((0, None)),
-            handshake_generation: 0,
             negotiated: None,
             handshake: None,
             connect: None,
@@ -136,22 +140,32 @@ impl ClientConnection {
         index: AcceptorIndex,
         acceptor: Arc<Acceptor>,
     ) {
-        self.acceptor = Some(acceptor);
-        let number = snapshot.generation.rules.number;
-        self.acceptor_index.set((number, Some(index)));
+        let generation = snapshot.generation.rules.number;
+        self.acceptor = Some(Box::new(UsedAcceptor {
+            acceptor,
+            generation,
+            index: Cell::new((generation, Some(index))),
+        }));
+    }
+
+    /// Whether it was made by the acceptor of an earlier configuration than that of `snapshot`.
+    pub(super) fn is_of_earlier(&self, snapshot: &ListenerSnapshot) -> bool {
+        let used = self.acceptor.as_ref();
+        used.is_some_and(|used| used.generation != snapshot.generation.rules.number)
     }
 
     /// The index of the acceptor with the same rules as the one that it was made by; none where
     /// this configuration has no such acceptor.
     pub(super) fn acceptor_index(&self, snapshot: &ListenerSnapshot) -> Option<AcceptorIndex> {
-        let (known, index) = self.acceptor_index.get();
+        let used = self.acceptor.as_ref()?;
+        let (known, index) = used.index.get();
         let number = snapshot.generation.rules.number;
         if known == number {
             return index;
         }
-        let acceptors = snapshot.settings.tls_of_sites().zip(self.acceptor.as_ref());
-        let index = acceptors.and_then(|(all, made_by)| all.with_rules_of(made_by));
-        self.acceptor_index.set((number, index));
+        let acceptors = snapshot.settings.tls_of_sites();
+        let index = acceptors.and_then(|all| all.with_rules_of(&used.acceptor));
+        used.index.set((number, index));
         index
     }
 

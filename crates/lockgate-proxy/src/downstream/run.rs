@@ -41,8 +41,8 @@ impl ClientConnection {
 
     async fn open_and_serve(&mut self, socket: Socket) -> OpenedConnection {
         let snapshot = self.listener.snapshot();
-        self.handshake_generation = snapshot.generation.rules.number;
-        self.guard.watch().generation.set(self.handshake_generation);
+        let number = snapshot.generation.rules.number;
+        self.guard.watch().generation.set(number);
         self.guard.begin_phase(snapshot.settings.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
         let (mut client, permit, purpose) = match boxed(|| self.open(socket, &snapshot)).await {

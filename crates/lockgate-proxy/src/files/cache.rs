@@ -79,20 +79,20 @@ impl CachedFile {
     }
 }
 
-type Generation = HashMap<Box<[u8]>, Rc<CachedFile>, foldhash::fast::RandomState>;
+type Half = HashMap<Box<[u8]>, Rc<CachedFile>, foldhash::fast::RandomState>;
 
 /// The files of one worker, by what was asked for.
 #[derive(Debug, Default)]
 pub struct FileCache {
-    generations: RefCell<Generations>,
+    generations: RefCell<CacheHalves>,
     /// The copies of larger files, where these are copied through us.
     pub(crate) copies: CopyBudget,
 }
 
 #[derive(Debug, Default)]
-struct Generations {
-    young: Generation,
-    old: Generation,
+struct CacheHalves {
+    young: Half,
+    old: Half,
     bytes: u64,
     descriptors: u64,
     /// The number of descriptors that a generation may have.
@@ -100,7 +100,7 @@ struct Generations {
     key: Vec<u8>,
 }
 
-impl Generations {
+impl CacheHalves {
     fn key(&mut self, id: usize, path: &[u8]) {
         self.key.clear();
         self.key.extend_from_slice(&(id as u32).to_le_bytes());
@@ -130,9 +130,9 @@ impl Generations {
 impl FileCache {
     /// An empty one, of which each of two generations may have `descriptors` open.
     pub fn new(descriptors: usize) -> Self {
-        let generations = Generations {
+        let generations = CacheHalves {
             most: descriptors as u64,
-            ..Generations::default()
+            ..CacheHalves::default()
         };
         Self {
             generations: RefCell::new(generations),
@@ -175,9 +175,9 @@ impl FileCache {
     /// Lets go of everything: descriptors or memory have run out, and these are not needed.
     pub fn clear(&self) {
         let mut generations = self.generations.borrow_mut();
-        *generations = Generations {
+        *generations = CacheHalves {
             most: generations.most,
-            ..Generations::default()
+            ..CacheHalves::default()
         };
     }
 

@@ -496,7 +496,7 @@ impl RunningServer {
         }
     }
 
-    /// Serves the metrics where and to whom the new configuration says.
+    /// Serves the metrics at the address and for the hosts of the new configuration.
     fn change_metrics(&mut self, opened: Option<(MetricsListener, ListenAddress)>) {
         let metrics = self.generation.config.metrics.as_ref();
         if metrics.is_none() || opened.is_some() {

@@ -283,7 +283,7 @@ fn only_the_main_thread_has_the_capability_of_the_unit() {
     only_main_may_bind_low_ports(&gate);
     // The file is checked in a thread that the runtime of the main thread starts.
     gate.signal(Signal::HUP);
-    gate.says("the same as the running configuration");
+    gate.says("the configuration was reloaded");
     only_main_may_bind_low_ports(&gate);
 }
 

@@ -107,7 +107,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             snapshot,
             ..
         } = *self.context;
-        if connection.handshake_generation != snapshot.generation.rules.number {
+        if connection.is_of_earlier(snapshot) {
             connection.worker.drain_one(connection.guard.watch());
         }
         Refusal::because(HttpFault::Misdirected, why)
