@@ -1,13 +1,24 @@
 //! The indexes by which connections and limits are told apart. The things themselves belong to
 //! higher crates.
 
+use std::num::NonZeroU64;
+
 use lockgate_net::index_type;
+
+/// The number of a listener: no other one of the process has had it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ListenerId(NonZeroU64);
+
+impl ListenerId {
+    /// The listener with this number.
+    pub const fn new(number: NonZeroU64) -> Self {
+        Self(number)
+    }
+}
 
 index_type! {
     /// The index of a listener among those of its configuration.
     ListenerIndex;
-    /// The number of a listener: no other one of the process has had it.
-    ListenerId;
     /// The index of a relay among those of its configuration.
     RelayIndex;
     /// The index of a pool among those of its configuration, the same in every worker.

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Weak};
 
 use lockgate_config::{AccessFormat, AccessLog, Config};
@@ -126,7 +127,7 @@ impl SocketPlan {
 }
 
 fn listener_id(number: u64) -> ListenerId {
-    ListenerId::new(usize::try_from(number).unwrap_or(usize::MAX))
+    ListenerId::new(NonZeroU64::new(number).unwrap_or(NonZeroU64::MIN))
 }
 
 /// Whether connections of a listener can be held to other settings with their next request: they

@@ -276,16 +276,16 @@ fn the_first_cut_reason_is_reported() {
 fn guards_may_be_dropped_in_any_order() {
     let clock = clock();
     let mut guards: Vec<_> = (0..10).map(|_| clock.watch()).collect();
-    for (n, guard) in guards.iter().enumerate() {
-        guard.watch().listener.set(Some(ListenerId::new(n)));
+    for (n, guard) in (0..).zip(&guards) {
+        guard.watch().generation.set(n);
     }
     for index in [9, 0, 3, 3, 0, 1] {
         guards.remove(index);
         let (mut left, mut watched) = (Vec::new(), Vec::new());
         guards
             .iter()
-            .for_each(|guard| left.push(guard.watch().listener.get()));
-        clock.each(|watch| watched.push(watch.listener.get()));
+            .for_each(|guard| left.push(guard.watch().generation.get()));
+        clock.each(|watch| watched.push(watch.generation.get()));
         watched.sort_unstable();
         assert_eq!(watched, left);
         for (index, watch) in clock.watches.borrow().iter().enumerate() {
@@ -310,15 +310,15 @@ fn many_connections_are_checked_within_ten_ticks() {
     for churn in [false, true] {
         let clock = clock();
         let mut guards: Vec<_> = (0..5000).map(|_| clock.watch()).collect();
-        for (n, guard) in guards.iter().enumerate() {
-            guard.watch().listener.set(Some(ListenerId::new(n)));
+        for (n, guard) in (0..).zip(&guards) {
+            guard.watch().generation.set(n);
         }
         let mut seen = vec![0; 5000];
         for _ in 0..10 {
             let mut looked = 0;
             clock.tick(|watch| {
                 looked += 1;
-                seen[watch.listener.get().unwrap().get()] += 1;
+                seen[watch.generation.get() as usize] += 1;
             });
             assert!(looked <= 501, "{looked}");
             if churn {
