@@ -4,7 +4,9 @@
 //! text, because the configuration parses them, and `proxy` is a configuration of one table.
 
 mod compare;
+mod describe;
 mod foreign;
+pub(crate) mod healthcheck;
 pub(crate) mod load;
 pub(crate) mod serve;
 pub(crate) mod tunnel;
@@ -15,7 +17,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use clap_complete::Shell;
 pub(crate) use compare::check_load;
+pub(crate) use describe::{print_completion, print_manual};
 use lockgate_compare::CompareOptions;
 use lockgate_compare::guard::ProcessGuard;
 
@@ -53,6 +57,12 @@ pub(crate) enum Command {
     Version {
         output: PrintFormat,
     },
+    /// Ask a running Lockgate whether it is ready.
+    Healthcheck(healthcheck::HealthcheckOptions),
+    /// Print the completion script of a shell.
+    Completion(Shell),
+    /// Print the manual page of a command; `None` is the program.
+    Man(Option<String>),
 }
 
 /// The file that `check` examines, and how it reports.
@@ -265,6 +275,30 @@ enum CommandArgs {
         #[arg(long)]
         json: bool,
     },
+    /// Ask a running Lockgate whether it is ready, for containers: exit code 0 or 1
+    #[command(
+        after_help = "Examples:\n  lockgate healthcheck -c /etc/lockgate/lockgate.toml\n  \
+        lockgate healthcheck --url http://127.0.0.1:9090/ready\n\n\
+        Exit codes: 0 ready, 1 not ready or no response, 2 usage."
+    )]
+    Healthcheck(healthcheck::HealthcheckArgs),
+    /// Print the completion script of a shell
+    #[command(
+        after_help = "Examples:\n  lockgate completion bash > /etc/bash_completion.d/lockgate\n  \
+        lockgate completion fish > ~/.config/fish/completions/lockgate.fish"
+    )]
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print a manual page in roff
+    #[command(after_help = "Examples:\n  lockgate man | man -l -\n  \
+        lockgate man check > /usr/local/share/man/man1/lockgate-check.1")]
+    Man {
+        /// The command that the page is for [default: the program]
+        #[arg(value_name = "COMMAND", value_parser = describe::command_name)]
+        command: Option<String>,
+    },
 }
 
 // No doc comment: clap would print it instead of the command's.
@@ -376,6 +410,16 @@ impl CommandArgs {
             Self::Version { json } => without_file(Command::Version {
                 output: output(json),
             }),
+            Self::Healthcheck(args) => match args.resolve() {
+                (config, None) => Ok(Command::Healthcheck(
+                    healthcheck::HealthcheckOptions::Configured(once(config)?),
+                )),
+                (_, Some(url)) => without_file(Command::Healthcheck(
+                    healthcheck::HealthcheckOptions::Url(url),
+                )),
+            },
+            Self::Completion { shell } => without_file(Command::Completion(shell)),
+            Self::Man { command } => without_file(Command::Man(command)),
         }
     }
 }

@@ -12,7 +12,9 @@ mod exposition;
 mod fetcher;
 mod file_watcher;
 mod folders;
+mod healthcheck;
 mod load;
+mod local_request;
 mod log_writer;
 mod memory;
 mod metrics_server;
@@ -66,6 +68,9 @@ fn main() -> ExitCode {
         Command::Compare(options) => Ok(lockgate_compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
+        Command::Healthcheck(options) => healthcheck::run(&options),
+        Command::Completion(shell) => cli::print_completion(shell).map_err(Into::into),
+        Command::Man(command) => cli::print_manual(command.as_deref()).map_err(Into::into),
     };
     done.unwrap_or_else(|error| {
         eprintln!("lockgate: {error:#}");

@@ -130,7 +130,18 @@ fn every_toml_block_is_a_valid_configuration() {
 #[test]
 fn every_documented_command_exists() {
     let verbs = [
-        "run", "check", "demo", "proxy", "serve", "tunnel", "load", "compare", "version",
+        "run",
+        "check",
+        "demo",
+        "proxy",
+        "serve",
+        "tunnel",
+        "load",
+        "compare",
+        "version",
+        "healthcheck",
+        "completion",
+        "man",
     ];
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
