@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use arc_swap::ArcSwap;
 use aws_lc_rs::digest::{Context, SHA256};
 use lockgate_config::{ConfigDraft, Diagnostic, Severity};
+use serde_json::{Value, json};
 
 use crate::examine::{Examination, examine};
 use crate::start_steps::Mode;
@@ -36,6 +37,8 @@ pub(crate) struct FileCheck {
     pub(crate) errors: usize,
     /// Whether the text differs from the one that runs.
     pub(crate) differs: bool,
+    /// The mistakes and warnings, as `check --json` prints them.
+    pub(crate) diagnostics: Value,
 }
 
 impl Configuration {
@@ -47,6 +50,7 @@ impl Configuration {
             time: read,
             errors: 0,
             differs: false,
+            diagnostics: json!([]),
         });
         Arc::new(Self {
             file,
@@ -90,6 +94,7 @@ impl Configuration {
             time: SystemTime::now(),
             errors,
             differs,
+            diagnostics: report.to_json()["diagnostics"].take(),
         }));
     }
 

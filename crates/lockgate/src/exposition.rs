@@ -1,5 +1,6 @@
 //! The texts of `/metrics` and `/top`: the workers' counters, and the figures of the process.
 
+mod figures;
 mod process;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,8 @@ use serde_json::{Value, json};
 use crate::assemble::{Assembly, PlannedListener};
 use crate::configuration::Configuration;
 use crate::prober::{EndpointStatus, EndpointStatuses};
+
+pub(crate) use figures::{EndpointCondition, EndpointFigures, LimitFigures, PoolFigures};
 
 /// The number of clients that `/top` lists.
 const LISTED: usize = 100;

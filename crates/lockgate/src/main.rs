@@ -1,5 +1,7 @@
 //! The `lockgate` command.
 
+mod accept_loop;
+mod admin;
 mod assemble;
 mod background;
 mod check;

@@ -163,8 +163,12 @@ fn find_user(written: &str) -> anyhow::Result<UserLookup> {
     Ok(known.map_or(UserLookup::Unnamed(number), UserLookup::User))
 }
 
-fn find_group(written: &str) -> anyhow::Result<Gid> {
-    ensure!(!written.is_empty(), "the group after the colon is empty");
+/// The group with this name or number.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn find_group(written: &str) -> anyhow::Result<Gid> {
+    ensure!(!written.is_empty(), "the group is empty");
     if let Some(group) =
         Group::from_name(written).with_context(|| format!("looking up group \"{written}\""))?
     {

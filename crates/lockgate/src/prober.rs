@@ -14,6 +14,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use lockgate_limits::MemberIndex;
 use lockgate_limits::clock;
+use lockgate_net::millis::Millis;
 use lockgate_upstream::{Health, Member, Pool, Random, Transition};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep_until};
@@ -43,6 +44,8 @@ struct Probe {
 struct LastCheck {
     /// Microseconds, and [`NOT_YET`] before the first.
     took: AtomicU64,
+    /// The milliseconds of [`clock::now`] at its end.
+    ended: AtomicU64,
     /// What was wrong; nothing when it was well.
     why: ArcSwapOption<String>,
 }
@@ -62,6 +65,8 @@ pub(crate) struct EndpointStatus {
     pub(crate) ejected: bool,
     /// How long the last check took, if there was one.
     pub(crate) took: Option<Duration>,
+    /// The time since the last check, if there was one.
+    pub(crate) age: Option<Duration>,
     /// What the last check found wrong, if anything.
     pub(crate) why: Option<Arc<String>>,
 }
@@ -84,6 +89,7 @@ impl Prober {
         for member in (0..pool.members().len()).map(MemberIndex::new) {
             let last_check = LastCheck {
                 took: AtomicU64::new(NOT_YET),
+                ended: AtomicU64::new(0),
                 why: ArcSwapOption::empty(),
             };
             let (pool, check, last_check) =
@@ -186,6 +192,8 @@ impl Probe {
             );
         }
         self.last_check.why.store(error.map(Arc::new));
+        let ended = clock::now().as_u64();
+        self.last_check.ended.store(ended, Ordering::Relaxed);
         self.last_check.took.store(took, Ordering::Release);
     }
 
@@ -195,12 +203,14 @@ impl Probe {
             .member(self.member)
             .filter(|member| !member.endpoint().is_vacant())?;
         let took = self.last_check.took.load(Ordering::Acquire);
+        let ended = Millis::new(self.last_check.ended.load(Ordering::Relaxed));
         Some(EndpointStatus {
             pool: self.pool.settings.name.clone(),
             endpoint: member.endpoint().label.clone(),
             up: member.is_up(),
             ejected: member.endpoint().is_ejected(clock::now()),
             took: (took != NOT_YET).then(|| Duration::from_micros(took)),
+            age: (took != NOT_YET).then(|| (clock::now() - ended).into()),
             why: self.last_check.why.load_full(),
         })
     }

@@ -26,6 +26,7 @@ use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
 
+use crate::admin::{self, AdminListener, CommandReceiver, CommandSender};
 use crate::assemble::Assembly;
 use crate::configuration::Configuration;
 use crate::descriptors::{self, Division};
@@ -47,6 +48,9 @@ pub(crate) struct RunningServer {
     pub(crate) socket_files: Vec<SocketFile>,
     pub(crate) metrics: Option<metrics_server::MetricsListener>,
     pub(crate) metrics_at: Option<ListenAddress>,
+    /// The admin socket until it is served, and the way from there to `commands`.
+    pub(crate) admin: Option<(AdminListener, CommandSender)>,
+    pub(crate) commands: CommandReceiver,
     pub(crate) readiness: Arc<Readiness>,
     pub(crate) exposition: Arc<Exposition>,
     pub(crate) memory: MemoryLimit,
@@ -76,6 +80,7 @@ pub(crate) fn start_workers(
         assembly,
         bound,
         metrics,
+        admin,
         logs,
         workers,
     } = prepared;
@@ -87,7 +92,9 @@ pub(crate) fn start_workers(
     let shards = Arc::new(counters(&assembly, workers));
     let orders = Arc::new(CurrentOrder::default());
     let (end, ended) = unbounded_channel();
-    let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
+    let others = metrics.iter().map(|(_, address)| address);
+    let others = others.chain(admin.iter().map(|admin| &admin.address));
+    let socket_files = SocketFile::of(&bound, others);
     let addresses = bound.iter().map(|bound| bound.address.clone()).collect();
     let mut sockets: Vec<_> = bound
         .into_iter()
@@ -157,6 +164,7 @@ pub(crate) fn start_workers(
     };
     let exposition = Arc::new(Exposition::new(&assembly, state));
     let (metrics, metrics_at) = metrics.unzip();
+    let (sender, commands) = admin::command_channel();
     let left = threads.len();
     let memory = memory::allowed(config.limits.memory);
     let monitor = MemoryMonitor::begin(&memory);
@@ -170,6 +178,8 @@ pub(crate) fn start_workers(
         socket_files,
         metrics,
         metrics_at,
+        admin: admin.map(|admin| (admin, sender)),
+        commands,
         readiness: Arc::default(),
         exposition,
         logs: Some(logs),

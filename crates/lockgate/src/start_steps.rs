@@ -6,6 +6,7 @@
 //! is reported at once. They only try whether a step would succeed, and leave nothing behind.
 
 mod addresses;
+mod admin_socket;
 mod logs;
 
 use std::path::Path;
@@ -15,6 +16,7 @@ use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
 use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
+use crate::admin::AdminListener;
 use crate::assemble::{self, Assembly, ReadAccess};
 use crate::folders::writable;
 use crate::privileges::ServiceUser;
@@ -39,6 +41,7 @@ pub(crate) struct Prepared {
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<BoundListener>,
     pub(crate) metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
+    pub(crate) admin: Option<AdminListener>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
 }
@@ -69,6 +72,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         assembly,
         bound,
         metrics,
+        admin,
         logs,
     } = steps.run(workers);
     let failed = steps.failed;
@@ -79,6 +83,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         assembly,
         bound,
         metrics,
+        admin,
         logs: logs?,
         workers,
     })
@@ -103,6 +108,7 @@ struct OpenedResources {
     assembly: Option<Assembly>,
     bound: Vec<BoundListener>,
     metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
+    admin: Option<AdminListener>,
     logs: Option<Logs>,
 }
 
@@ -126,6 +132,7 @@ impl StartSteps<'_> {
             .metrics
             .as_ref()
             .and_then(|metrics| self.metrics(&assemble::address(&metrics.at)));
+        let admin = self.admin(account.as_ref());
         self.make_state(account.as_ref());
         if self.access == ReadAccess::Less {
             self.warn_unexamined();
@@ -140,6 +147,7 @@ impl StartSteps<'_> {
             assembly,
             bound,
             metrics,
+            admin,
             logs,
         }
     }

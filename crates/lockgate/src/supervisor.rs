@@ -1,6 +1,7 @@
 //! The main thread while Lockgate runs: signals, the workers' tick, changed certificates, and the
 //! orderly end.
 
+mod commands;
 mod reload;
 
 use std::io;
@@ -11,20 +12,20 @@ use std::time::{Duration, Instant};
 
 use lockgate_config::{LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
-use lockgate_proxy::downstream::ListenerService;
-use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::configuration::Configuration;
 use crate::file_watcher::FileWatcher;
-use crate::log_writer::{self, LogWriter};
+use crate::log_writer;
 use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase};
 use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
 use crate::start::{self, RunningServer};
-use crate::start_steps::{self, Logs, Prepared};
+use crate::start_steps::{self, Prepared};
 use crate::worker::WorkerOrder;
 use crate::{descriptors, fetcher, operator_log, print, resolver, state, systemd};
+
+use commands::{FileChecks, LoopEnd};
 
 /// The time that a disk which does not hang needs to write a log.
 const DISK_TIME: Duration = Duration::from_millis(200);
@@ -109,6 +110,7 @@ async fn supervise(
     running.announce();
     greet(&running);
     running.serve_metrics();
+    running.serve_admin();
     running.begin();
     // A worker that died is no failed start: the service manager may restart the process.
     if running.serve(&mut signals, watch).await {
@@ -149,8 +151,7 @@ impl RunningServer {
         self.reload(&[]);
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
-        // One check of the file at a time, and one more after it when another HUP came meanwhile.
-        let (mut checks, mut again) = (JoinSet::new(), false);
+        let mut checks = FileChecks::default();
         loop {
             tokio::select! {
                 _ = tick.tick() => {
@@ -161,23 +162,15 @@ impl RunningServer {
                 Some(changed) = changes.recv() => self.reload(&changed),
                 action = signals.next() => match action {
                     SignalAction::Stop => return true,
-                    SignalAction::Reload => {
-                        systemd::reloading();
-                        tracing::info!("certificates are reloaded");
-                        self.reload(&[]);
-                        if !checks.is_empty() {
-                            again = true;
-                        } else if !self.check_file(&mut checks) {
-                            systemd::ready(&self.status());
-                        }
-                    }
+                    SignalAction::Reload => self.reload_and_check(&mut checks, None),
                     action => self.handle(action),
                 },
-                Some(_) = checks.join_next() => {
-                    if !(std::mem::take(&mut again) && self.check_file(&mut checks)) {
-                        systemd::ready(&self.status());
+                Some(command) = self.commands.recv() => {
+                    if self.obey(command, &mut checks) == LoopEnd::Ends {
+                        return true;
                     }
                 }
+                () = checks.ended() => self.checked(&mut checks),
                 ended = self.ended.recv() => {
                     let error = ended.and_then(Result::err).map(|error| error.to_string());
                     tracing::error!(error, "a worker has ended");
@@ -185,15 +178,6 @@ impl RunningServer {
                 }
             }
         }
-    }
-
-    /// Checks the configuration file in another thread; false where there is none.
-    fn check_file(&self, checks: &mut JoinSet<()>) -> bool {
-        let Some(file) = self.file.clone() else {
-            return false;
-        };
-        checks.spawn_blocking(move || file.check());
-        true
     }
 
     /// Handles a signal that does not stop the process.
@@ -207,11 +191,7 @@ impl RunningServer {
                 self.reload(&[]);
             }
             SignalAction::Reopen => {
-                let mut logs = self.logs.iter().flat_map(Logs::iter).peekable();
-                if logs.peek().is_none() {
-                    tracing::info!("there is no access log to reopen");
-                }
-                logs.for_each(LogWriter::reopen);
+                self.reopen();
             }
             SignalAction::Upgrade => {
                 tracing::warn!("the binary cannot be replaced while it runs: restart for that")
@@ -221,12 +201,7 @@ impl RunningServer {
 
     fn announce(&self) {
         for (planned, address) in self.assembly.listeners.iter().zip(&self.bound) {
-            let what = match (&planned.listener.service, &planned.listener.tls) {
-                (ListenerService::Http(_), Some(_)) => "https",
-                (ListenerService::Http(_), None) => "http",
-                (ListenerService::Relay(_), Some(_)) | (ListenerService::Sni(_), _) => "tls",
-                (ListenerService::Relay(_), None) => "tcp",
-            };
+            let what = commands::kind(planned);
             tracing::info!(listener = %planned.listener.name, %address, what, "listening");
         }
         if let Some(address) = &self.metrics_at {
@@ -348,6 +323,11 @@ impl RunningServer {
                     SignalAction::Stop => return false,
                     action => self.handle(action),
                 },
+                Some(command) = self.commands.recv() => {
+                    if self.obey_draining(command) == LoopEnd::Ends {
+                        return false;
+                    }
+                }
             }
         }
     }
@@ -374,6 +354,11 @@ impl RunningServer {
                     SignalAction::Stop => return false,
                     action => self.handle(action),
                 },
+                Some(command) = self.commands.recv() => {
+                    if self.obey_draining(command) == LoopEnd::Ends {
+                        return false;
+                    }
+                }
             }
         }
         clean
