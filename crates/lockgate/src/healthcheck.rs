@@ -9,7 +9,10 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use lockgate_config::ListenAddr;
 use lockgate_net::dial::DialTarget;
+use serde_json::Value;
 
+use crate::admin_client;
+use crate::cli::admin::SocketChoice;
 use crate::cli::healthcheck::{HealthcheckOptions, PlainHttpUrl};
 use crate::local_request::{LocalRequest, LocalResponse};
 use crate::print::out;
@@ -17,18 +20,21 @@ use crate::print::out;
 /// The time for everything: less than containers wait by default (30 s).
 const TIME: Duration = Duration::from_secs(10);
 
-/// Asks, and prints the first line of the answer; the exit code is 0 with status 200, otherwise 1.
+/// Asks, and prints the answer; the exit code is 0 if it is ready, otherwise 1.
 ///
 /// # Errors
-/// When there is no address to ask, or no response.
+/// When it is not ready, there is no address to ask, or no response.
 pub(crate) fn run(options: &HealthcheckOptions) -> anyhow::Result<ExitCode> {
-    let (addresses, host, path) = match options {
-        HealthcheckOptions::Configured(config) => {
-            let address = ready_address(config)?;
-            (vec![address], "localhost", "/ready")
-        }
-        HealthcheckOptions::Url(url) => (resolve(url)?, &*url.authority, &*url.path),
-    };
+    match options {
+        HealthcheckOptions::Configured(config) => match metrics_address(config)? {
+            Some(address) => ask(vec![address], "localhost", "/ready"),
+            None => ask_admin(config),
+        },
+        HealthcheckOptions::Url(url) => ask(resolve(url)?, &url.authority, &url.path),
+    }
+}
+
+fn ask(addresses: Vec<DialTarget>, host: &str, path: &str) -> anyhow::Result<ExitCode> {
     let asked = describe(&addresses);
     let request = LocalRequest {
         addresses,
@@ -54,22 +60,33 @@ pub(crate) fn run(options: &HealthcheckOptions) -> anyhow::Result<ExitCode> {
     bail!("not ready: {status} {line}")
 }
 
+/// Asks the admin socket, which every Lockgate with a configuration has by default.
+fn ask_admin(config: &Path) -> anyhow::Result<ExitCode> {
+    let socket = admin_client::find(&SocketChoice::Configured(config.to_owned()))
+        .context("there is no metrics address")?;
+    let response = admin_client::ask(&socket, "GET", "/v1/status", Value::Null)?;
+    let phase = response.value["phase"].as_str().unwrap_or("unknown");
+    if response.status == 200 && phase == "ready" {
+        out!("{phase}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    bail!("not ready: {phase}")
+}
+
 /// The metrics address of a configuration. Mistakes elsewhere in the file do not matter.
-fn ready_address(config: &Path) -> anyhow::Result<DialTarget> {
+fn metrics_address(config: &Path) -> anyhow::Result<Option<DialTarget>> {
     let file = config.display();
     let Ok(draft) = lockgate_config::read(config) else {
         bail!("{file} cannot be read: see `lockgate check -c {file}`");
     };
-    let Some(metrics) = &draft.understood().config.metrics else {
-        bail!("{file} has no metrics address: write metrics = \"127.0.0.1:9090\", or use --url");
-    };
-    Ok(match &metrics.at {
+    let metrics = draft.understood().config.metrics.as_ref();
+    Ok(metrics.map(|metrics| match &metrics.at {
         ListenAddr::Unix(path) => DialTarget::Unix(path.clone()),
         ListenAddr::All(port) => DialTarget::Tcp((Ipv4Addr::LOCALHOST, *port).into()),
         ListenAddr::Ip(address) => {
             DialTarget::Tcp(SocketAddr::new(reachable(address.ip()), address.port()))
         }
-    })
+    }))
 }
 
 /// An address that leads to a listener on `ip`.

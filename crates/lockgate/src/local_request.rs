@@ -27,6 +27,8 @@ pub(crate) struct LocalRequest<'a> {
 #[derive(Debug)]
 pub(crate) struct LocalResponse {
     pub(crate) status: u16,
+    /// The value of the field `Server`; empty without one.
+    pub(crate) server: String,
     pub(crate) body: Vec<u8>,
 }
 
@@ -67,7 +69,10 @@ impl LocalRequest<'_> {
             .bound(async {
                 let mut connection = HttpConnection::http1(server.connect(limits).await?).await?;
                 let mut response = connection.exchange(&request).await?;
+                let server = response.fields.get("server");
+                let server = server.and_then(|value| value.to_str().ok());
                 Ok(LocalResponse {
+                    server: server.unwrap_or_default().to_owned(),
                     status: response.status,
                     body: response.read(|_, _| false).await?,
                 })

@@ -2,6 +2,7 @@
 
 mod accept_loop;
 mod admin;
+mod admin_client;
 mod assemble;
 mod background;
 mod check;
@@ -34,6 +35,7 @@ mod start_steps;
 mod state;
 mod supervisor;
 mod systemd;
+mod text_table;
 mod worker;
 
 use std::path::Path;
@@ -70,6 +72,7 @@ fn main() -> ExitCode {
         Command::Compare(options) => Ok(lockgate_compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
+        Command::Admin(options) => admin_client::run(&options),
         Command::Healthcheck(options) => healthcheck::run(&options),
         Command::Completion(shell) => cli::print_completion(shell).map_err(Into::into),
         Command::Man(command) => cli::print_manual(command.as_deref()).map_err(Into::into),

@@ -27,7 +27,7 @@ static OUTPUT: StderrOutput = StderrOutput::new();
 /// Sets the level of this process; there is none before [`init`].
 static LEVEL: OnceLock<LevelSwitch> = OnceLock::new();
 
-type LevelSwitch = Box<dyn Fn(LevelFilter) -> bool + Send + Sync>;
+type LevelSwitch = Box<dyn Fn(LevelFilter) + Send + Sync>;
 
 /// The wait for a standard error that is not read, at the end of the process or in a panic.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -56,9 +56,11 @@ pub(crate) fn init(level: LevelFilter, format: OperatorLogFormat) -> anyhow::Res
     Ok(())
 }
 
-/// Sets another level, in every thread; false where there is no log.
-pub(crate) fn set_level(level: LevelFilter) -> bool {
-    LEVEL.get().is_some_and(|switch| switch(level))
+/// Sets another level, in every thread; nothing without a log.
+pub(crate) fn set_level(level: LevelFilter) {
+    if let Some(switch) = LEVEL.get() {
+        switch(level);
+    }
 }
 
 /// Starts the thread that writes the lines from now on: no other thread waits for standard error
@@ -140,7 +142,10 @@ where
         .with_ansi(colour == Colour::Always)
         .with_writer(to);
     let (levels, handle) = reload::Layer::new(levels(level));
-    let switch = move |level| handle.reload(self::levels(level)).is_ok();
+    let switch = move |level| {
+        // Fails only once the subscriber is gone.
+        let _ = handle.reload(self::levels(level));
+    };
     let registry = tracing_subscriber::registry();
     match format {
         OperatorLogFormat::Text => (

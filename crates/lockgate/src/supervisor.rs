@@ -207,6 +207,9 @@ impl RunningServer {
         if let Some(address) = &self.metrics_at {
             tracing::info!(%address, "metrics");
         }
+        if let Some((listener, _)) = &self.admin {
+            tracing::info!(address = %listener.address, "admin");
+        }
         if let Some(Configuration { file, hash, .. }) = self.file.as_deref() {
             tracing::info!(file = %file.display(), hash, "configuration");
         }

@@ -8,7 +8,7 @@ use clap::Args;
 // No doc comment: clap would print it instead of the command's.
 #[derive(Args)]
 pub(super) struct HealthcheckArgs {
-    /// The configuration file that has the metrics address
+    /// The configuration file that has the metrics address or the admin socket
     /// [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
     #[arg(
         short = 'c',
@@ -26,7 +26,7 @@ pub(super) struct HealthcheckArgs {
 /// The address that is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HealthcheckOptions {
-    /// `/ready` of the metrics address in this file.
+    /// `/ready` of the metrics address in this file; the admin socket without one.
     Configured(PathBuf),
     /// A URL.
     Url(PlainHttpUrl),

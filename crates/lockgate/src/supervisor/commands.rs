@@ -140,7 +140,6 @@ impl RunningServer {
         let Some((listener, commands)) = self.admin.take() else {
             return;
         };
-        tracing::info!(address = %listener.address, "admin socket");
         let listeners = self.assembly.listeners.iter().zip(&self.bound);
         let listeners = listeners.map(|(planned, address)| ListenerAddress {
             address: address.to_string(),

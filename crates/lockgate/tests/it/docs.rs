@@ -32,7 +32,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// The blocks of `language` in a page, each with the number of its first line.
-fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;
     let mut lines = page.lines().enumerate();
@@ -140,6 +140,15 @@ fn every_documented_command_exists() {
         "compare",
         "version",
         "healthcheck",
+        "status",
+        "pools",
+        "endpoints",
+        "certs",
+        "log-level",
+        "reload",
+        "reopen",
+        "drain",
+        "stop",
         "completion",
         "man",
     ];
@@ -162,7 +171,7 @@ fn every_documented_command_exists() {
                 };
                 let Some(verb) = words
                     .get(at + 1)
-                    .filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase()))
+                    .filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
                 else {
                     continue;
                 };

@@ -34,11 +34,15 @@ pub(super) async fn set(request: AdminRequest) -> AdminResult {
             "send { \"level\": \"error\" }, or \"warn\", \"info\" or \"debug\"",
         ));
     };
-    if !operator_log::set_level(*level) {
-        return Err(AdminError::stopping());
+    // It is logged where the old level or the new one lets it through.
+    let announce = || tracing::info!(level = name, "the level of the operator log is set");
+    if LevelFilter::current() >= LevelFilter::INFO {
+        announce();
+        operator_log::set_level(*level);
+    } else {
+        operator_log::set_level(*level);
+        announce();
     }
-    // At the level that is written in every case.
-    tracing::error!(level = name, "the operator log has another level");
     Ok(shown())
 }
 

@@ -118,14 +118,17 @@ fn healthcheck_finds_the_metrics_address_in_the_configuration() {
 #[test]
 fn healthcheck_fails_without_an_address_or_an_answer() {
     let folder = Folder::new();
-    let none = text(&folder.write("none.toml", plain("127.0.0.1:9")));
+    let none = text(&folder.write(
+        "none.toml",
+        format!("admin = false\n{}", plain("127.0.0.1:9")),
+    ));
     let origin = Origin::tcp();
     let silent = format!("http://{}/", origin.address());
     for (arguments, code, says) in [
         (
             vec!["healthcheck", "-c", &none],
             1,
-            "has no metrics address",
+            "there is no metrics address",
         ),
         (
             vec!["healthcheck", "-c", "/nonexistent.toml"],
