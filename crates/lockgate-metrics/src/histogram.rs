@@ -250,16 +250,22 @@ mod tests {
     #[test]
     fn quantiles_are_linear_within_a_bucket() {
         let histogram = Histogram::new(BOUNDS);
-        assert_eq!(histogram.snapshot().quantile(0.5), None);
+        assert_eq!(micros(&histogram.snapshot(), 0.5), None);
         histogram.record_many(Duration::from_millis(5), 100);
         let read = histogram.snapshot();
-        assert_eq!(read.quantile(0.5), Some(0.0055));
-        assert_eq!(read.quantile(0.0), Some(0.001));
-        assert_eq!(read.quantile(1.0), Some(0.01));
+        let found = [0.0, 0.5, 1.0].map(|share| micros(&read, share));
+        assert_eq!(found, [Some(1_000), Some(5_500), Some(10_000)]);
         histogram.record_many(Duration::from_secs(9), 900);
         // No bound is above them.
-        assert_eq!(histogram.snapshot().quantile(0.99), Some(0.01));
-        assert_eq!(histogram.snapshot().quantile(0.05), Some(0.0055));
+        let read = histogram.snapshot();
+        let found = [0.05, 0.99].map(|share| micros(&read, share));
+        assert_eq!(found, [Some(5_500), Some(10_000)]);
+    }
+
+    /// A quantile in microseconds.
+    fn micros(read: &HistogramSnapshot, share: f64) -> Option<u64> {
+        read.quantile(share)
+            .map(|seconds| (seconds * 1e6).round() as u64)
     }
 
     #[test]
@@ -270,7 +276,7 @@ mod tests {
         histogram.record(Duration::from_micros(500));
         let between = histogram.snapshot().since(&earlier);
         assert_eq!((between.count(), between.sum()), (1, 0.000_5));
-        assert_eq!(between.quantile(0.99), Some(0.000_99));
+        assert_eq!(micros(&between, 0.99), Some(990));
         assert_eq!(earlier.since(&earlier).count(), 0);
     }
 

@@ -80,8 +80,8 @@ impl Launch {
         self
     }
 
-    /// Runs the configuration `toml`, to which workers, a JSON operator log, a metrics address on a
-    /// free port and no admin socket are added, and waits until it is ready.
+    /// Runs the configuration `toml`, to which workers, a JSON operator log and a metrics address
+    /// on a free port are added, and waits until it is ready.
     ///
     /// # Panics
     /// When it does not get ready.
@@ -114,8 +114,6 @@ impl Launch {
             ("workers", self.workers.to_string()),
             ("log", r#"{ format = "json" }"#.to_owned()),
             ("metrics", r#""127.0.0.1:0""#.to_owned()),
-            // Many run at once, and only one can have the default place.
-            ("admin", "false".to_owned()),
         ] {
             let written = toml
                 .lines()
@@ -137,6 +135,8 @@ impl Launch {
         let mut child = Command::new(first)
             .args(words)
             .args(arguments)
+            // No folder for an admin socket: many run at once, and only one can have the default.
+            .env("RUNTIME_DIRECTORY", "/nonexistent/lockgate")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

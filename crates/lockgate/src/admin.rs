@@ -6,6 +6,7 @@
 
 mod command;
 mod error;
+mod listener;
 mod peers;
 mod place;
 mod recent;
@@ -19,7 +20,8 @@ mod write_limit;
 pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadAnswer, Reply, command_channel,
 };
+pub(crate) use listener::AdminListener;
 pub(crate) use peers::AllowedPeers;
-pub(crate) use place::{FILE_NAME, default_places};
-pub(crate) use server::{AdminListener, serve};
+pub(crate) use place::{FILE_NAME, folders_to_make, folders_to_search};
+pub(crate) use server::serve;
 pub(crate) use state::{AdminState, ListenerAddress};

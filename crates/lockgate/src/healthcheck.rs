@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::admin_client;
 use crate::cli::admin::SocketChoice;
 use crate::cli::healthcheck::{HealthcheckOptions, PlainHttpUrl};
-use crate::local_request::{LocalRequest, LocalResponse};
+use crate::local_request::{CollectedResponse, LocalRequest};
 use crate::print::out;
 
 /// The time for everything: less than containers wait by default (30 s).
@@ -44,7 +44,7 @@ fn ask(addresses: Vec<DialTarget>, host: &str, path: &str) -> anyhow::Result<Exi
         body: Bytes::new(),
         time: TIME,
     };
-    let LocalResponse { status, body, .. } = request.send().with_context(|| asked)?;
+    let CollectedResponse { status, body, .. } = request.send().with_context(|| asked)?;
     let text = String::from_utf8_lossy(&body);
     let line: String = text
         .lines()

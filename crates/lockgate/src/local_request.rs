@@ -25,7 +25,7 @@ pub(crate) struct LocalRequest<'a> {
 
 /// A whole response.
 #[derive(Debug)]
-pub(crate) struct LocalResponse {
+pub(crate) struct CollectedResponse {
     pub(crate) status: u16,
     /// The value of the field `Server`; empty without one.
     pub(crate) server: String,
@@ -40,14 +40,14 @@ impl LocalRequest<'_> {
     ///
     /// # Errors
     /// When there is no whole response.
-    pub(crate) fn send(self) -> Result<LocalResponse, ClientError> {
+    pub(crate) fn send(self) -> Result<CollectedResponse, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         runtime.block_on(self.exchange())
     }
 
-    async fn exchange(self) -> Result<LocalResponse, ClientError> {
+    async fn exchange(self) -> Result<CollectedResponse, ClientError> {
         let limits = ExchangeLimits {
             time: self.time,
             head_bytes: 64 << 10,
@@ -71,7 +71,7 @@ impl LocalRequest<'_> {
                 let mut response = connection.exchange(&request).await?;
                 let server = response.fields.get("server");
                 let server = server.and_then(|value| value.to_str().ok());
-                Ok(LocalResponse {
+                Ok(CollectedResponse {
                     server: server.unwrap_or_default().to_owned(),
                     status: response.status,
                     body: response.read(|_, _| false).await?,

@@ -90,8 +90,9 @@ table! {
         "admin",
         &Short { short: Unless(False, SocketPath), long: TableOf(admin::ALL) },
         Absent(
-            "`admin.sock` in `$RUNTIME_DIRECTORY`, else in `/run/lockgate` if Lockgate may write \
-             there, else in `$XDG_RUNTIME_DIR/lockgate`; without any of these, none",
+            "`admin.sock` in `$RUNTIME_DIRECTORY` if that is set, as systemd does; else in \
+             `/run/lockgate` if Lockgate may write there; else in `$XDG_RUNTIME_DIR/lockgate`; \
+             without any of these, none",
         ),
         r#""unix:/run/lockgate/admin.sock""#,
         "The Unix socket of `lockgate status`, `pools`, `certs`, `reload`, `stop` and other \

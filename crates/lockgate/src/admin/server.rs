@@ -13,14 +13,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use lockgate_net::listen::ListenAddress;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept_loop::{Acceptance, HeadReceived};
 
 use super::error::AdminError;
-use super::peers::{AllowedPeers, PeerJudgement};
+use super::peers::PeerJudgement;
 use super::request::AdminRequest;
 use super::resources::{self, Resource};
 use super::state::AdminState;
@@ -38,13 +37,6 @@ const WRITE: Duration = Duration::from_secs(20);
 const MOST: usize = 64 << 10;
 /// The field by which a command knows a Lockgate.
 const NAME: HeaderValue = HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION")));
-
-/// The bound socket.
-pub(crate) struct AdminListener {
-    pub(crate) socket: StdUnixListener,
-    pub(crate) address: ListenAddress,
-    pub(crate) peers: AllowedPeers,
-}
 
 /// Serves the resources until the future is dropped.
 ///

@@ -55,18 +55,24 @@ impl StartSteps<'_> {
                 address,
                 peers: AllowedPeers { group },
             }),
-            Err(error) if socket.at.is_some() || is_no_socket(&path) => {
+            Err(BindFailure::Owner(error)) if group.is_some() => {
+                let message = format!("the admin socket cannot be given to its group: {error}");
+                let cure = "the user that starts Lockgate must be root or a member of the group";
+                self.error("admin", Code::UnknownGroup, &message, cure);
+                None
+            }
+            Err(BindFailure::Bind(error)) if socket.at.is_some() || is_no_socket(&path) => {
                 self.no_admin(&address, &error);
                 None
             }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            Err(BindFailure::Bind(error)) if error.kind() == io::ErrorKind::AddrInUse => {
                 tracing::warn!(
                     %address,
                     "another Lockgate has the default admin socket, so this one has none: give it its own by `admin`"
                 );
                 None
             }
-            Err(error) => {
+            Err(BindFailure::Bind(error) | BindFailure::Owner(error)) => {
                 tracing::warn!(%address, %error, "there is no admin socket");
                 None
             }
@@ -98,9 +104,26 @@ struct SocketFileOwner {
     group: Option<u32>,
 }
 
+impl SocketFileOwner {
+    /// Gives a file to it. Without either there is nothing to do: a hardened unit allows no chown.
+    fn take(&self, path: &Path) -> io::Result<()> {
+        match (self.user, self.group) {
+            (None, None) => Ok(()),
+            (user, group) => chown(path, user, group),
+        }
+    }
+}
+
+/// The reason why there is no socket.
+enum BindFailure {
+    Bind(io::Error),
+    /// The file cannot be given to its user and group.
+    Owner(io::Error),
+}
+
 /// The first default folder that can be used or made.
 fn default_folder(owner: &SocketFileOwner) -> Option<PathBuf> {
-    let found = admin::default_places()
+    let found = admin::folders_to_make()
         .into_iter()
         .find(|folder| usable(folder, owner));
     if found.is_none() {
@@ -115,8 +138,7 @@ fn usable(folder: &Path, owner: &SocketFileOwner) -> bool {
     }
     // The file's permissions are the guard; users look for the file there.
     let made = DirBuilder::new().mode(0o755).create(folder);
-    made.and_then(|()| chown(folder, owner.user, owner.group))
-        .is_ok()
+    made.and_then(|()| owner.take(folder)).is_ok()
 }
 
 fn bind(
@@ -124,20 +146,21 @@ fn bind(
     path: &Path,
     owner: &SocketFileOwner,
     socket: &AdminSocket,
-) -> io::Result<UnixListener> {
+) -> Result<UnixListener, BindFailure> {
     let options = ListenOptions {
         backlog: BACKLOG,
         fast_open: false,
         defer_accept: None,
     };
-    let bound = listen::bind(address, &options, 1)?;
+    let bound = listen::bind(address, &options, 1).map_err(BindFailure::Bind)?;
     let listener = bound.sockets.into_iter().next();
-    let listener = listener.ok_or(io::ErrorKind::AddrNotAvailable)?;
+    let listener =
+        listener.ok_or_else(|| BindFailure::Bind(io::ErrorKind::AddrNotAvailable.into()))?;
     // Until then peers of other users could connect, and are refused by the server.
     let permitted = std::fs::set_permissions(path, Permissions::from_mode(socket.permissions()));
-    if let Err(error) = permitted.and_then(|()| chown(path, owner.user, owner.group)) {
+    if let Err(error) = permitted.and_then(|()| owner.take(path)) {
         let _ = std::fs::remove_file(path);
-        return Err(error);
+        return Err(BindFailure::Owner(error));
     }
     Ok(UnixListener::from(listener))
 }
