@@ -106,3 +106,73 @@ fn span(now: &Sample, earlier: &Sample, time: Duration) -> RecentSpan {
             .collect(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockgate_metrics::{Bounds, Histogram};
+    use lockgate_proxy::metrics::http::EndpointCounts;
+
+    use crate::exposition::{EndpointCondition, EndpointFigures};
+
+    fn pools(responses: &Histogram) -> Vec<PoolFigures> {
+        let counts = EndpointCounts {
+            idle: 0,
+            retries: 0,
+            failures: BTreeMap::new(),
+            response: Some(responses.snapshot()),
+        };
+        let endpoint = EndpointFigures {
+            endpoint: "10.0.0.1:80".to_owned(),
+            condition: EndpointCondition::Up,
+            why: None,
+            weight: 1,
+            backup: false,
+            connections: 0,
+            in_flight: 0,
+            latency: None,
+            ejections: 0,
+            counts: Some(counts),
+            check: None,
+        };
+        vec![PoolFigures {
+            name: "app".to_owned(),
+            endpoints: vec![endpoint],
+        }]
+    }
+
+    #[test]
+    fn rates_are_those_since_the_oldest_question_of_ten_seconds() {
+        let (recent, responses) = (RecentCounts::default(), Histogram::new(Bounds::EXCHANGE));
+        let begin = Instant::now();
+        let ask = |seconds: u64| {
+            let passed = Duration::from_secs(seconds);
+            let span = recent.observe(&pools(&responses), begin + passed, passed);
+            let rate = span.of("app", "10.0.0.1:80").map(|one| one.rate);
+            (span.time.as_secs(), rate)
+        };
+        let respond = |count| responses.record_many(Duration::from_millis(3), count);
+        respond(1_000);
+        // Nothing earlier is known than the start.
+        assert_eq!(ask(100), (100, Some(10.0)));
+        respond(20);
+        assert_eq!(ask(105), (5, Some(4.0)));
+        assert_eq!(ask(110), (10, Some(2.0)));
+        // The first question is too old now.
+        respond(50);
+        assert_eq!(ask(115), (10, Some(5.0)));
+        assert_eq!(ask(200).0, 200);
+    }
+
+    #[test]
+    fn frequent_questions_keep_few_samples() {
+        let (recent, responses) = (RecentCounts::default(), Histogram::new(Bounds::EXCHANGE));
+        let begin = Instant::now();
+        for tenth in 0..1_000 {
+            let passed = Duration::from_millis(100 * tenth);
+            recent.observe(&pools(&responses), begin + passed, passed);
+        }
+        let kept = recent.0.lock().unwrap().len();
+        assert!((9..=11).contains(&kept), "{kept}");
+    }
+}
