@@ -19,12 +19,12 @@ struct Places {
 /// The folders in which a start may make the socket, the first choice first. A service manager
 /// that names a folder wants no other.
 pub(crate) fn folders_to_make() -> Vec<PathBuf> {
-    Places::of_process().to_make()
+    Places::of_process().makeable()
 }
 
 /// The folders in which a command looks for the socket, in that order.
 pub(crate) fn folders_to_search() -> Vec<PathBuf> {
-    Places::of_process().to_search()
+    Places::of_process().searchable()
 }
 
 impl Places {
@@ -47,14 +47,14 @@ impl Places {
         }
     }
 
-    fn to_make(self) -> Vec<PathBuf> {
+    fn makeable(self) -> Vec<PathBuf> {
         match self.unit {
             Some(unit) => vec![unit],
-            None => self.to_search(),
+            None => self.searchable(),
         }
     }
 
-    fn to_search(self) -> Vec<PathBuf> {
+    fn searchable(self) -> Vec<PathBuf> {
         let system = PathBuf::from(SYSTEM);
         let all = self.unit.into_iter().chain([system]);
         all.chain(self.session).collect()
@@ -84,13 +84,13 @@ mod tests {
             // Neither of these is a folder to trust.
             (Some(""), Some("relative"), &["/run/lockgate"]),
         ] {
-            assert_eq!(texts(places(unit, session).to_search()), search);
+            assert_eq!(texts(places(unit, session).searchable()), search);
         }
         assert_eq!(
-            texts(places(Some("/run/a"), Some("/b")).to_make()),
+            texts(places(Some("/run/a"), Some("/b")).makeable()),
             ["/run/a"]
         );
-        let session = places(None, Some("/run/user/1")).to_make();
+        let session = places(None, Some("/run/user/1")).makeable();
         assert_eq!(texts(session), ["/run/lockgate", "/run/user/1/lockgate"]);
     }
 }
