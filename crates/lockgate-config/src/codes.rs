@@ -99,8 +99,8 @@ codes! {
     UsersUnreadable "E0115" "A file of users cannot be read, names a user twice, or has a line without a user and a supported hash.";
     PageUnreadable "E0116" "An error page cannot be read, is too long, or its name has no known extension.";
     RootUnusable "E0117" "A `root` is not a folder.";
-    ReloadRefused "E0119" "A reload cannot begin now: another one is under way, or the last one is not confirmed.";
-    NoRoom "E0118" "A reload needs more descriptors or threads than the system has left.";
+    UnknownGroup "E0118" "There is no such group, or no permission to give a file to it.";
+    NoRoom "E0119" "A reload needs more descriptors or threads than the system has left.";
     CertificateExpired "W0101" "A certificate has expired or is not valid yet.";
     CertificateExpiresSoon "W0102" "A certificate expires soon.";
     StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";

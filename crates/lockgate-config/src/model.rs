@@ -48,6 +48,8 @@ pub struct Config {
     pub trusted: Vec<Cidr>,
     /// The metrics address.
     pub metrics: Option<Metrics>,
+    /// The admin socket.
+    pub admin: Option<AdminSocket>,
     /// The access log of listeners that have none of their own.
     pub access_log: Option<AccessLog>,
     /// The access logs of sites with one of their own, each once; no two share a file.
@@ -109,6 +111,25 @@ pub struct Metrics {
     pub at: ListenAddr,
     /// Hosts that requests may name, besides IP addresses and the names of the machine.
     pub hosts: Vec<String>,
+}
+
+/// The Unix socket of the commands that look at a running Lockgate or change it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AdminSocket {
+    /// Its path; `None` is the default place.
+    pub at: Option<PathBuf>,
+    /// A group with members that may use it.
+    pub group: Option<String>,
+    /// The permissions of the file, if written.
+    pub mode: Option<u32>,
+}
+
+impl AdminSocket {
+    /// The permissions of the file.
+    pub fn permissions(&self) -> u32 {
+        let group = if self.group.is_some() { 0o660 } else { 0o600 };
+        self.mode.unwrap_or(group)
+    }
 }
 
 /// The log of connections and requests.

@@ -19,8 +19,8 @@ use crate::environment::Environment;
 use crate::include::SourceTree;
 use crate::keys::{ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
 use crate::model::{
-    AccessLog, CertPaths, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits, Protocol,
-    RedirectFile, SocketOptions, Tcp, Timeouts, Workers,
+    AccessLog, AdminSocket, CertPaths, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits,
+    Protocol, RedirectFile, SocketOptions, Tcp, Timeouts, Workers,
 };
 use crate::report::Report;
 use crate::source::SourceSpan;
@@ -115,6 +115,7 @@ pub(crate) fn resolve(
         state: top.get(&top::STATE),
         reload: top.get(&top::RELOAD),
         metrics: metrics(&top),
+        admin: admin(&top),
         access_log,
         site_logs: std::mem::take(&mut resolver.site_logs),
         log: log(&top),
@@ -299,6 +300,20 @@ fn metrics(top: &View<'_>) -> Option<Metrics> {
     Some(Metrics {
         at,
         hosts: long.list(&top::metrics::HOSTS),
+    })
+}
+
+fn admin(top: &View<'_>) -> Option<AdminSocket> {
+    let long = top.section(&top::ADMIN);
+    let at = match top.get(&top::ADMIN) {
+        Some(ShortOrLong::Short(at)) => Some(at?),
+        Some(ShortOrLong::Long(_)) => long.get(&top::admin::AT),
+        None => None,
+    };
+    Some(AdminSocket {
+        at,
+        group: long.get(&top::admin::GROUP),
+        mode: long.get(&top::admin::MODE),
     })
 }
 

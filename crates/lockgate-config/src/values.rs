@@ -8,6 +8,7 @@ mod choice;
 mod cures;
 mod duration;
 mod field;
+mod file_mode;
 mod host;
 mod http_url;
 mod list;
@@ -34,13 +35,16 @@ mod tls;
 mod tunnel_rule;
 mod words;
 
-pub(crate) use address::{BindAddress, Ip, PoolOrAddress, PoolOrEndpoint, UpstreamAddress};
+pub(crate) use address::{
+    BindAddress, Ip, PoolOrAddress, PoolOrEndpoint, SocketPath, UpstreamAddress,
+};
 pub(crate) use cache_policy::CachePolicy;
 pub(crate) use choice::{
     As, Either, False, Flag, OneOrMore, OrFlag, Short, ShortOrLong, Switch, Unless,
 };
 pub(crate) use duration::{Age, Time};
 pub(crate) use field::RequestField;
+pub(crate) use file_mode::FileMode;
 pub(crate) use host::{HostName, SiteHost};
 pub(crate) use http_url::PlainUrl;
 pub(crate) use list::{Items, List, Listed};

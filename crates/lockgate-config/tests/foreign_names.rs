@@ -185,11 +185,6 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
             acme,
         ),
         (
-            format!("admin = \"unix:/run/lockgate/admin.sock\"\n{SITE}"),
-            "admin",
-            "change the file and restart; metrics = \"127.0.0.1:9090\" shows connections, requests and errors",
-        ),
-        (
             format!("{SITE}[ddns]\nnames = [\"a.b\"]\n"),
             "ddns",
             "let ddclient or your router keep the name at this address",

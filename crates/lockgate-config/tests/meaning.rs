@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use lockgate_config::{
-    AccessFormat, AccessLog, AuthoritySource, CertList, ClientCertificates, Config, DownstreamTls,
-    EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget, Metrics,
-    RelayDestination, Tcp, Tickets, TlsVersion, Workers, load, parse_str_in, rates_shown,
+    AccessFormat, AccessLog, AdminSocket, AuthoritySource, CertList, ClientCertificates, Config,
+    DownstreamTls, EndpointPool, Environment, Group, ListenAddr, LoadedConfig, LogLevel, LogTarget,
+    Metrics, RelayDestination, Tcp, Tickets, TlsVersion, Workers, load, parse_str_in, rates_shown,
 };
 use lockgate_rules::{AcceptProxy, Directions, ProxyVersion, SentHeader};
 
@@ -86,6 +86,42 @@ fn metrics_have_an_address_and_may_have_names() {
         })
     );
     assert_eq!(metrics("false"), None);
+}
+
+#[test]
+fn the_admin_socket_has_a_place_a_group_and_permissions() {
+    let admin = |line: &str| {
+        config(&format!(
+            "{line}\n[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n"
+        ))
+        .admin
+    };
+    assert_eq!(admin(""), Some(AdminSocket::default()));
+    assert_eq!(admin("admin = {}"), Some(AdminSocket::default()));
+    assert_eq!(admin("admin = false"), None);
+    let at = |line| admin(line).and_then(|admin| admin.at);
+    for line in [
+        "admin = \"unix:/run/a.sock\"",
+        "admin = { at = \"unix:/run/a.sock\" }",
+    ] {
+        assert_eq!(
+            at(line).as_deref(),
+            Some(Path::new("/run/a.sock")),
+            "{line}"
+        );
+    }
+    // A relative path starts from the folder of the file.
+    let relative = at("admin = \"unix:a.sock\"");
+    assert_eq!(relative.as_deref(), Some(Path::new("/etc/lockgate/a.sock")));
+    for (line, permissions) in [
+        ("admin = {}", 0o600),
+        ("admin = { group = \"wheel\" }", 0o660),
+        ("admin = { group = \"wheel\", mode = \"0666\" }", 0o666),
+        ("admin = { mode = \"640\" }", 0o640),
+    ] {
+        let found = admin(line).map(|admin| admin.permissions());
+        assert_eq!(found, Some(permissions), "{line}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Durations counted in fixed buckets, one writer each.
 //!
-//! Does not estimate quantiles: Prometheus does that from the buckets.
+//! Quantiles are estimated from the buckets, as Prometheus does.
 
 use std::time::Duration;
 
@@ -186,6 +186,37 @@ impl HistogramSnapshot {
         self
     }
 
+    /// The durations that were recorded after the `earlier` snapshot of the same histograms.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let mut difference = self.clone();
+        for (bucket, before) in difference.buckets.iter_mut().zip(earlier.buckets) {
+            *bucket = bucket.wrapping_sub(before);
+        }
+        difference.sum = self.sum.wrapping_sub(earlier.sum);
+        difference
+    }
+
+    /// An estimate of the quantile `share` (0 to 1) in seconds, linear within its bucket; above the
+    /// last bound it is that bound. `None` without a duration.
+    pub fn quantile(&self, share: f64) -> Option<f64> {
+        let rank = share * self.count() as f64;
+        let (mut lower, mut before) = (0.0, 0);
+        for (upper, so_far) in self.cumulative() {
+            if so_far > 0 && so_far as f64 >= rank {
+                let within = (so_far - before) as f64;
+                let part = if within > 0.0 {
+                    (rank - before as f64) / within
+                } else {
+                    1.0
+                };
+                return Some(lower + (upper - lower) * part.clamp(0.0, 1.0));
+            }
+            (lower, before) = (upper, so_far);
+        }
+        (self.count() > 0).then_some(lower)
+    }
+
     /// The number of recorded durations: the sum of the buckets, so that it never contradicts them.
     pub fn count(&self) -> u64 {
         self.buckets.iter().fold(0, |sum, n| sum.wrapping_add(*n))
@@ -215,6 +246,39 @@ mod tests {
     use super::*;
 
     const BOUNDS: Bounds = Bounds::new(&[Duration::from_millis(1), Duration::from_millis(10)]);
+
+    #[test]
+    fn quantiles_are_linear_within_a_bucket() {
+        let histogram = Histogram::new(BOUNDS);
+        assert_eq!(micros(&histogram.snapshot(), 0.5), None);
+        histogram.record_many(Duration::from_millis(5), 100);
+        let read = histogram.snapshot();
+        let found = [0.0, 0.5, 1.0].map(|share| micros(&read, share));
+        assert_eq!(found, [Some(1_000), Some(5_500), Some(10_000)]);
+        histogram.record_many(Duration::from_secs(9), 900);
+        // No bound is above them.
+        let read = histogram.snapshot();
+        let found = [0.05, 0.99].map(|share| micros(&read, share));
+        assert_eq!(found, [Some(5_500), Some(10_000)]);
+    }
+
+    /// A quantile in microseconds.
+    fn micros(read: &HistogramSnapshot, share: f64) -> Option<u64> {
+        read.quantile(share)
+            .map(|seconds| (seconds * 1e6).round() as u64)
+    }
+
+    #[test]
+    fn a_difference_of_snapshots_has_what_was_recorded_between() {
+        let histogram = Histogram::new(BOUNDS);
+        histogram.record_many(Duration::from_millis(5), 3);
+        let earlier = histogram.snapshot();
+        histogram.record(Duration::from_micros(500));
+        let between = histogram.snapshot().since(&earlier);
+        assert_eq!((between.count(), between.sum()), (1, 0.000_5));
+        assert_eq!(micros(&between, 0.99), Some(990));
+        assert_eq!(earlier.since(&earlier).count(), 0);
+    }
 
     #[test]
     fn a_duration_equal_to_a_histogram_bound_counts_below() {

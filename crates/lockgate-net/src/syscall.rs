@@ -79,6 +79,41 @@ pub(crate) fn set_least_ttl(fd: impl AsFd, least: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_IP, libc::IP_MINTTL, least)
 }
 
+/// The supplementary groups of the process at the other end of a Unix socket, as they were when it
+/// connected (SO_PEERGROUPS, unix(7)).
+///
+/// # Errors
+/// When the descriptor is no connected Unix socket.
+pub fn peer_groups(fd: impl AsFd) -> io::Result<Vec<u32>> {
+    let fd = fd.as_fd();
+    let mut groups: Vec<libc::gid_t> = vec![0; 64];
+    loop {
+        let mut size = size_of_val(groups.as_slice()) as libc::socklen_t;
+        // SAFETY: the descriptor is borrowed, so it is open for the whole call; the kernel writes
+        // at most `size` bytes to the live buffer, which has that many, and the length to `size`.
+        let result = unsafe {
+            libc::getsockopt(
+                fd.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                groups.as_mut_ptr().cast(),
+                &raw mut size,
+            )
+        };
+        let error = io::Error::last_os_error();
+        let count = size as usize / size_of::<libc::gid_t>();
+        if result == 0 {
+            groups.truncate(count);
+            return Ok(groups);
+        }
+        // With ERANGE the kernel has written the length that it needs.
+        if error.raw_os_error() != Some(libc::ERANGE) || count <= groups.len() {
+            return Err(error);
+        }
+        groups.resize(count, 0);
+    }
+}
+
 fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, option, value)
 }

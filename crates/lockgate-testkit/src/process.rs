@@ -121,6 +121,8 @@ impl Launch {
         let mut child = Command::new(first)
             .args(words)
             .args(arguments)
+            // No folder for an admin socket: many run at once, and only one can have the default.
+            .env("RUNTIME_DIRECTORY", "/nonexistent/lockgate")
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

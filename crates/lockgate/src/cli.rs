@@ -3,8 +3,11 @@
 //! Does not read the configuration and runs nothing: `main` acts on [`Command`]. Addresses stay
 //! text, because the configuration parses them, and `proxy` is a configuration of one table.
 
+pub(crate) mod admin;
 mod compare;
+mod describe;
 mod foreign;
+pub(crate) mod healthcheck;
 pub(crate) mod load;
 pub(crate) mod serve;
 pub(crate) mod tunnel;
@@ -14,8 +17,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use admin::AdminVerb;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
+use clap_complete::Shell;
 pub(crate) use compare::check_load;
+pub(crate) use describe::{print_completion, print_manual};
 use lockgate_compare::CompareOptions;
 use lockgate_compare::guard::ProcessGuard;
 
@@ -53,6 +59,14 @@ pub(crate) enum Command {
     Version {
         output: PrintFormat,
     },
+    /// Ask a running Lockgate over its admin socket.
+    Admin(admin::AdminOptions),
+    /// Ask a running Lockgate whether it is ready.
+    Healthcheck(healthcheck::HealthcheckOptions),
+    /// Print the completion script of a shell.
+    Completion(Shell),
+    /// Print the manual page of a command; `None` is the program.
+    Man(Option<String>),
 }
 
 /// The file that `check` examines, and how it reports.
@@ -265,6 +279,69 @@ enum CommandArgs {
         #[arg(long)]
         json: bool,
     },
+    /// Show a running Lockgate: its phase, listeners, limits, configuration
+    #[command(
+        after_help = "Examples:\n  lockgate status\n  lockgate status --admin unix:/run/lockgate/admin.sock --json"
+    )]
+    Status(admin::AdminArgs),
+    /// Show the pools of a running Lockgate
+    #[command(after_help = "Example:\n  lockgate pools")]
+    Pools(admin::AdminArgs),
+    /// Show the endpoints of a running Lockgate: state, connections, requests, latency
+    #[command(after_help = "Example:\n  lockgate endpoints -c /etc/lockgate/lockgate.toml")]
+    Endpoints(admin::AdminArgs),
+    /// Show the certificates of a running Lockgate, the first to expire first
+    #[command(after_help = "Example:\n  lockgate certs")]
+    Certs(admin::AdminArgs),
+    /// Show or set the level of the operator log of a running Lockgate, until its next start
+    #[command(after_help = "Example:\n  lockgate log-level debug")]
+    LogLevel {
+        /// The least severe level that is written [default: show the level]
+        level: Option<admin::LevelName>,
+        #[command(flatten)]
+        admin: admin::AdminArgs,
+    },
+    /// Let a running Lockgate read certificates, keys and users again and check its configuration
+    #[command(after_help = "Example:\n  lockgate reload\n\n\
+        Exit codes: 0 the running configuration is that of the file, 1 it is not.")]
+    Reload(admin::AdminArgs),
+    /// Let a running Lockgate open its access logs again
+    #[command(after_help = "Example:\n  lockgate reopen")]
+    Reopen(admin::AdminArgs),
+    /// Let a running Lockgate drain its connections and stop, as TERM does
+    #[command(
+        after_help = "Example:\n  lockgate drain\n\nWhile it drains already, this changes nothing."
+    )]
+    Drain(admin::AdminArgs),
+    /// Let a running Lockgate stop: drain first, and at once when it drains already
+    #[command(
+        after_help = "Example:\n  lockgate stop\n\nA second one cuts the connections that are left."
+    )]
+    Stop(admin::AdminArgs),
+    /// Ask a running Lockgate whether it is ready, for containers: exit code 0 or 1
+    #[command(
+        after_help = "Examples:\n  lockgate healthcheck -c /etc/lockgate/lockgate.toml\n  \
+        lockgate healthcheck --url http://127.0.0.1:9090/ready\n\n\
+        Exit codes: 0 ready, 1 not ready or no response, 2 usage."
+    )]
+    Healthcheck(healthcheck::HealthcheckArgs),
+    /// Print the completion script of a shell
+    #[command(
+        after_help = "Examples:\n  lockgate completion bash > /etc/bash_completion.d/lockgate\n  \
+        lockgate completion fish > ~/.config/fish/completions/lockgate.fish"
+    )]
+    Completion {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print a manual page in roff
+    #[command(after_help = "Examples:\n  lockgate man | man -l -\n  \
+        lockgate man check > /usr/local/share/man/man1/lockgate-check.1")]
+    Man {
+        /// The command that the page is for [default: the program]
+        #[arg(value_name = "COMMAND", value_parser = describe::command_name)]
+        command: Option<String>,
+    },
 }
 
 // No doc comment: clap would print it instead of the command's.
@@ -347,7 +424,25 @@ impl CommandArgs {
             )),
             None => Ok(command),
         };
+        let ask = |args: admin::AdminArgs, verb| {
+            let options = args.resolve(verb, outer.clone(), default.clone());
+            options.map(Command::Admin).ok_or_else(|| {
+                usage(
+                    ErrorKind::ArgumentConflict,
+                    "give one configuration file or one admin socket",
+                )
+            })
+        };
         match self {
+            Self::Status(args) => ask(args, AdminVerb::Status),
+            Self::Pools(args) => ask(args, AdminVerb::Pools),
+            Self::Endpoints(args) => ask(args, AdminVerb::Endpoints),
+            Self::Certs(args) => ask(args, AdminVerb::Certs),
+            Self::LogLevel { level, admin } => ask(admin, AdminVerb::LogLevel(level)),
+            Self::Reload(args) => ask(args, AdminVerb::Reload),
+            Self::Reopen(args) => ask(args, AdminVerb::Reopen),
+            Self::Drain(args) => ask(args, AdminVerb::Drain),
+            Self::Stop(args) => ask(args, AdminVerb::Stop),
             Self::Run(args) => Ok(Command::Run {
                 config: once(args.file())?,
             }),
@@ -376,6 +471,16 @@ impl CommandArgs {
             Self::Version { json } => without_file(Command::Version {
                 output: output(json),
             }),
+            Self::Healthcheck(args) => match args.resolve() {
+                (config, None) => Ok(Command::Healthcheck(
+                    healthcheck::HealthcheckOptions::Configured(once(config)?),
+                )),
+                (_, Some(url)) => without_file(Command::Healthcheck(
+                    healthcheck::HealthcheckOptions::Url(url),
+                )),
+            },
+            Self::Completion { shell } => without_file(Command::Completion(shell)),
+            Self::Man { command } => without_file(Command::Man(command)),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The texts of `/metrics` and `/top`: the workers' counters, and the figures of the process.
 
+mod figures;
 mod process;
 
 use std::collections::BTreeMap;
@@ -25,6 +26,8 @@ use serde_json::{Value, json};
 use crate::assemble::{Assembly, PlannedListener};
 use crate::configuration::Configuration;
 use crate::prober::{EndpointStatus, EndpointStatuses};
+
+pub(crate) use figures::{EndpointCondition, EndpointFigures, LimitFigures, PoolFigures};
 
 /// The number of clients that `/top` lists.
 const LISTED: usize = 100;
@@ -61,6 +64,18 @@ pub(crate) struct SharedState {
     pub(crate) started: SystemTime,
     /// The rules of earlier generations, which live as long as a request is held to them.
     pub(crate) earlier: Vec<Weak<GenerationRules>>,
+    /// The number of the generation.
+    pub(crate) generation: u64,
+    /// The bound listeners, in their order.
+    pub(crate) bound: Vec<BoundAddress>,
+}
+
+/// A bound listener as it is shown.
+#[derive(Debug, Clone)]
+pub(crate) struct BoundAddress {
+    pub(crate) address: String,
+    /// `https`, `http`, `tls` or `tcp`.
+    pub(crate) kind: &'static str,
 }
 
 impl Exposition {
@@ -114,6 +129,16 @@ impl Exposition {
         self.certificates(&mut text);
         self.clients(&mut text);
         text.finish()
+    }
+
+    /// The number of the generation.
+    pub(crate) fn generation(&self) -> u64 {
+        self.state.generation
+    }
+
+    /// The bound listeners, in their order.
+    pub(crate) fn bound(&self) -> &[BoundAddress] {
+        &self.state.bound
     }
 
     /// The number of earlier generations that a request or a connection is still held to.

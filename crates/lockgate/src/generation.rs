@@ -12,14 +12,14 @@ use lockgate_metrics::Shards;
 use lockgate_net::listen::{BoundListener, ListenAddress};
 use lockgate_net::socket::SocketFamily;
 use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp};
-use lockgate_proxy::downstream::ListenerSettings;
+use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::generation::{GenerationRules, GenerationSetup, LogSetup};
 use lockgate_proxy::metrics::{EarlierIndexes, WorkerCells};
 use tokio::sync::oneshot;
 
 use crate::assemble::{Assembly, PlannedListener};
 use crate::configuration::Configuration;
-use crate::exposition::{Exposition, SharedState};
+use crate::exposition::{BoundAddress, Exposition, SharedState};
 use crate::log_writer::LogWriter;
 use crate::prober::EndpointStatuses;
 use crate::start::Workers;
@@ -198,6 +198,12 @@ impl RunningGeneration {
             old.extend(alive.filter(|rules| rules.strong_count() > 0).cloned());
             old.push(Arc::downgrade(&before.rules));
         }
+        let planned = assembly.listeners.iter().zip(&plan.listeners);
+        let bound = planned.map(|(planned, listener)| BoundAddress {
+            address: listener.bound.to_string(),
+            kind: kind(planned),
+        });
+        let bound = bound.collect();
         let exposition = Arc::new(Exposition::new(
             &assembly,
             statuses,
@@ -209,6 +215,8 @@ impl RunningGeneration {
                 file: file.clone(),
                 started: workers.started,
                 earlier: old.clone(),
+                generation: number,
+                bound,
             },
         ));
         Self {
@@ -327,6 +335,16 @@ fn earlier_indexes<'a, T: 'a, K: Eq + Hash>(
     now.iter()
         .map(|one| known.get(&key(one)).copied())
         .collect()
+}
+
+/// The kind of a listener, in a word.
+pub(crate) fn kind(planned: &PlannedListener) -> &'static str {
+    match (&planned.listener.service, &planned.listener.tls) {
+        (ListenerService::Http(_), Some(_)) => "https",
+        (ListenerService::Http(_), None) => "http",
+        (ListenerService::Relay(_), Some(_)) | (ListenerService::Sni(_), _) => "tls",
+        (ListenerService::Relay(_), None) => "tcp",
+    }
 }
 
 /// Whether `/top` and the metrics mask addresses: they do where one access log must not have them,

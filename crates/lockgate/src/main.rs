@@ -1,5 +1,8 @@
 //! The `lockgate` command.
 
+mod accept_loop;
+mod admin;
+mod admin_client;
 mod assemble;
 mod background;
 mod check;
@@ -13,7 +16,9 @@ mod fetcher;
 mod file_watcher;
 mod folders;
 mod generation;
+mod healthcheck;
 mod load;
+mod local_request;
 mod log_writer;
 mod memory;
 mod metrics_server;
@@ -31,6 +36,7 @@ mod start_steps;
 mod state;
 mod supervisor;
 mod systemd;
+mod text_table;
 mod worker;
 
 use std::path::Path;
@@ -67,6 +73,10 @@ fn main() -> ExitCode {
         Command::Compare(options) => Ok(lockgate_compare::run(&options, cli::check_load)),
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
+        Command::Admin(options) => admin_client::run(&options),
+        Command::Healthcheck(options) => healthcheck::run(&options),
+        Command::Completion(shell) => cli::print_completion(shell).map_err(Into::into),
+        Command::Man(command) => cli::print_manual(command.as_deref()).map_err(Into::into),
     };
     done.unwrap_or_else(|error| {
         eprintln!("lockgate: {error:#}");

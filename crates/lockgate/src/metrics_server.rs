@@ -4,15 +4,13 @@
 //! connection, so that one deadline holds for everything that a slow client can do.
 
 mod hosts;
-mod slots;
 
 use std::convert::Infallible;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::io;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -24,9 +22,9 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::net::{TcpListener, UnixListener};
 
-use slots::{ConnectionSlots, HeadReceived};
+use crate::accept_loop::{Accept, Acceptance, HeadReceived};
 
 pub(crate) use hosts::AllowedHosts;
 use hosts::HostRefusal;
@@ -85,8 +83,6 @@ const AT_ONCE: usize = 64;
 const HEAD: Duration = Duration::from_secs(5);
 /// The time from the accepted connection to the last byte of the response.
 const WHOLE: Duration = Duration::from_secs(20);
-/// The pause after a failed accept that waiting may cure (no descriptor left).
-const PAUSE: Duration = Duration::from_secs(1);
 
 /// The body of responses to requests for another host.
 const FOREIGN: &str = "The metrics address does not answer requests for this host or from this page. To allow it, add its name to\n\
@@ -136,65 +132,27 @@ struct Deadlines {
     whole: Duration,
 }
 
-/// A listener of either kind.
-trait Accept {
-    type Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static;
-
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<io::Result<Self::Stream>>;
-}
-
-impl Accept for TcpListener {
-    type Stream = TcpStream;
-
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<io::Result<TcpStream>> {
-        self.poll_accept(cx).map_ok(|(stream, _)| stream)
-    }
-}
-
-impl Accept for UnixListener {
-    type Stream = UnixStream;
-
-    fn poll_next(&self, cx: &mut Context<'_>) -> Poll<io::Result<UnixStream>> {
-        self.poll_accept(cx).map_ok(|(stream, _)| stream)
-    }
-}
-
 async fn accept(
     listener: impl Accept,
     endpoints: Arc<MetricsRoutes>,
     names: HostCheck,
     deadlines: Deadlines,
 ) -> io::Result<()> {
-    let mut slots = ConnectionSlots::new(AT_ONCE);
-    let mut failed = false;
-    loop {
-        match poll_fn(|cx| listener.poll_next(cx)).await {
-            Ok(stream) => {
-                failed = false;
-                let slot = slots.take().await;
-                let head_received = HeadReceived::default();
-                let connection = serve_connection(
-                    stream,
-                    Arc::clone(&endpoints),
-                    names,
-                    head_received.clone(),
-                    deadlines,
-                );
-                let task = tokio::spawn(async move {
-                    connection.await;
-                    drop(slot);
-                });
-                slots.occupy(head_received, task);
-            }
-            Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-            Err(error) => {
-                if !std::mem::replace(&mut failed, true) {
-                    tracing::warn!(%error, "the metrics address cannot accept; trying again every second");
-                }
-                tokio::time::sleep(PAUSE).await;
-            }
-        }
-    }
+    let acceptance = Acceptance {
+        name: "the metrics address",
+        at_once: AT_ONCE,
+    };
+    let serve = |stream, head_received| {
+        serve_connection(
+            stream,
+            Arc::clone(&endpoints),
+            names,
+            head_received,
+            deadlines,
+        )
+    };
+    acceptance.run(listener, serve).await;
+    Ok(())
 }
 
 /// Logs the first refused host: programs that scrape show the status, but not the cure in the body.

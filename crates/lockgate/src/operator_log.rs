@@ -7,6 +7,7 @@ mod output;
 use std::ffi::OsStr;
 use std::io::{self, IsTerminal as _, Write};
 use std::os::fd::AsFd as _;
+use std::sync::OnceLock;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -16,11 +17,17 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::reload;
 
 use output::StderrOutput;
 
 /// The output of this process.
 static OUTPUT: StderrOutput = StderrOutput::new();
+
+/// Sets the level of this process; there is none before [`init`].
+static LEVEL: OnceLock<LevelSwitch> = OnceLock::new();
+
+type LevelSwitch = Box<dyn Fn(LevelFilter) + Send + Sync>;
 
 /// The wait for a standard error that is not read, at the end of the process or in a panic.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -43,8 +50,17 @@ pub(crate) fn init(level: LevelFilter, format: OperatorLogFormat) -> anyhow::Res
         std::env::var_os("NO_COLOR").as_deref(),
         io::stderr().is_terminal(),
     );
-    tracing::subscriber::set_global_default(subscriber(level, format, colour, || OUTPUT.line()))?;
+    let (subscriber, switch) = subscriber(level, format, colour, || OUTPUT.line());
+    tracing::subscriber::set_global_default(subscriber)?;
+    let _ = LEVEL.set(switch);
     Ok(())
+}
+
+/// Sets another level, in every thread; nothing without a log.
+pub(crate) fn set_level(level: LevelFilter) {
+    if let Some(switch) = LEVEL.get() {
+        switch(level);
+    }
 }
 
 /// Starts the thread that writes the lines from now on: no other thread waits for standard error
@@ -112,28 +128,42 @@ fn subscriber<W>(
     format: OperatorLogFormat,
     colour: Colour,
     to: W,
-) -> Box<dyn Subscriber + Send + Sync>
+) -> (Box<dyn Subscriber + Send + Sync>, LevelSwitch)
 where
     W: for<'writer> MakeWriter<'writer> + Send + Sync + 'static,
 {
     // Without the module path: it tells an operator nothing, and messages stand alone.
-    let builder = tracing_subscriber::fmt()
-        .with_max_level(level)
+    let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(colour == Colour::Always)
         .with_writer(to);
-    // The h2 crate warns of every mistake of a peer: those are in the access log, once, and must
-    // not fill this one.
-    let ours = Targets::new()
-        .with_default(level)
-        .with_target("h2", LevelFilter::OFF);
+    let (levels, handle) = reload::Layer::new(levels(level));
+    let switch = move |level| {
+        // Fails only once the subscriber is gone.
+        let _ = handle.reload(self::levels(level));
+    };
+    let registry = tracing_subscriber::registry();
     match format {
-        OperatorLogFormat::Text => Box::new(builder.finish().with(ours)),
+        OperatorLogFormat::Text => (
+            Box::new(registry.with(levels).with(lines)),
+            Box::new(switch),
+        ),
         OperatorLogFormat::Json => {
-            let builder = builder.json().flatten_event(true).with_current_span(false);
-            Box::new(builder.finish().with(ours))
+            let lines = lines.json().flatten_event(true).with_current_span(false);
+            (
+                Box::new(registry.with(levels).with(lines)),
+                Box::new(switch),
+            )
         }
     }
+}
+
+/// Everything of `level` or worse, but nothing of the h2 crate: it warns of every mistake of a
+/// peer, and those are in the access log, once, and must not fill this one.
+fn levels(level: LevelFilter) -> Targets {
+    Targets::new()
+        .with_default(level)
+        .with_target("h2", LevelFilter::OFF)
 }
 
 #[cfg(test)]
@@ -161,7 +191,7 @@ mod tests {
     ) -> String {
         let page = Page::default();
         let to = page.clone();
-        let subscriber = subscriber(level, format, colour, move || to.clone());
+        let (subscriber, _) = subscriber(level, format, colour, move || to.clone());
         tracing::subscriber::with_default(subscriber, say);
         String::from_utf8(page.0.lock().unwrap().clone()).unwrap()
     }

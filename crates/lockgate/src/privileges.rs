@@ -34,6 +34,7 @@ impl ServiceUser {
     /// nothing.
     pub(crate) fn look_up(written: &str) -> anyhow::Result<Self> {
         let (user, group) = match written.split_once(':') {
+            Some((_, "")) => bail!("the group after the colon is empty"),
             Some((user, group)) => (user, Some(find_group(group)?)),
             None => (written, None),
         };
@@ -197,8 +198,11 @@ fn find_user(written: &str) -> anyhow::Result<UserLookup> {
     Ok(known.map_or(UserLookup::Unnamed(number), UserLookup::User))
 }
 
-fn find_group(written: &str) -> anyhow::Result<Gid> {
-    ensure!(!written.is_empty(), "the group after the colon is empty");
+/// The group with this name or number.
+///
+/// # Errors
+/// When there is none.
+pub(crate) fn find_group(written: &str) -> anyhow::Result<Gid> {
     if let Some(group) =
         Group::from_name(written).with_context(|| format!("looking up group \"{written}\""))?
     {

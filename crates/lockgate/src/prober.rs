@@ -15,6 +15,7 @@ use std::time::Duration;
 use arc_swap::ArcSwapOption;
 use lockgate_limits::MemberIndex;
 use lockgate_limits::clock;
+use lockgate_net::millis::Millis;
 use lockgate_upstream::{Endpoint, Health, Member, Pool, Random, Transition};
 use tokio::time::{Instant, sleep_until};
 
@@ -68,6 +69,8 @@ struct CheckedMember {
 struct LastCheck {
     /// Microseconds, and [`NOT_YET`] before the first.
     took: AtomicU64,
+    /// The milliseconds of [`clock::now`] at its end.
+    ended: AtomicU64,
     /// What was wrong; nothing when it was well.
     why: ArcSwapOption<String>,
 }
@@ -87,6 +90,8 @@ pub(crate) struct EndpointStatus {
     pub(crate) ejected: bool,
     /// How long the last check took, if there was one.
     pub(crate) took: Option<Duration>,
+    /// The time since the last check, if there was one.
+    pub(crate) age: Option<Duration>,
     /// What the last check found wrong, if anything.
     pub(crate) why: Option<Arc<String>>,
 }
@@ -200,6 +205,7 @@ impl Probe {
         let health = Health::new(check.fall, check.rise);
         let last_check = LastCheck {
             took: AtomicU64::new(NOT_YET),
+            ended: AtomicU64::new(0),
             why: ArcSwapOption::empty(),
         };
         let state = ProbeState {
@@ -306,6 +312,8 @@ impl ProbeState {
         let found = self.check.run(&self.endpoint).await;
         let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(NOT_YET);
         self.observe(found);
+        let ended = clock::now().as_u64();
+        self.last_check.ended.store(ended, Ordering::Relaxed);
         self.last_check.took.store(took, Ordering::Release);
     }
 
@@ -357,12 +365,14 @@ impl ProbeState {
             return None;
         }
         let took = self.last_check.took.load(Ordering::Acquire);
+        let ended = Millis::new(self.last_check.ended.load(Ordering::Relaxed));
         Some(EndpointStatus {
             pool: member.pool.settings.name.clone(),
             endpoint: self.endpoint.label.clone(),
             up: member.is_up(),
             ejected: self.endpoint.is_ejected(clock::now()),
             took: (took != NOT_YET).then(|| Duration::from_micros(took)),
+            age: (took != NOT_YET).then(|| (clock::now() - ended).into()),
             why: self.last_check.why.load_full(),
         })
     }

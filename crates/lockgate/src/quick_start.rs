@@ -234,7 +234,9 @@ fn tls_line(tls: Option<&ListenerTls>, folder: &mut Option<TempFolder>) -> anyho
 }
 
 fn run(config: &str, name: &str, greet: impl FnOnce(&RunningServer)) -> ExitCode {
-    match parse_str(config, Path::new(name)) {
+    // Nothing changes it while it runs, and a service may have the default place.
+    let config = format!("admin = false\n{config}");
+    match parse_str(&config, Path::new(name)) {
         Ok(loaded) => supervisor::run(&loaded, None, greet),
         Err(report) => {
             print::report(&report);

@@ -14,13 +14,16 @@ pub(crate) struct SocketFile {
 }
 
 impl SocketFile {
-    /// Those of listeners and of the metrics address.
-    pub(crate) fn of(bound: &[BoundListener], metrics: Option<&ListenAddress>) -> Vec<Self> {
+    /// Those of listeners, and of the `others`: the metrics address and the admin socket.
+    pub(crate) fn of<'a>(
+        bound: &'a [BoundListener],
+        others: impl Iterator<Item = &'a ListenAddress>,
+    ) -> Vec<Self> {
         let ours = bound
             .iter()
             .filter(|bound| bound.owner == SocketOwner::Us)
             .map(|bound| &bound.address);
-        let paths = ours.chain(metrics).filter_map(|address| match address {
+        let paths = ours.chain(others).filter_map(|address| match address {
             ListenAddress::Unix(path) => Some(path.clone()),
             _ => None,
         });

@@ -6,6 +6,7 @@
 //! is reported at once. They only try whether a step would succeed, and leave nothing behind.
 
 mod addresses;
+mod admin_socket;
 mod logs;
 mod next;
 
@@ -17,6 +18,7 @@ use lockgate_config::{Code, Config, LoadedConfig, Report, RouteAction, Workers};
 use lockgate_net::listen::{BindCheck, BoundListener, ListenAddress};
 use rustix::fs::{Access, access};
 
+use crate::admin::AdminListener;
 use crate::assemble::{self, Assembly, Previous, ReadAccess};
 use crate::folders::writable;
 use crate::log_writer::LogWriter;
@@ -43,6 +45,7 @@ pub(crate) struct Prepared {
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<BoundListener>,
     pub(crate) metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
+    pub(crate) admin: Option<AdminListener>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
     /// The configuration as one text.
@@ -76,6 +79,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         assembly,
         bound,
         metrics,
+        admin,
         logs,
     } = steps.run(workers);
     let failed = steps.failed;
@@ -87,6 +91,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         assembly,
         bound,
         metrics,
+        admin,
         logs: logs?,
         workers,
         text: loaded.merged_toml(),
@@ -113,6 +118,7 @@ struct OpenedResources {
     assembly: Option<Assembly>,
     bound: Vec<BoundListener>,
     metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
+    admin: Option<AdminListener>,
     logs: Option<Logs>,
 }
 
@@ -138,6 +144,7 @@ impl StartSteps<'_> {
             .metrics
             .as_ref()
             .and_then(|metrics| self.metrics(&assemble::address(&metrics.at)));
+        let admin = self.admin(account.as_ref());
         self.make_state(account.as_ref());
         if self.access == ReadAccess::Less {
             self.warn_unexamined();
@@ -155,6 +162,7 @@ impl StartSteps<'_> {
             assembly,
             bound,
             metrics,
+            admin,
             logs,
         }
     }

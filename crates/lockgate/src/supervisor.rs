@@ -2,6 +2,7 @@
 //! orderly end.
 
 mod background;
+mod commands;
 mod files;
 mod reload;
 
@@ -18,14 +19,14 @@ use lockgate_config::{LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::threads;
-use lockgate_proxy::downstream::ListenerService;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
+use crate::admin::{self, AdminListener, CommandReceiver, CommandSender};
 use crate::configuration::Configuration;
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
-use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
+use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
 use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase, Readiness};
@@ -37,6 +38,7 @@ use crate::worker::WorkerOrder;
 use crate::{descriptors, operator_log, print, state, systemd};
 
 use background::RunningBackground;
+use commands::LoopEnd;
 use reload::Reloads;
 
 /// The time that a disk which does not hang needs to write a log.
@@ -115,6 +117,7 @@ async fn supervise(
     running.announce();
     greet(&running);
     running.serve_metrics();
+    running.serve_admin();
     running.generation.adopt(&running.workers);
     // A worker that died is no failed start: the service manager may restart the process.
     if running.serve(&mut signals, watch).await {
@@ -133,6 +136,10 @@ pub(crate) struct RunningServer {
     socket_files: Vec<SocketFile>,
     metrics: Option<metrics_server::MetricsListener>,
     pub(crate) metrics_at: Option<ListenAddress>,
+    /// The admin socket until it is served, and the way from there to `commands`.
+    admin: Option<(AdminListener, CommandSender)>,
+    admin_at: Option<ListenAddress>,
+    commands: CommandReceiver,
     metrics_routes: Option<Arc<MetricsRoutes>>,
     metrics_task: Option<AbortHandle>,
     readiness: Arc<Readiness>,
@@ -170,11 +177,14 @@ impl RunningServer {
             mut assembly,
             bound,
             metrics,
+            admin,
             logs,
             text,
             ..
         } = prepared;
-        let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
+        let others = metrics.iter().map(|(_, address)| address);
+        let others = others.chain(admin.iter().map(|admin| &admin.address));
+        let socket_files = SocketFile::of(&bound, others);
         let known = vec![None; assembly.listeners.len()];
         let planned = &assembly.listeners;
         let mut plan = SocketPlan::new(None, planned, &known, bound, workers.count());
@@ -198,6 +208,8 @@ impl RunningServer {
         };
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let (metrics, metrics_at) = metrics.unzip();
+        let (sender, commands) = admin::command_channel();
+        let admin_at = admin.as_ref().map(|admin| admin.address.clone());
         Ok(Self {
             workers,
             exposition: Arc::new(ArcSwap::from(Arc::clone(&generation.exposition))),
@@ -205,6 +217,9 @@ impl RunningServer {
             socket_files,
             metrics,
             metrics_at,
+            admin: admin.map(|admin| (admin, sender)),
+            admin_at,
+            commands,
             metrics_routes: None,
             metrics_task: None,
             readiness: Arc::default(),
@@ -253,6 +268,11 @@ impl RunningServer {
                     SignalAction::Reload => self.reload_file(&mut reloads),
                     action => self.handle(action),
                 },
+                Some(command) = self.commands.recv() => {
+                    if self.obey(command, &mut reloads) == LoopEnd::Ends {
+                        return true;
+                    }
+                }
                 ended = self.workers.ended.recv() => {
                     let error = ended.and_then(Result::err).map(|error| error.to_string());
                     tracing::error!(error, "a worker has ended");
@@ -273,11 +293,7 @@ impl RunningServer {
                 self.reread(&[]);
             }
             SignalAction::Reopen => {
-                let mut logs = self.generation.logs.iter().peekable();
-                if logs.peek().is_none() {
-                    tracing::info!("there is no access log to reopen");
-                }
-                logs.for_each(|log| log.reopen());
+                self.reopen();
             }
             SignalAction::Upgrade => {
                 tracing::warn!("the binary cannot be replaced while it runs: restart for that")
@@ -290,16 +306,14 @@ impl RunningServer {
         let planned = generation.assembly.listeners.iter();
         for (planned, running) in planned.zip(&generation.listeners) {
             let address = &running.bound;
-            let what = match (&planned.listener.service, &planned.listener.tls) {
-                (ListenerService::Http(_), Some(_)) => "https",
-                (ListenerService::Http(_), None) => "http",
-                (ListenerService::Relay(_), Some(_)) | (ListenerService::Sni(_), _) => "tls",
-                (ListenerService::Relay(_), None) => "tcp",
-            };
+            let what = generation::kind(planned);
             tracing::info!(listener = %planned.listener.name, %address, what, "listening");
         }
         if let Some(address) = &self.metrics_at {
             tracing::info!(%address, "metrics");
+        }
+        if let Some(address) = &self.admin_at {
+            tracing::info!(%address, "admin");
         }
         if let Some(configuration) = generation.file.as_deref() {
             let (file, hash) = (&configuration.file, &configuration.running().hash);
@@ -427,6 +441,11 @@ impl RunningServer {
                     SignalAction::Stop => return false,
                     action => self.handle(action),
                 },
+                Some(command) = self.commands.recv() => {
+                    if self.obey_draining(command) == LoopEnd::Ends {
+                        return false;
+                    }
+                }
             }
         }
     }
@@ -453,6 +472,11 @@ impl RunningServer {
                     SignalAction::Stop => return false,
                     action => self.handle(action),
                 },
+                Some(command) = self.commands.recv() => {
+                    if self.obey_draining(command) == LoopEnd::Ends {
+                        return false;
+                    }
+                }
             }
         }
         clean

@@ -12,10 +12,6 @@ pub(super) const ROWS: &[ForeignName] = &[
         ACME,
     ),
     later(
-        "admin admin_socket admin_api control control_socket runtime_api stats_socket",
-        "change the file and restart; metrics = \"127.0.0.1:9090\" shows connections, requests and errors",
-    ),
-    later(
         "ddns dyndns dynamic_dns",
         "let ddclient or your router keep the name at this address",
     ),

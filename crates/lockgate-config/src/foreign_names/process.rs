@@ -40,6 +40,10 @@ pub(super) const ROWS: &[ForeignName] = &[
         "write metrics = \"127.0.0.1:9090\" at the top: /top shows clients and traffic, as JSON",
     ),
     write(
+        "admin_socket admin_api control control_socket runtime_api stats_socket",
+        "write admin = \"unix:/run/lockgate/admin.sock\" at the top, and ask by `lockgate status`",
+    ),
+    write(
         "ping healthz readiness liveness",
         "write metrics = \"127.0.0.1:9090\" at the top: /health and /ready answer there",
     ),

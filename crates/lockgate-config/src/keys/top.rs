@@ -102,6 +102,22 @@ table! {
          or `\"unix:PATH\"`. The short form is the value of `at`.",
     );
 
+    const ADMIN: ConfigKey<ShortOrLong<Option<PathBuf>>> = ConfigKey::new(
+        "admin",
+        &Short { short: Unless(False, SocketPath), long: TableOf(admin::ALL) },
+        Absent(
+            "`admin.sock` in `$RUNTIME_DIRECTORY` if that is set, as systemd does; else in \
+             `/run/lockgate` if Lockgate may write there; else in `$XDG_RUNTIME_DIR/lockgate`; \
+             without any of these, none",
+        ),
+        r#""unix:/run/lockgate/admin.sock""#,
+        "The Unix socket of `lockgate status`, `pools`, `certs`, `reload`, `stop` and other \
+         commands: see [admin.md](admin.md). Root and the user of Lockgate may use it. The short \
+         form is the value of `at`; `false` is for none. If another Lockgate has the default \
+         place, Lockgate starts without a socket, with a warning; if it has the place that `at` \
+         names, the start fails.",
+    );
+
     const ACCESS_LOG: Defaulted<AccessLogForm> = ConfigKey::defaulted(
         "access_log",
         &access_log::FORM,
@@ -304,6 +320,35 @@ table! {
          web pages that point their own name at this address to read the answers (DNS rebinding).",
     )
     .with(r#"at = "127.0.0.1:9090""#);
+}
+
+table! {
+    mod admin;
+
+    const AT: ConfigKey<PathBuf> = ConfigKey::new(
+        "at",
+        &SocketPath,
+        Absent("the place of `admin` without a value"),
+        r#""unix:/run/lockgate/admin.sock""#,
+        "The path of the socket. A file that a Lockgate has left there is replaced.",
+    );
+
+    const GROUP: ConfigKey<String> = ConfigKey::new(
+        "group",
+        &Identifier,
+        Absent("no group"),
+        r#""wheel""#,
+        "A group with members that may use the socket too: a name or a number.",
+    );
+
+    const MODE: ConfigKey<u32> = ConfigKey::new(
+        "mode",
+        &FileMode,
+        Absent("`\"0600\"`, or `\"0660\"` with `group`"),
+        r#""0660""#,
+        "The permissions of the file, in octal. They only narrow: a user that is neither root, \
+         nor that of Lockgate, nor a member of `group` is refused with any mode.",
+    );
 }
 
 const LEVELS: Words<LogLevel> = Words(&[

@@ -20,10 +20,11 @@ struct Binding<'a> {
     user: AddressUser<'a>,
 }
 
-/// The table that an address is bound for, or the metrics.
+/// The table that an address is bound for, or the metrics or the admin socket.
 #[derive(Clone, Copy)]
 enum AddressUser<'a> {
     Metrics,
+    Admin,
     /// `None` for a table with a mistake, which has been reported.
     Tcp(Option<&'a Tcp>),
     Tunnel,
@@ -54,8 +55,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Every two tables, or a table and the metrics, that cannot both be bound; the later one is
-    /// marked.
+    /// Every two tables, or a table and the metrics or the admin socket, that cannot both be bound;
+    /// the later one is marked.
     pub(super) fn same_address(&mut self, config: &Config) {
         let mut bound: Vec<Binding<'_>> = Vec::new();
         if let (Some(metrics), Some(at)) = (&config.metrics, self.root.key_at(&top::METRICS)) {
@@ -63,6 +64,14 @@ impl Resolver<'_> {
                 addr: metrics.at.clone(),
                 at: at.clone(),
                 user: AddressUser::Metrics,
+            });
+        }
+        let admin = config.admin.as_ref().and_then(|admin| admin.at.clone());
+        if let (Some(path), Some(at)) = (admin, self.root.key_at(&top::ADMIN)) {
+            bound.push(Binding {
+                addr: ListenAddr::Unix(path),
+                at: at.clone(),
+                user: AddressUser::Admin,
             });
         }
         let mut tables: Vec<Binding<'_>> = Vec::new();
@@ -261,6 +270,7 @@ fn served_hosts<'a>(binding: &'a Binding<'a>) -> Vec<(&'a HostPattern, bool, &'a
             names.chain(default).collect()
         }
         AddressUser::Metrics
+        | AddressUser::Admin
         | AddressUser::Tunnel
         | AddressUser::Tcp(None)
         | AddressUser::Site(..) => Vec::new(),

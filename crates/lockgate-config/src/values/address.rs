@@ -1,6 +1,7 @@
 //! Addresses of listeners and endpoints.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::path::PathBuf;
 
 use crate::address::AddressError;
 use crate::codes::Code;
@@ -17,6 +18,9 @@ pub(crate) struct Ip;
 
 /// An address to listen on.
 pub(crate) struct BindAddress;
+
+/// The path of a Unix socket to listen on, after `unix:`.
+pub(crate) struct SocketPath;
 
 /// The address of an endpoint.
 pub(crate) struct UpstreamAddress;
@@ -91,6 +95,44 @@ impl TextLanguage for BindAddress {
             }
             addr => addr,
         }
+    }
+}
+
+impl TextLanguage for SocketPath {
+    type Value = PathBuf;
+
+    const EXPECTED: &str = "\"unix:PATH\"";
+    const PATTERN: &str = "^unix:.+$";
+
+    fn parse(&self, text: &TomlString) -> Result<PathBuf, InvalidText> {
+        let message = "is not the address of a Unix socket";
+        let cure = "write \"unix:/run/lockgate/admin.sock\"";
+        match ListenAddr::parse(&text.value) {
+            Ok(ListenAddr::Unix(path)) => Ok(path),
+            Ok(_) => {
+                let why = "the kernel tells which user is at the other end of a Unix socket only";
+                Err(text.invalid(Code::BadAddress, message, why, cure))
+            }
+            Err(error) => {
+                let meant = text
+                    .value
+                    .starts_with('/')
+                    .then(|| format!("write \"unix:{}\"", text.value));
+                Err(text
+                    .invalid(Code::BadAddress, message, error.reason(), cure)
+                    .or_meant(meant))
+            }
+        }
+    }
+
+    fn rooted(
+        &self,
+        path: PathBuf,
+        text: &TomlString,
+        at: &SourceSpan,
+        checker: &mut TreeChecker<'_>,
+    ) -> PathBuf {
+        checker.rooted(&text.raw, &path, "unix:", at)
     }
 }
 

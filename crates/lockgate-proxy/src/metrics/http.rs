@@ -3,6 +3,8 @@
 //! Sites and endpoints are those of the configuration; requests without a site count as `other`. A
 //! request costs a handful of additions to cells of its own worker.
 
+mod counts;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use lockgate_upstream::{DialError, EndpointIndex, LeaseMetrics};
 use super::{EarlierIndexes, SharedCells, WorkerCells};
 use crate::access_log::Cause;
 use crate::error_response::{HttpFault, grpc};
+
+pub use counts::EndpointCounts;
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];

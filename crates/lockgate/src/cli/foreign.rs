@@ -4,15 +4,17 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const RELOAD: &str = "this version reads the configuration only at start: run `lockgate check -c FILE`, then \
-    `systemctl restart lockgate`.\n`systemctl reload lockgate` (HUP) reads the certificates again and checks the file.";
-const STOP: &str = "run `systemctl stop lockgate`, or send TERM to the process: open connections may finish until \
-    `drain.deadline`.";
+const RELOAD: &str = "run `lockgate reload`: it reads the certificates again and checks the configuration file.\n\
+    This version takes a changed configuration at start only: `systemctl restart lockgate`.";
+const RESTART: &str = "this version reads the configuration only at start: run `lockgate check -c FILE`, then \
+    `systemctl restart lockgate`.\n`lockgate reload` (or HUP) reads the certificates again and checks the file.";
+const STOP: &str = "run `lockgate stop`, `systemctl stop lockgate`, or send TERM to the process: open connections may \
+    finish until `drain.deadline`.";
 const START: &str = "`lockgate run -c FILE` serves in the foreground; `systemctl start lockgate` starts the service.";
-const STATUS: &str = "run `systemctl status lockgate`, or set `metrics = \"127.0.0.1:9090\"` and ask \
-    http://127.0.0.1:9090/ready, /top and /metrics.";
+const STATUS: &str = "run `lockgate status`, or set `metrics = \"127.0.0.1:9090\"` and ask http://127.0.0.1:9090/ready, \
+    /top and /metrics.";
 const REOPEN: &str =
-    "send USR1 to the process (`systemctl kill -s USR1 lockgate`): it opens its access logs again.";
+    "run `lockgate reopen`, or send USR1 to the process: it opens its access logs again.";
 const FORMAT: &str = "the configuration is TOML: `taplo fmt FILE` formats it; `lockgate check -c FILE` finds mistakes.";
 const ADAPT: &str = "the only format of the configuration is TOML: docs/config.md has every key with an example, and \
     `lockgate check -c FILE` finds mistakes.";
@@ -20,10 +22,10 @@ const ADAPT: &str = "the only format of the configuration is TOML: docs/config.m
 /// The commands of other servers, and the advice for each.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["reload", "graceful", "hup"], RELOAD),
-    (&["restart"], RELOAD),
+    (&["restart"], RESTART),
     (&["stop", "quit", "shutdown", "kill", "graceful-stop"], STOP),
     (&["start", "daemon", "server"], START),
-    (&["status", "stats", "ps"], STATUS),
+    (&["stats", "ps", "top"], STATUS),
     (&["reopen", "rotate", "logrotate"], REOPEN),
     (&["fmt", "format"], FORMAT),
     (&["adapt", "convert", "import"], ADAPT),

@@ -115,17 +115,18 @@ fn run_and_check_take_the_file_as_a_word() {
 #[test]
 fn commands_of_other_servers_say_what_to_do_instead() {
     for (line, says) in [
-        ("reload", "systemctl restart lockgate"),
-        ("reload --config a.toml", "lockgate check -c FILE"),
-        ("restart", "systemctl restart lockgate"),
+        ("graceful", "`lockgate reload`"),
+        ("hup --config a.toml", "systemctl restart lockgate"),
+        ("restart", "lockgate check -c FILE"),
         ("-s reload", "`-s reload`"),
         ("-s stop", "systemctl stop lockgate"),
         ("-s quit", "drain.deadline"),
         ("-s reopen", "USR1"),
         ("-s fly", "TERM stops"),
-        ("stop", "systemctl stop lockgate"),
+        ("shutdown", "`lockgate stop`"),
         ("start", "lockgate run -c FILE"),
-        ("status", "systemctl status lockgate"),
+        ("stats", "`lockgate status`"),
+        ("rotate", "`lockgate reopen`"),
         ("fmt", "taplo"),
         ("adapt --config a", "docs/config.md"),
     ] {
@@ -137,6 +138,67 @@ fn commands_of_other_servers_say_what_to_do_instead() {
             !text.contains("similar") && text.lines().count() <= 2,
             "{line}: {text}"
         );
+    }
+}
+
+#[test]
+fn admin_commands_find_their_socket_by_file_or_path() {
+    use admin::{AdminOptions, AdminVerb, LevelName, SocketChoice};
+    let asks = |verb, socket| {
+        Command::Admin(AdminOptions {
+            socket,
+            output: PrintFormat::Text,
+            verb,
+        })
+    };
+    let default = SocketChoice::Default(DEFAULT_CONFIG.into());
+    for (line, verb, socket) in [
+        ("status", AdminVerb::Status, default.clone()),
+        (
+            "pools -c a.toml",
+            AdminVerb::Pools,
+            SocketChoice::Configured("a.toml".into()),
+        ),
+        (
+            "-c a.toml endpoints",
+            AdminVerb::Endpoints,
+            SocketChoice::Configured("a.toml".into()),
+        ),
+        (
+            "certs --admin unix:/a.sock",
+            AdminVerb::Certs,
+            SocketChoice::At("/a.sock".into()),
+        ),
+        (
+            "stop --admin ./a.sock",
+            AdminVerb::Stop,
+            SocketChoice::At("./a.sock".into()),
+        ),
+        (
+            "log-level debug",
+            AdminVerb::LogLevel(Some(LevelName::Debug)),
+            default.clone(),
+        ),
+        ("log-level", AdminVerb::LogLevel(None), default.clone()),
+        ("drain", AdminVerb::Drain, default.clone()),
+        ("reload", AdminVerb::Reload, default.clone()),
+        ("reopen", AdminVerb::Reopen, default),
+    ] {
+        assert_eq!(parse(line).unwrap(), asks(verb, socket), "{line}");
+    }
+    let named = parse_with("status", Some("b.toml")).unwrap();
+    assert_eq!(
+        named,
+        asks(AdminVerb::Status, SocketChoice::Default("b.toml".into()))
+    );
+    for line in [
+        "status --admin a.sock",
+        "status --admin /a.sock -c a.toml",
+        "-c a.toml status --admin /a.sock",
+        "-c a.toml status -c b.toml",
+        "log-level loud",
+    ] {
+        assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
     }
 }
 

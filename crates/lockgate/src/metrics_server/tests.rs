@@ -4,6 +4,7 @@ use super::*;
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
 
 fn block_on(test: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -146,37 +147,6 @@ fn silent_connections_never_keep_it_busy() {
             }
             assert!(fetch(address, path).await.starts_with("HTTP/1.1 200 "));
         }
-    });
-}
-
-#[test]
-fn the_connection_that_waits_longest_for_its_head_gives_way() {
-    block_on(async {
-        let mut slots = ConnectionSlots::new(2);
-        let (told, mut closed) = tokio::sync::mpsc::unbounded_channel();
-        struct Open(u8, tokio::sync::mpsc::UnboundedSender<u8>);
-        impl Drop for Open {
-            fn drop(&mut self) {
-                let _ = self.1.send(self.0);
-            }
-        }
-        // The first has sent its head, the others have not.
-        for number in 1..=4 {
-            let slot = slots.take().await;
-            let (head_received, open) = (HeadReceived::default(), Open(number, told.clone()));
-            if number == 1 {
-                head_received.set();
-            }
-            let task = tokio::spawn(async move {
-                std::future::pending::<()>().await;
-                drop((open, slot));
-            });
-            slots.occupy(head_received, task);
-        }
-        assert_eq!(
-            (closed.recv().await, closed.recv().await),
-            (Some(2), Some(3))
-        );
     });
 }
 

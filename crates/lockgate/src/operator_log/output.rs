@@ -179,7 +179,7 @@ mod tests {
         // first to come to a `warn!`, would switch it off for all others.
         static SUBSCRIBER: Once = Once::new();
         SUBSCRIBER.call_once(|| {
-            let subscriber = subscriber(
+            let (subscriber, _) = subscriber(
                 LevelFilter::INFO,
                 OperatorLogFormat::Text,
                 Colour::Never,
@@ -248,7 +248,7 @@ mod tests {
             say(output, &format!("line {number}\n"));
         }
         thread::spawn(move || {
-            let subscriber = subscriber(
+            let (subscriber, _) = subscriber(
                 LevelFilter::INFO,
                 OperatorLogFormat::Text,
                 Colour::Never,

@@ -38,7 +38,7 @@ impl StartSteps<'_> {
         }
     }
 
-    fn try_bind(&self, address: &ListenAddress) -> io::Result<()> {
+    pub(super) fn try_bind(&self, address: &ListenAddress) -> io::Result<()> {
         let trial = match self.mode {
             Mode::Start => BindCheck::Port,
             Mode::Check(trial) => trial,
@@ -201,7 +201,7 @@ fn share(socket: &OwnedFd, address: &ListenAddress, workers: usize) -> io::Resul
 }
 
 /// The code and the cure of an address that cannot be bound.
-fn binding_failed(address: &ListenAddress, error: &io::Error) -> (Code, String) {
+pub(super) fn binding_failed(address: &ListenAddress, error: &io::Error) -> (Code, String) {
     use io::ErrorKind::{AddrInUse, AddrNotAvailable, NotFound, PermissionDenied};
     match (address, error.kind()) {
         (ListenAddress::Unix(path), NotFound) => (

@@ -59,7 +59,7 @@ impl NextSteps<'_> {
             .filter(is_new)
             .and_then(|at| steps.metrics(&assemble::address(at)));
         let logs = steps.logs();
-        let socket_files = SocketFile::of(&bound, metrics.as_ref().map(|(_, address)| address));
+        let socket_files = SocketFile::of(&bound, metrics.iter().map(|(_, address)| address));
         if steps.failed {
             socket_files.iter().for_each(SocketFile::remove);
             return None;

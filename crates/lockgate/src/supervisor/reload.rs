@@ -19,11 +19,12 @@ use std::time::{Duration, Instant};
 
 use lockgate_config::{Code, Config, LoadedConfig, ReloadTrigger, Report};
 use lockgate_net::listen::ListenAddress;
-use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use super::RunningServer;
 use super::background::RunningBackground;
+use super::commands::tell;
+use crate::admin::{ReloadOutcome, ReloadRequest, ReloadSource, Reply};
 use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
 use crate::configuration::{self, ConfigText};
 use crate::examine::examine_draft;
@@ -34,38 +35,6 @@ use crate::prober::{EndpointStatuses, PreparedProbes};
 use crate::resolver::{self, PreparedNames};
 use crate::start_steps::{Mode, NextSteps, OpenedNext};
 use crate::{memory, state, systemd};
-
-/// The result of a reload.
-#[derive(Debug, Clone)]
-pub(crate) struct ReloadOutcome {
-    /// Whether the new configuration runs.
-    pub(crate) is_done: bool,
-    /// The mistakes of one that does not, and the warnings of one that does.
-    pub(crate) report: Arc<Report>,
-}
-
-/// Where the answer of a reload goes.
-pub(crate) type ReloadAnswer = oneshot::Sender<ReloadOutcome>;
-
-/// The configuration that a reload takes over.
-#[derive(Debug)]
-pub(crate) enum ReloadSource {
-    /// The file.
-    File,
-    /// This text.
-    Text(String),
-    /// The one that ran before the present one.
-    Earlier,
-}
-
-/// A request for a reload.
-#[derive(Debug)]
-pub(crate) struct ReloadRequest {
-    pub(crate) source: ReloadSource,
-    /// The time within which it must be confirmed, if it must.
-    pub(crate) confirm: Option<Duration>,
-    pub(crate) answer: Option<ReloadAnswer>,
-}
 
 /// A configuration that is to be confirmed.
 #[derive(Debug)]
@@ -83,9 +52,9 @@ pub(super) struct Reloads {
     confirm: Option<Duration>,
     unconfirmed: Option<Unconfirmed>,
     /// Where the answer of this one goes.
-    answers: Vec<ReloadAnswer>,
+    replies: Vec<Reply<ReloadOutcome>>,
     /// The same of the next one, if it was asked for.
-    next: Option<Vec<ReloadAnswer>>,
+    next: Option<Vec<Reply<ReloadOutcome>>>,
 }
 
 /// The result of a step that has taken time.
@@ -137,9 +106,8 @@ impl Reloads {
     }
 
     fn answer(&mut self, outcome: &ReloadOutcome) {
-        for answer in self.answers.drain(..) {
-            // The client of the admin socket may have left.
-            let _ = answer.send(outcome.clone());
+        for reply in self.replies.drain(..) {
+            tell(reply, outcome.clone());
         }
     }
 }
@@ -150,17 +118,17 @@ impl RunningServer {
         let ReloadRequest {
             source,
             confirm,
-            answer,
+            reply,
         } = request;
         let Some(file) = self.generation.file.clone() else {
             // A command without a file has nothing to read but certificates.
             self.reread(&[]);
-            reloads.answers.extend(answer);
-            reloads.answer(&ReloadOutcome::done(Report::new()));
+            reloads.replies.extend(reply);
+            reloads.answer(&self.done(Report::new()));
             return systemd::ready(&self.status());
         };
         if reloads.is_under_way && matches!(source, ReloadSource::File) && confirm.is_none() {
-            reloads.next.get_or_insert_default().extend(answer);
+            reloads.next.get_or_insert_default().extend(reply);
             return;
         }
         let is_rollback = matches!(source, ReloadSource::Earlier);
@@ -175,12 +143,16 @@ impl RunningServer {
             _ => None,
         };
         if let Some(why) = refused {
-            return refuse(why, answer);
+            tracing::warn!(why, "the reload was refused");
+            if let Some(reply) = reply {
+                tell(reply, ReloadOutcome::Refused(why));
+            }
+            return;
         }
         systemd::reloading();
         reloads.is_under_way = true;
         reloads.confirm = confirm;
-        reloads.answers.extend(answer);
+        reloads.replies.extend(reply);
         let running = Arc::clone(&self.generation.assembly);
         let background = self.background.continuing();
         let text = match source {
@@ -199,7 +171,7 @@ impl RunningServer {
         let request = ReloadRequest {
             source: ReloadSource::File,
             confirm: None,
-            answer: None,
+            reply: None,
         };
         self.begin_reload(reloads, request);
     }
@@ -225,7 +197,7 @@ impl RunningServer {
             let request = ReloadRequest {
                 source: ReloadSource::Earlier,
                 confirm: None,
-                answer: None,
+                reply: None,
             };
             self.begin_reload(reloads, request);
         }
@@ -285,7 +257,8 @@ impl RunningServer {
                 if reloads.unconfirmed.is_none() {
                     self.keep_last_good();
                 }
-                self.end_reload(reloads, &ReloadOutcome::done(report));
+                let outcome = self.done(report);
+                self.end_reload(reloads, &outcome);
                 return;
             }
             ReloadStep::Assembled(Err(failed)) => failed,
@@ -297,7 +270,12 @@ impl RunningServer {
         if let Some(file) = &self.generation.file {
             file.reload_failed(&failed.report, failed.text.as_ref());
         }
-        self.end_reload(reloads, &ReloadOutcome::failed(failed.report));
+        let outcome = ReloadOutcome::Failed(Arc::new(failed.report));
+        self.end_reload(reloads, &outcome);
+    }
+
+    fn done(&self, report: Report) -> ReloadOutcome {
+        ReloadOutcome::Done(self.generation.number(), Arc::new(report))
     }
 
     fn end_reload(&self, reloads: &mut Reloads, outcome: &ReloadOutcome) {
@@ -305,7 +283,7 @@ impl RunningServer {
         reloads.answer(outcome);
         match reloads.next.take() {
             Some(answers) => {
-                reloads.answers = answers;
+                reloads.replies = answers;
                 self.reload_file(reloads);
             }
             None => systemd::ready(&self.status()),
@@ -474,6 +452,7 @@ impl RunningServer {
         let bound: Vec<_> = listeners
             .map(|listener| &listener.bound)
             .chain(&self.metrics_at)
+            .chain(&self.admin_at)
             .collect();
         self.socket_files.retain(|file| {
             let is_bound = bound.iter().any(|address| file.is_of(address));
@@ -534,33 +513,6 @@ impl AssembledConfig {
     }
 }
 
-impl ReloadOutcome {
-    fn done(report: Report) -> Self {
-        Self {
-            is_done: true,
-            report: Arc::new(report),
-        }
-    }
-
-    fn failed(report: Report) -> Self {
-        Self {
-            is_done: false,
-            report: Arc::new(report),
-        }
-    }
-}
-
-fn refuse(why: &str, answer: Option<ReloadAnswer>) {
-    tracing::warn!(why, "the reload was refused");
-    let mut report = Report::new();
-    let cure = "try again afterwards; `lockgate confirm` and `lockgate rollback` end the wait for a confirmation";
-    report.push(Code::ReloadRefused, why, "", cure);
-    if let Some(answer) = answer {
-        // The client of the admin socket may have left.
-        let _ = answer.send(ReloadOutcome::failed(report));
-    }
-}
-
 /// Reads the file at `path`, or `text` instead of it, and assembles everything of it. Takes its
 /// time: not for a thread that others wait for.
 fn read(
@@ -607,6 +559,7 @@ fn tell_restart(before: &Config, now: &Config, report: &mut Report) {
         ("user", before.user != now.user),
         ("workers", before.workers != now.workers),
         ("state", before.state != now.state),
+        ("admin", before.admin != now.admin),
     ];
     for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
         let message = format!("`{key}` has changed, which takes effect with the next start");

@@ -32,7 +32,7 @@ fn pages() -> Vec<PathBuf> {
 }
 
 /// The blocks of `language` in a page, each with the number of its first line.
-fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<(usize, String)> {
     let mut blocks = Vec::new();
     let mut open: Option<(usize, String)> = None;
     let mut lines = page.lines().enumerate();
@@ -130,7 +130,27 @@ fn every_toml_block_is_a_valid_configuration() {
 #[test]
 fn every_documented_command_exists() {
     let verbs = [
-        "run", "check", "demo", "proxy", "serve", "tunnel", "load", "compare", "version",
+        "run",
+        "check",
+        "demo",
+        "proxy",
+        "serve",
+        "tunnel",
+        "load",
+        "compare",
+        "version",
+        "healthcheck",
+        "status",
+        "pools",
+        "endpoints",
+        "certs",
+        "log-level",
+        "reload",
+        "reopen",
+        "drain",
+        "stop",
+        "completion",
+        "man",
     ];
     for page in pages() {
         let text = std::fs::read_to_string(&page).unwrap();
@@ -151,7 +171,7 @@ fn every_documented_command_exists() {
                 };
                 let Some(verb) = words
                     .get(at + 1)
-                    .filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase()))
+                    .filter(|verb| verb.chars().all(|c| c.is_ascii_lowercase() || c == '-'))
                 else {
                     continue;
                 };

@@ -8,6 +8,7 @@
     reason = "a test fails by a panic, also in what its cases share"
 )]
 
+mod admin;
 mod balancing;
 mod check_sites;
 mod check_start;

@@ -1,6 +1,7 @@
 //! Start and stop of the program, and its messages when it cannot do either.
 
 mod commands;
+mod describe;
 mod failures;
 mod hup;
 mod serve;

@@ -1,5 +1,5 @@
-//! The connections of the metrics address: a bounded number, where a silent connection gives way to
-//! a new one.
+//! The connections of one address: a bounded number, where a silent connection gives way to a new
+//! one.
 //!
 //! Does not serve them.
 
@@ -29,13 +29,18 @@ struct OpenConnection {
     task: JoinHandle<()>,
 }
 
-/// Whether the head of a connection's request has come.
+/// Whether the head of a connection's request has come, and the response is not finished.
 #[derive(Debug, Clone, Default)]
-pub(super) struct HeadReceived(Arc<AtomicBool>);
+pub(crate) struct HeadReceived(Arc<AtomicBool>);
 
 impl HeadReceived {
-    pub(super) fn set(&self) {
+    pub(crate) fn set(&self) {
         self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Waits for the next head: the connection is silent again.
+    pub(crate) fn clear(&self) {
+        self.0.store(false, Ordering::Relaxed);
     }
 
     fn is_set(&self) -> bool {
@@ -87,6 +92,46 @@ impl ConnectionSlots {
             since: Instant::now(),
             head_received,
             task,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_connection_that_waits_longest_for_its_head_gives_way() {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let mut slots = ConnectionSlots::new(2);
+            let (told, mut closed) = tokio::sync::mpsc::unbounded_channel();
+            struct Open(u8, tokio::sync::mpsc::UnboundedSender<u8>);
+            impl Drop for Open {
+                fn drop(&mut self) {
+                    let _ = self.1.send(self.0);
+                }
+            }
+            // The first has sent its head, the others have not.
+            for number in 1..=4 {
+                let slot = slots.take().await;
+                let (head_received, open) = (HeadReceived::default(), Open(number, told.clone()));
+                if number == 1 {
+                    head_received.set();
+                }
+                let task = tokio::spawn(async move {
+                    std::future::pending::<()>().await;
+                    drop((open, slot));
+                });
+                slots.occupy(head_received, task);
+            }
+            assert_eq!(
+                (closed.recv().await, closed.recv().await),
+                (Some(2), Some(3))
+            );
         });
     }
 }

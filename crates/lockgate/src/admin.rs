@@ -1,0 +1,28 @@
+//! The admin socket: HTTP with JSON on a Unix socket, for the commands that look at a running
+//! Lockgate or change it.
+//!
+//! It runs on the main thread. Figures are read there; what the supervisor must do goes to it as an
+//! [`AdminCommand`]. Each resource is one file in `resources`.
+
+mod command;
+mod error;
+mod listener;
+mod peers;
+mod place;
+mod recent;
+mod request;
+mod resources;
+mod server;
+mod state;
+mod timestamp;
+mod write_limit;
+
+pub(crate) use command::{
+    AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,
+    ReloadSource, Reply, command_channel,
+};
+pub(crate) use listener::AdminListener;
+pub(crate) use peers::AllowedPeers;
+pub(crate) use place::{FILE_NAME, folders_to_make, folders_to_search};
+pub(crate) use server::serve;
+pub(crate) use state::AdminState;

@@ -1,0 +1,80 @@
+//! The commands that the supervisor carries out, and their answers.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use lockgate_config::Report;
+use tokio::sync::{mpsc, oneshot};
+
+/// The most commands that wait for the supervisor: there are fewer connections.
+const WAITING: usize = 64;
+
+/// The way back to a client that waits for an answer.
+pub(crate) type Reply<T> = oneshot::Sender<T>;
+
+/// A command to the supervisor.
+#[derive(Debug)]
+pub(crate) enum AdminCommand {
+    /// Drain, and then stop; while it drains already, stop at once, as a second TERM does.
+    Stop(Reply<DrainAnswer>),
+    /// Drain, and then stop; while it drains already, nothing.
+    Drain(Reply<DrainAnswer>),
+    /// Take over a configuration.
+    Reload(ReloadRequest),
+    /// Confirm the configuration that runs; the answer is whether that was to be done.
+    Confirm(Reply<bool>),
+    /// Open the access logs again; the answer is their number.
+    Reopen(Reply<usize>),
+}
+
+/// The answer to a stop or drain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DrainAnswer {
+    Begins,
+    /// It has begun before.
+    GoesOn,
+    /// It ends at once: open connections are cut.
+    Cut,
+}
+
+/// The configuration that a reload takes over.
+#[derive(Debug)]
+pub(crate) enum ReloadSource {
+    /// The file.
+    File,
+    /// This text.
+    Text(String),
+    /// The one that ran before the present one.
+    Earlier,
+}
+
+/// A request for a reload.
+#[derive(Debug)]
+pub(crate) struct ReloadRequest {
+    pub(crate) source: ReloadSource,
+    /// The time within which it must be confirmed, if it must.
+    pub(crate) confirm: Option<Duration>,
+    /// Where the answer goes, if it is waited for.
+    pub(crate) reply: Option<Reply<ReloadOutcome>>,
+}
+
+/// The result of a reload.
+#[derive(Debug, Clone)]
+pub(crate) enum ReloadOutcome {
+    /// The configuration runs, in the generation with this number; it may have warnings.
+    Done(u64, Arc<Report>),
+    /// It does not, and nothing has changed.
+    Failed(Arc<Report>),
+    /// It was not looked at, and may be asked for again.
+    Refused(&'static str),
+}
+
+/// The server's end of the channel.
+pub(crate) type CommandSender = mpsc::Sender<AdminCommand>;
+/// The supervisor's end of the channel.
+pub(crate) type CommandReceiver = mpsc::Receiver<AdminCommand>;
+
+/// A channel for commands.
+pub(crate) fn command_channel() -> (CommandSender, CommandReceiver) {
+    mpsc::channel(WAITING)
+}

@@ -1,0 +1,49 @@
+//! A request to a resource, and its response.
+
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::body::Bytes;
+use serde_json::{Map, Value};
+use tokio::sync::oneshot;
+
+use super::command::{AdminCommand, Reply};
+use super::error::AdminError;
+use super::state::AdminState;
+
+/// A request with its whole body.
+pub(super) struct AdminRequest {
+    pub(super) state: Arc<AdminState>,
+    pub(super) body: Bytes,
+}
+
+/// The JSON of a response, or an error.
+pub(super) type AdminResult = Result<Value, AdminError>;
+
+impl AdminRequest {
+    /// The body as a JSON object; nothing is an empty one.
+    pub(super) fn object(&self) -> Result<Map<String, Value>, AdminError> {
+        if self.body.is_empty() {
+            return Ok(Map::new());
+        }
+        serde_json::from_slice(&self.body).map_err(|error| {
+            AdminError::new(
+                StatusCode::BAD_REQUEST,
+                "bad_json",
+                format!("the body is not a JSON object: {error}"),
+                "",
+            )
+        })
+    }
+
+    /// Gives a command to the supervisor, and waits for its answer.
+    pub(super) async fn ask<T>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> AdminCommand,
+    ) -> Result<T, AdminError> {
+        let (reply, answer) = oneshot::channel();
+        let sent = self.state.commands.send(command(reply)).await;
+        sent.map_err(|_| AdminError::stopping())?;
+        answer.await.map_err(|_| AdminError::stopping())
+    }
+}

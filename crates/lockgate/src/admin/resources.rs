@@ -1,0 +1,107 @@
+//! The resources of the admin socket: one row and one file each.
+
+mod certs;
+mod log_level;
+mod logs;
+mod pools;
+mod reload;
+mod status;
+mod stop;
+
+use std::pin::Pin;
+
+use hyper::{Method, StatusCode};
+
+use super::error::AdminError;
+use super::request::{AdminRequest, AdminResult};
+
+/// The work of one method of a resource.
+pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;
+
+/// A path and its methods.
+pub(super) struct Resource {
+    pub(super) path: &'static str,
+    handlers: &'static [(Method, Handler)],
+}
+
+/// All resources.
+const RESOURCES: &[Resource] = &[
+    Resource {
+        path: "/v1/status",
+        handlers: &[(Method::GET, |request| Box::pin(status::show(request)))],
+    },
+    Resource {
+        path: "/v1/pools",
+        handlers: &[(Method::GET, |request| Box::pin(pools::show(request)))],
+    },
+    Resource {
+        path: "/v1/certs",
+        handlers: &[(Method::GET, |request| Box::pin(certs::show(request)))],
+    },
+    Resource {
+        path: "/v1/log-level",
+        handlers: &[
+            (Method::GET, |request| Box::pin(log_level::show(request))),
+            (Method::POST, |request| Box::pin(log_level::set(request))),
+        ],
+    },
+    Resource {
+        path: "/v1/logs/reopen",
+        handlers: &[(Method::POST, |request| Box::pin(logs::reopen(request)))],
+    },
+    Resource {
+        path: "/v1/reload",
+        handlers: &[(Method::POST, |request| Box::pin(reload::reload(request)))],
+    },
+    Resource {
+        path: "/v1/rollback",
+        handlers: &[(Method::POST, |request| Box::pin(reload::roll_back(request)))],
+    },
+    Resource {
+        path: "/v1/confirm",
+        handlers: &[(Method::POST, |request| Box::pin(reload::confirm(request)))],
+    },
+    Resource {
+        path: "/v1/drain",
+        handlers: &[(Method::POST, |request| Box::pin(stop::drain(request)))],
+    },
+    Resource {
+        path: "/v1/stop",
+        handlers: &[(Method::POST, |request| Box::pin(stop::stop(request)))],
+    },
+];
+
+impl Resource {
+    /// The handler of a method; HEAD is GET without a body.
+    pub(super) fn handler(&self, method: &Method) -> Option<Handler> {
+        let method = if *method == Method::HEAD {
+            &Method::GET
+        } else {
+            method
+        };
+        let mut handlers = self.handlers.iter();
+        handlers
+            .find(|(own, _)| own == method)
+            .map(|(_, handler)| *handler)
+    }
+
+    /// Its methods, as the field `Allow` lists them.
+    pub(super) fn methods(&self) -> String {
+        let methods: Vec<_> = self.handlers.iter().map(|(own, _)| own.as_str()).collect();
+        methods.join(", ")
+    }
+}
+
+/// The resource of a path.
+pub(super) fn find(path: &str) -> Result<&'static Resource, AdminError> {
+    let known = RESOURCES.iter().find(|resource| resource.path == path);
+    known.ok_or_else(|| {
+        let paths: Vec<_> = RESOURCES.iter().map(|resource| resource.path).collect();
+        AdminError::new(
+            StatusCode::NOT_FOUND,
+            "unknown_path",
+            "there is no such resource in this version",
+            format!("there are {}", paths.join(", ")),
+        )
+    })
+}

@@ -1,0 +1,12 @@
+//! `/v1/logs/reopen`: the access logs are opened again, after a program has moved their files.
+
+use serde_json::json;
+
+use super::super::command::AdminCommand;
+use super::super::request::{AdminRequest, AdminResult};
+
+/// Opens every access log again.
+pub(super) async fn reopen(request: AdminRequest) -> AdminResult {
+    let count = request.ask(AdminCommand::Reopen).await?;
+    Ok(json!({ "reopened": count }))
+}

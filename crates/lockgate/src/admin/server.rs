@@ -1,0 +1,175 @@
+//! The server of the admin socket: connections, their limits, and the way to a resource.
+
+use std::convert::Infallible;
+use std::io;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, SERVER};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::timeout;
+
+use crate::accept_loop::{Acceptance, HeadReceived};
+
+use super::error::AdminError;
+use super::peers::PeerJudgement;
+use super::request::AdminRequest;
+use super::resources::{self, Resource};
+use super::state::AdminState;
+use super::write_limit::WriteLimited;
+
+/// The most connections at once.
+const AT_ONCE: usize = 32;
+/// The time for a whole request head, and for a kept connection without a request.
+const HEAD: Duration = Duration::from_secs(30);
+/// The time for a body.
+const BODY: Duration = Duration::from_secs(10);
+/// The time in which a client must read something of its response.
+const WRITE: Duration = Duration::from_secs(20);
+/// The longest body.
+const MOST: usize = 64 << 10;
+/// The field by which a command knows a Lockgate.
+const NAME: HeaderValue = HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION")));
+
+/// Serves the resources until the future is dropped.
+///
+/// # Errors
+/// When the runtime cannot take the socket over; afterwards it does not return.
+pub(crate) async fn serve(socket: StdUnixListener, state: Arc<AdminState>) -> io::Result<()> {
+    socket.set_nonblocking(true)?;
+    let listener = UnixListener::from_std(socket)?;
+    let acceptance = Acceptance {
+        name: "the admin socket",
+        at_once: AT_ONCE,
+    };
+    let serve = |stream, head_received| serve_connection(stream, Arc::clone(&state), head_received);
+    acceptance.run(listener, serve).await;
+    Ok(())
+}
+
+fn serve_connection(
+    stream: UnixStream,
+    state: Arc<AdminState>,
+    head_received: HeadReceived,
+) -> impl Future<Output = ()> {
+    let judgement = state.peers.judge(&stream);
+    let service = service_fn(move |request: Request<Incoming>| {
+        head_received.set();
+        let (state, head_received) = (Arc::clone(&state), head_received.clone());
+        async move {
+            let response = respond(request, state, judgement).await;
+            // From here on a client that does not read may be closed for another.
+            head_received.clear();
+            Ok::<_, Infallible>(response)
+        }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .keep_alive(judgement == PeerJudgement::Allowed)
+        .max_buf_size(16 * 1024)
+        .serve_connection(TokioIo::new(WriteLimited::new(stream, WRITE)), service);
+    async move {
+        if let Err(error) = connection.await {
+            tracing::debug!(%error, "a connection to the admin socket failed");
+        }
+    }
+}
+
+async fn respond(
+    request: Request<Incoming>,
+    state: Arc<AdminState>,
+    judgement: PeerJudgement,
+) -> Response<Full<Bytes>> {
+    if let PeerJudgement::Refused(user) = judgement {
+        return refusal(forbidden(user));
+    }
+    let (head, body) = request.into_parts();
+    let resource = match resources::find(head.uri.path()) {
+        Ok(resource) => resource,
+        Err(error) => return refusal(error),
+    };
+    let Some(handler) = resource.handler(&head.method) else {
+        let mut response = refusal(wrong_method(resource));
+        if let Ok(methods) = HeaderValue::from_str(&resource.methods()) {
+            response.headers_mut().insert(ALLOW, methods);
+        }
+        return response;
+    };
+    let body = match read_body(body).await {
+        Ok(body) => body,
+        Err(error) => return refusal(error),
+    };
+    match handler(AdminRequest { state, body }).await {
+        Ok(value) => json(StatusCode::OK, &value),
+        Err(error) => refusal(error),
+    }
+}
+
+async fn read_body(body: Incoming) -> Result<Bytes, AdminError> {
+    let read = timeout(BODY, Limited::new(body, MOST).collect()).await;
+    match read {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(AdminError::new(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            format!("the body is longer than {MOST} bytes"),
+            "",
+        )),
+        Ok(Err(error)) => Err(AdminError::new(
+            StatusCode::BAD_REQUEST,
+            "bad_body",
+            format!("the body cannot be read: {error}"),
+            "",
+        )),
+        Err(_) => Err(AdminError::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "too_slow",
+            "the body has not arrived in time",
+            "",
+        )),
+    }
+}
+
+fn forbidden(user: Option<u32>) -> AdminError {
+    let user = user.map_or_else(
+        || "an unknown user".to_owned(),
+        |user| format!("user {user}"),
+    );
+    AdminError::new(
+        StatusCode::FORBIDDEN,
+        "forbidden",
+        format!("{user} may not use the admin socket"),
+        "use root or the user of Lockgate, or write admin = { group = \"GROUP\" } and join that group",
+    )
+}
+
+fn wrong_method(resource: &Resource) -> AdminError {
+    AdminError::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "wrong_method",
+        format!("{} has only {}", resource.path, resource.methods()),
+        "",
+    )
+}
+
+fn refusal(error: AdminError) -> Response<Full<Bytes>> {
+    json(error.status, &error.into_json())
+}
+
+fn json(status: StatusCode, value: &serde_json::Value) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(format!("{value:#}\n").into()));
+    *response.status_mut() = status;
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    fields.insert(SERVER, NAME);
+    response
+}

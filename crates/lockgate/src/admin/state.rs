@@ -1,0 +1,48 @@
+//! What the resources of the admin socket read: the figures of the process, and its listeners.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+
+use crate::exposition::Exposition;
+use crate::metrics_server::Readiness;
+
+use super::command::CommandSender;
+use super::peers::AllowedPeers;
+use super::recent::RecentCounts;
+
+/// The sources of all resources.
+pub(crate) struct AdminState {
+    /// The figures of the generation that runs.
+    exposition: Arc<ArcSwap<Exposition>>,
+    pub(super) readiness: Arc<Readiness>,
+    pub(super) workers: usize,
+    pub(super) commands: CommandSender,
+    pub(super) peers: AllowedPeers,
+    pub(super) recent: RecentCounts,
+}
+
+impl AdminState {
+    /// The state of a server with so many `workers`; the last is the way to the supervisor, and the
+    /// users that may use the socket.
+    pub(crate) fn new(
+        exposition: Arc<ArcSwap<Exposition>>,
+        readiness: Arc<Readiness>,
+        workers: usize,
+        (commands, peers): (CommandSender, AllowedPeers),
+    ) -> Self {
+        Self {
+            exposition,
+            readiness,
+            workers,
+            commands,
+            peers,
+            recent: RecentCounts::default(),
+        }
+    }
+
+    /// The figures of the generation that runs.
+    pub(super) fn exposition(&self) -> Arc<Exposition> {
+        self.exposition.load_full()
+    }
+}

@@ -1,0 +1,129 @@
+//! The commands that ask a running Lockgate over its admin socket: the request, and the response as
+//! a table or as JSON.
+
+mod find;
+mod show;
+mod units;
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use bytes::Bytes;
+use lockgate_client::ClientError;
+use lockgate_net::dial::DialTarget;
+use serde_json::{Value, json};
+
+use crate::cli::PrintFormat;
+use crate::cli::admin::{AdminOptions, AdminVerb};
+use crate::local_request::LocalRequest;
+use crate::print::out;
+
+pub(crate) use find::find;
+
+/// The time for everything: a check of a configuration reads files and looks names up.
+const TIME: Duration = Duration::from_secs(60);
+/// What every Lockgate calls itself on its admin socket, before its version.
+const SERVER: &str = "lockgate/";
+
+/// A response of the admin socket.
+pub(crate) struct AdminResponse {
+    pub(crate) status: u16,
+    pub(crate) value: Value,
+}
+
+/// Asks, and prints the response; the exit code is 1 where it is an error.
+///
+/// # Errors
+/// When there is no socket, or no Lockgate there.
+pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
+    let socket = find(&options.socket)?;
+    let (method, path, body) = request(options.verb);
+    let response = ask(&socket, method, path, body)?;
+    let is_ok = response.status < 400;
+    match options.output {
+        PrintFormat::Json => out!("{:#}", response.value),
+        PrintFormat::Text if is_ok => {
+            out!("{}", show::text(options.verb, &response.value).trim_end());
+        }
+        PrintFormat::Text => eprint!("{}", show::error(&response.value)),
+    }
+    Ok(if is_ok {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn request(verb: AdminVerb) -> (&'static str, &'static str, Value) {
+    match verb {
+        AdminVerb::Status => ("GET", "/v1/status", Value::Null),
+        AdminVerb::Pools | AdminVerb::Endpoints => ("GET", "/v1/pools", Value::Null),
+        AdminVerb::Certs => ("GET", "/v1/certs", Value::Null),
+        AdminVerb::LogLevel(None) => ("GET", "/v1/log-level", Value::Null),
+        AdminVerb::LogLevel(Some(level)) => {
+            ("POST", "/v1/log-level", json!({ "level": level.as_str() }))
+        }
+        AdminVerb::Reload => ("POST", "/v1/reload", Value::Null),
+        AdminVerb::Reopen => ("POST", "/v1/logs/reopen", Value::Null),
+        AdminVerb::Drain => ("POST", "/v1/drain", Value::Null),
+        AdminVerb::Stop => ("POST", "/v1/stop", Value::Null),
+    }
+}
+
+/// Sends a request to the socket.
+///
+/// # Errors
+/// When there is no Lockgate, or no permission.
+pub(crate) fn ask(
+    socket: &Path,
+    method: &str,
+    path: &str,
+    body: Value,
+) -> anyhow::Result<AdminResponse> {
+    let request = LocalRequest {
+        addresses: vec![DialTarget::Unix(socket.to_owned())],
+        host: "lockgate",
+        method,
+        path,
+        body: match body {
+            Value::Null => Bytes::new(),
+            body => body.to_string().into(),
+        },
+        time: TIME,
+    };
+    let response = request.send().map_err(|error| unreachable(socket, error))?;
+    let shown = socket.display();
+    if !response.server.starts_with(SERVER) {
+        bail!("another program answers at unix:{shown}: name the admin socket with -c or --admin");
+    }
+    let value = serde_json::from_slice(&response.body)
+        .with_context(|| format!("the response of unix:{shown} is no JSON"))?;
+    Ok(AdminResponse {
+        status: response.status,
+        value,
+    })
+}
+
+/// The error in words of the reader, with its cure.
+fn unreachable(socket: &Path, error: ClientError) -> anyhow::Error {
+    let shown = socket.display();
+    let kind = match &error {
+        ClientError::Unreachable(error) => Some(error.kind()),
+        _ => None,
+    };
+    match kind {
+        Some(ErrorKind::NotFound) => anyhow!(
+            "there is no admin socket at unix:{shown}: Lockgate does not run, or has its socket elsewhere (-c or --admin names it)"
+        ),
+        Some(ErrorKind::PermissionDenied) => anyhow!(
+            "no permission for unix:{shown}: run this as root (sudo) or as the user of Lockgate; admin = {{ group = \"GROUP\" }} allows others"
+        ),
+        Some(ErrorKind::ConnectionRefused) => anyhow!(
+            "no program listens at unix:{shown}: the Lockgate that made this socket has ended"
+        ),
+        _ => anyhow!("unix:{shown} does not answer as a Lockgate: {error}"),
+    }
+}

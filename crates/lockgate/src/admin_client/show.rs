@@ -1,0 +1,239 @@
+//! Responses of the admin socket as text.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use super::units::{bytes, latency, plain, span};
+use crate::cli::admin::AdminVerb;
+use crate::text_table::TextTable;
+
+/// The text of a response.
+pub(super) fn text(verb: AdminVerb, value: &Value) -> String {
+    match verb {
+        AdminVerb::Status => status(value),
+        AdminVerb::Pools => pools(value),
+        AdminVerb::Endpoints => endpoints(value),
+        AdminVerb::Certs => certs(value),
+        AdminVerb::LogLevel(_) => plain(&value["level"]),
+        AdminVerb::Reload => reload(value),
+        AdminVerb::Reopen => format!("access logs that were opened again: {}", value["reopened"]),
+        AdminVerb::Drain | AdminVerb::Stop => match value["drain"].as_str() {
+            Some("begins") => "the drain begins".to_owned(),
+            Some("goes_on") => "the drain has begun before, and goes on".to_owned(),
+            _ => "open connections are cut".to_owned(),
+        },
+    }
+}
+
+/// The text of an error: its message, its cure, and mistakes of a configuration.
+pub(super) fn error(value: &Value) -> String {
+    let error = &value["error"];
+    let mut text = format!("lockgate: {}", plain(&error["message"]));
+    let cure = plain(&error["cure"]);
+    if !cure.is_empty() {
+        let _ = write!(text, ": {cure}"); // writing to a String cannot fail
+    }
+    text.push('\n');
+    for mistake in items(&value["mistakes"]) {
+        let place = match (mistake["file"].as_str(), mistake["line"].as_u64()) {
+            (Some(file), Some(line)) => format!("{file}:{line}: "),
+            _ => String::new(),
+        };
+        let [code, message, cure] = ["code", "message", "cure"].map(|name| plain(&mistake[name]));
+        let cure = if cure.is_empty() {
+            cure
+        } else {
+            format!(": {cure}")
+        };
+        let _ = writeln!(text, "  {place}[{code}] {message}{cure}");
+    }
+    text
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn reload(value: &Value) -> String {
+    let changed: Vec<_> = items(&value["changed"]).map(plain).collect();
+    if changed.is_empty() {
+        "nothing has changed in the configuration".to_owned()
+    } else {
+        format!("changed: {}", changed.join(", "))
+    }
+}
+
+fn status(value: &Value) -> String {
+    let up = span(value["uptime_seconds"].as_u64().unwrap_or_default());
+    let mut text = format!(
+        "lockgate {}, pid {}, {}, started {} ({up} ago), workers: {}\n",
+        plain(&value["version"]),
+        value["pid"],
+        plain(&value["phase"]),
+        plain(&value["started"]),
+        value["workers"],
+    );
+    let configuration = &value["configuration"];
+    if let Some(file) = configuration["file"].as_str() {
+        let read = plain(&configuration["read"]);
+        let _ = write!(text, "configuration {file}, read {read}");
+        if configuration["mistakes"].as_u64().unwrap_or_default() > 0 {
+            text.push_str("; the file has mistakes now");
+        } else if configuration["differs"] == true {
+            text.push_str("; the file differs now");
+        }
+        text.push('\n');
+    }
+    let mut listeners = TextTable::new(&[
+        "LISTENER", "ADDRESS", "KIND", "OPEN", "ACCEPTED", "RECEIVED", "SENT",
+    ]);
+    for one in items(&value["listeners"]) {
+        listeners.row([
+            plain(&one["name"]),
+            plain(&one["address"]),
+            plain(&one["kind"]),
+            plain(&one["connections"]),
+            plain(&one["accepted"]),
+            bytes(&one["received_bytes"]),
+            bytes(&one["sent_bytes"]),
+        ]);
+    }
+    let limits = &value["limits"];
+    let mut used = TextTable::new(&["LIMIT", "USED", "SIZE"]);
+    for name in ["connections", "sockets", "handshakes"] {
+        let limit = &limits[name];
+        used.row([
+            name.to_owned(),
+            plain(&limit["used"]),
+            plain(&limit["size"]),
+        ]);
+    }
+    let memory = &limits["memory"];
+    used.row([
+        "memory".to_owned(),
+        bytes(&memory["used"]),
+        bytes(&memory["size"]),
+    ]);
+    format!("{text}\n{}\n{}", listeners.render(), used.render())
+}
+
+fn pools(value: &Value) -> String {
+    let head = [
+        "POOL",
+        "UP",
+        "ENDPOINTS",
+        "CONNECTIONS",
+        "IN FLIGHT",
+        "REQ/S",
+        "REQUESTS",
+        "ERRORS",
+    ];
+    let mut table = TextTable::new(&head);
+    for pool in items(&value["pools"]) {
+        let endpoints: Vec<&Value> = items(&pool["endpoints"]).collect();
+        let up = endpoints.iter().filter(|one| one["state"] == "up").count();
+        let sum = |name: &str| {
+            let figures = endpoints.iter().filter_map(|one| one[name].as_u64());
+            figures.reduce(|sum, more| sum + more)
+        };
+        let shown = |sum: Option<u64>| sum.map_or_else(String::new, |sum| sum.to_string());
+        let rates = endpoints
+            .iter()
+            .filter_map(|one| one["requests_per_second"].as_f64());
+        let rate = rates.reduce(|sum, more| sum + more);
+        let errors = endpoints.iter().filter_map(|one| errors(one));
+        table.row([
+            plain(&pool["pool"]),
+            up.to_string(),
+            endpoints.len().to_string(),
+            shown(sum("connections")),
+            shown(sum("in_flight")),
+            rate.map_or_else(String::new, |rate| format!("{rate:.1}")),
+            shown(sum("requests")),
+            shown(errors.reduce(|sum, more| sum + more)),
+        ]);
+    }
+    table.render()
+}
+
+fn endpoints(value: &Value) -> String {
+    let head = [
+        "POOL",
+        "ENDPOINT",
+        "STATE",
+        "WEIGHT",
+        "CONNECTIONS",
+        "IN FLIGHT",
+        "REQ/S",
+        "P50",
+        "P99",
+        "REQUESTS",
+        "ERRORS",
+        "WHY",
+    ];
+    let mut table = TextTable::new(&head);
+    for pool in items(&value["pools"]) {
+        for one in items(&pool["endpoints"]) {
+            let backup = if one["backup"] == true {
+                ", backup"
+            } else {
+                ""
+            };
+            table.row([
+                plain(&pool["pool"]),
+                plain(&one["endpoint"]),
+                format!("{}{backup}", plain(&one["state"])),
+                plain(&one["weight"]),
+                plain(&one["connections"]),
+                plain(&one["in_flight"]),
+                plain(&one["requests_per_second"]),
+                latency(&one["p50_seconds"]),
+                latency(&one["p99_seconds"]),
+                plain(&one["requests"]),
+                errors(one).map_or_else(String::new, |sum| sum.to_string()),
+                plain(&one["why"]),
+            ]);
+        }
+    }
+    let seconds = value["recent_seconds"].as_f64().unwrap_or_default();
+    let seconds = span(seconds.round() as u64);
+    format!(
+        "{}\nREQ/S, P50 and P99 are of the last {seconds}.\n",
+        table.render()
+    )
+}
+
+/// The sum of an endpoint's errors.
+fn errors(endpoint: &Value) -> Option<u64> {
+    let errors = endpoint["errors"].as_object()?;
+    Some(errors.values().filter_map(Value::as_u64).sum())
+}
+
+fn certs(value: &Value) -> String {
+    let mut table = TextTable::new(&[
+        "DAYS",
+        "NAMES",
+        "LISTENER",
+        "KEY",
+        "NOT AFTER",
+        "ISSUER",
+        "FILE",
+    ]);
+    for one in items(&value["certs"]) {
+        let names: Vec<_> = items(&one["names"])
+            .chain(items(&one["addresses"]))
+            .map(plain)
+            .collect();
+        table.row([
+            plain(&one["days_left"]),
+            names.join(","),
+            plain(&one["listener"]),
+            plain(&one["key"]),
+            plain(&one["not_after"]),
+            plain(&one["issuer"]),
+            plain(&one["file"]),
+        ]);
+    }
+    table.render()
+}

@@ -1,0 +1,86 @@
+//! Figures of responses as people read them; nothing for a figure that does not exist.
+
+use serde_json::Value;
+
+/// A text or a number as it is.
+pub(super) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
+/// Seconds: `250 µs`, `3.2 ms`, `1.25 s`.
+pub(super) fn latency(value: &Value) -> String {
+    let Some(seconds) = value.as_f64() else {
+        return String::new();
+    };
+    match seconds {
+        less if less < 0.001 => format!("{:.0} µs", less * 1e6),
+        less if less < 1.0 => format!("{:.1} ms", less * 1e3),
+        more => format!("{more:.2} s"),
+    }
+}
+
+/// Bytes: `170 B`, `1.05 MB`.
+pub(super) fn bytes(value: &Value) -> String {
+    let Some(count) = value.as_u64() else {
+        return String::new();
+    };
+    let (mut scaled, mut unit) = (count as f64, "B");
+    for larger in ["KB", "MB", "GB", "TB"] {
+        if scaled < 1000.0 {
+            break;
+        }
+        (scaled, unit) = (scaled / 1000.0, larger);
+    }
+    if unit == "B" {
+        format!("{count} B")
+    } else {
+        format!("{scaled:.2} {unit}")
+    }
+}
+
+/// A span of seconds in its two largest units: `3d 4h`, `5m 10s`, `12s`.
+pub(super) fn span(seconds: u64) -> String {
+    let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
+    let first = units.iter().position(|(size, _)| seconds >= *size);
+    let mut left = seconds;
+    let parts = units.iter().skip(first.unwrap_or(3)).take(2);
+    let parts = parts.filter_map(|(size, name)| {
+        let count = left / size;
+        left %= size;
+        (count > 0 || seconds == 0).then(|| format!("{count}{name}"))
+    });
+    parts.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn figures_have_the_unit_that_fits() {
+        let latencies = [json!(0.000_25), json!(0.0032), json!(1.25), json!(null)];
+        assert_eq!(
+            latencies.each_ref().map(latency),
+            ["250 µs", "3.2 ms", "1.25 s", ""]
+        );
+        let sizes = [
+            json!(170),
+            json!(1_050_000),
+            json!(12_638_251_000_u64),
+            json!(null),
+        ];
+        assert_eq!(
+            sizes.each_ref().map(bytes),
+            ["170 B", "1.05 MB", "12.64 GB", ""]
+        );
+        assert_eq!(
+            [0, 12, 310, 3_600, 273_600].map(span),
+            ["0s", "12s", "5m 10s", "1h", "3d 4h"]
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! The arguments of the commands that ask a running Lockgate over its admin socket.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use clap::{Args, ValueEnum};
+
+use super::{PrintFormat, output};
+
+// No doc comment: clap would print it instead of the command's.
+#[derive(Args)]
+pub(super) struct AdminArgs {
+    /// The configuration file of the Lockgate to ask, which names its admin socket
+    /// [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
+    #[arg(
+        short = 'c',
+        short_alias = 'f',
+        long = "config",
+        value_name = "FILE",
+        id = "file"
+    )]
+    config: Option<PathBuf>,
+    /// The admin socket, instead of a configuration file
+    #[arg(long, value_name = "unix:/PATH", conflicts_with = "file")]
+    admin: Option<SocketArg>,
+    /// Print the JSON of the response
+    #[arg(long)]
+    json: bool,
+}
+
+/// `unix:/PATH`, or the path alone.
+#[derive(Clone, Debug)]
+struct SocketArg(PathBuf);
+
+/// A command over the admin socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AdminOptions {
+    pub(crate) socket: SocketChoice,
+    pub(crate) output: PrintFormat,
+    pub(crate) verb: AdminVerb,
+}
+
+/// Where the admin socket is looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SocketChoice {
+    /// At this path.
+    At(PathBuf),
+    /// Where this configuration file has it.
+    Configured(PathBuf),
+    /// Where this configuration file has it, or in a default place if the file cannot be read:
+    /// nothing named the file.
+    Default(PathBuf),
+}
+
+/// What is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AdminVerb {
+    Status,
+    Pools,
+    Endpoints,
+    Certs,
+    /// The level to set; without one the level is shown.
+    LogLevel(Option<LevelName>),
+    Reload,
+    Reopen,
+    Drain,
+    Stop,
+}
+
+/// The level of the operator log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LevelName {
+    Error,
+    Warn,
+    Info,
+    Debug,
+}
+
+impl LevelName {
+    /// As the configuration and the admin socket name it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Error => "error",
+            Self::Warn => "warn",
+            Self::Info => "info",
+            Self::Debug => "debug",
+        }
+    }
+}
+
+impl AdminArgs {
+    /// The options of a verb; `outer` is a file before the command, `default` the one for none.
+    /// `None` where a file is given twice, or a file and a socket.
+    pub(super) fn resolve(
+        self,
+        verb: AdminVerb,
+        outer: Option<PathBuf>,
+        default: PathBuf,
+    ) -> Option<AdminOptions> {
+        let socket = match (self.admin, self.config, outer) {
+            (Some(SocketArg(path)), None, None) => SocketChoice::At(path),
+            (None, Some(file), None) | (None, None, Some(file)) => SocketChoice::Configured(file),
+            (None, None, None) => SocketChoice::Default(default),
+            _ => return None,
+        };
+        Some(AdminOptions {
+            socket,
+            output: output(self.json),
+            verb,
+        })
+    }
+}
+
+impl FromStr for SocketArg {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, Self::Err> {
+        let path = written.strip_prefix("unix:").unwrap_or(written);
+        if !path.contains('/') {
+            return Err("write unix:/run/lockgate/admin.sock".to_owned());
+        }
+        Ok(Self(PathBuf::from(path)))
+    }
+}

@@ -1,0 +1,256 @@
+//! The figures of the process as values, for the admin socket.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use lockgate_limits::clock;
+use lockgate_net::memory::{self, MemoryKind, MemoryLevel};
+use lockgate_net::tls::{Acceptor, CertSummary};
+use lockgate_proxy::metrics::http::EndpointCounts;
+use lockgate_upstream::{Condition, EndpointIndex, Member, Pool};
+
+use super::Exposition;
+use crate::configuration::Configuration;
+use crate::prober::EndpointStatus;
+
+/// The counters of a listener.
+#[derive(Debug)]
+pub(crate) struct ListenerFigures {
+    pub(crate) name: String,
+    pub(crate) open: i64,
+    pub(crate) accepted: u64,
+    pub(crate) received: u64,
+    pub(crate) sent: u64,
+}
+
+/// A limit, and how much of it is used.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Usage {
+    pub(crate) used: usize,
+    pub(crate) size: usize,
+}
+
+/// The limits of the process.
+#[derive(Debug)]
+pub(crate) struct LimitFigures {
+    pub(crate) connections: Usage,
+    pub(crate) sockets: Usage,
+    pub(crate) sockets_idle: usize,
+    pub(crate) sockets_waiting: usize,
+    pub(crate) handshakes: Usage,
+    pub(crate) handshakes_waiting: usize,
+    pub(crate) memory_used: usize,
+    /// `None` without a limit.
+    pub(crate) memory_size: Option<usize>,
+    /// `enough`, `scarce` or `full`.
+    pub(crate) memory_level: &'static str,
+    /// Connected clients.
+    pub(crate) clients: usize,
+}
+
+/// A pool.
+#[derive(Debug)]
+pub(crate) struct PoolFigures {
+    pub(crate) name: String,
+    pub(crate) endpoints: Vec<EndpointFigures>,
+}
+
+/// Whether an endpoint may be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EndpointCondition {
+    Up,
+    /// Its health checks fail.
+    Down,
+    /// It kept failing.
+    Ejected,
+    /// Others are preferred after a failure.
+    Avoided,
+}
+
+/// An endpoint of a pool.
+#[derive(Debug)]
+pub(crate) struct EndpointFigures {
+    pub(crate) endpoint: String,
+    pub(crate) condition: EndpointCondition,
+    /// The reason, unless it is up.
+    pub(crate) why: Option<String>,
+    pub(crate) weight: u32,
+    pub(crate) backup: bool,
+    pub(crate) connections: usize,
+    pub(crate) in_flight: usize,
+    /// The moving average, once there is one.
+    pub(crate) latency: Option<Duration>,
+    pub(crate) ejections: u64,
+    /// Of requests: endpoints of relays have none.
+    pub(crate) counts: Option<EndpointCounts>,
+    pub(crate) check: Option<CheckFigures>,
+}
+
+/// The last health check of an endpoint.
+#[derive(Debug)]
+pub(crate) struct CheckFigures {
+    pub(crate) took: Duration,
+    pub(crate) age: Duration,
+    pub(crate) error: Option<String>,
+}
+
+impl Exposition {
+    /// When the process started.
+    pub(crate) fn started(&self) -> SystemTime {
+        self.state.started
+    }
+
+    /// The file of the configuration, if it has one.
+    pub(crate) fn configuration_file(&self) -> Option<&Configuration> {
+        self.state.file.as_deref()
+    }
+
+    /// The listeners, in their order.
+    pub(crate) fn listeners(&self) -> Vec<ListenerFigures> {
+        let shards = &self.state.shards;
+        let figures = |(index, name): (usize, &String)| ListenerFigures {
+            name: name.clone(),
+            open: shards.gauge(|cells| &cells.listeners[index].open),
+            accepted: shards.counter(|cells| &cells.listeners[index].accepted),
+            received: shards.counter(|cells| &cells.listeners[index].received),
+            sent: shards.counter(|cells| &cells.listeners[index].sent),
+        };
+        self.names.iter().enumerate().map(figures).collect()
+    }
+
+    /// The limits.
+    pub(crate) fn limits(&self) -> LimitFigures {
+        let shared = &self.state.shared;
+        let (sockets, handshakes) = (&shared.sockets, &shared.handshakes);
+        let memory = memory::process();
+        let kinds = MemoryKind::ALL.iter();
+        let kinds: usize = kinds.map(|(kind, _)| memory.used(*kind)).sum();
+        LimitFigures {
+            connections: Usage {
+                used: shared.connections.used(),
+                size: shared.connections.size(),
+            },
+            sockets: Usage {
+                used: sockets.open(),
+                size: sockets.size(),
+            },
+            sockets_idle: sockets.idle(),
+            sockets_waiting: sockets.waiting(),
+            handshakes: Usage {
+                used: handshakes.begun(),
+                size: handshakes.size(),
+            },
+            handshakes_waiting: handshakes.waiting(),
+            memory_used: kinds + memory.surplus(),
+            memory_size: memory.limit(),
+            memory_level: match memory.level() {
+                MemoryLevel::Easy => "enough",
+                MemoryLevel::Lean => "scarce",
+                MemoryLevel::Full => "full",
+            },
+            clients: shared.clients.count(),
+        }
+    }
+
+    /// The certificates of all listeners, each with the name of its listener.
+    pub(crate) fn summaries(&self) -> Vec<(String, CertSummary)> {
+        let of = |(listener, acceptor): &(String, Arc<Acceptor>)| {
+            let all = acceptor.store().describe().into_iter();
+            all.map(|one| (listener.clone(), one)).collect::<Vec<_>>()
+        };
+        self.acceptors.iter().flat_map(of).collect()
+    }
+
+    /// The pools that have a name, with their endpoints.
+    pub(crate) fn pool_figures(&self) -> Vec<PoolFigures> {
+        let statuses = self.statuses.now().into_iter();
+        let statuses: BTreeMap<_, _> = statuses
+            .map(|status| ((status.pool.clone(), status.endpoint.clone()), status))
+            .collect();
+        let named = self
+            .pools
+            .iter()
+            .filter(|pool| !pool.settings.name.is_empty());
+        let figures = named.map(|pool| {
+            let first = self.first_cells(pool);
+            let status = |member: &Member| {
+                let key = (pool.settings.name.clone(), member.endpoint().label.clone());
+                statuses.get(&key)
+            };
+            let members = pool.members().iter().enumerate();
+            let present = members.filter(|(_, member)| !member.endpoint().is_vacant());
+            let endpoints = present.map(|(at, member)| {
+                let index = first.map(|first| EndpointIndex::new(first + at));
+                self.endpoint_figures(member, index, status(member))
+            });
+            PoolFigures {
+                name: pool.settings.name.clone(),
+                endpoints: endpoints.collect(),
+            }
+        });
+        figures.collect()
+    }
+
+    /// The number of the cells of a pool's first member; relays have none.
+    fn first_cells(&self, pool: &Arc<Pool>) -> Option<usize> {
+        let at = self
+            .upstreams
+            .iter()
+            .position(|one| Arc::ptr_eq(one, pool))?;
+        let before = self.upstreams.iter().take(at);
+        Some(before.map(|pool| pool.members().len()).sum())
+    }
+
+    fn endpoint_figures(
+        &self,
+        member: &Member,
+        index: Option<EndpointIndex>,
+        status: Option<&EndpointStatus>,
+    ) -> EndpointFigures {
+        let (endpoint, now) = (member.endpoint(), clock::now());
+        let error = status.and_then(|status| status.why.as_deref().cloned());
+        let (condition, why) = if !member.is_up() {
+            let why = error.clone();
+            (
+                EndpointCondition::Down,
+                why.or(Some("its health checks fail".to_owned())),
+            )
+        } else if endpoint.is_ejected(now) {
+            (
+                EndpointCondition::Ejected,
+                Some("it kept failing".to_owned()),
+            )
+        } else if endpoint.is_out(now) {
+            let why = match endpoint.condition(now) {
+                Condition::Suspect => "it has failed lately",
+                Condition::Healthy | Condition::Unavailable => "it could not be reached",
+            };
+            (EndpointCondition::Avoided, Some(why.to_owned()))
+        } else {
+            (EndpointCondition::Up, None)
+        };
+        EndpointFigures {
+            endpoint: endpoint.label.clone(),
+            condition,
+            why,
+            weight: member.weight(),
+            backup: member.is_backup(),
+            connections: endpoint.connections(),
+            in_flight: endpoint.in_flight(),
+            latency: endpoint
+                .latency()
+                .now(now)
+                .map(|micros| Duration::from_secs_f32(micros / 1e6)),
+            ejections: endpoint.ejections(),
+            counts: index.map(|index| EndpointCounts::of(&self.state.shards, index)),
+            check: status.and_then(|status| {
+                Some(CheckFigures {
+                    took: status.took?,
+                    age: status.age?,
+                    error,
+                })
+            }),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! The commands of the admin socket.
+
+use std::sync::Arc;
+
+use super::RunningServer;
+use super::reload::Reloads;
+use crate::admin::{self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, Reply};
+
+/// What a command changes in the supervisor's loop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum LoopEnd {
+    Continues,
+    /// The loop is over: the drain begins, or is cut short.
+    Ends,
+}
+
+impl RunningServer {
+    /// Carries out a command while the process serves.
+    pub(super) fn obey(&self, command: AdminCommand, reloads: &mut Reloads) -> LoopEnd {
+        match command {
+            AdminCommand::Stop(reply) | AdminCommand::Drain(reply) => {
+                tell(reply, DrainAnswer::Begins);
+                return LoopEnd::Ends;
+            }
+            AdminCommand::Reload(request) => self.begin_reload(reloads, request),
+            AdminCommand::Confirm(reply) => tell(reply, self.confirm(reloads)),
+            AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
+        }
+        LoopEnd::Continues
+    }
+
+    /// Carries out a command while the process drains.
+    pub(super) fn obey_draining(&self, command: AdminCommand) -> LoopEnd {
+        match command {
+            AdminCommand::Stop(reply) => {
+                tell(reply, DrainAnswer::Cut);
+                return LoopEnd::Ends;
+            }
+            AdminCommand::Drain(reply) => tell(reply, DrainAnswer::GoesOn),
+            AdminCommand::Reload(request) => {
+                if let Some(reply) = request.reply {
+                    tell(reply, ReloadOutcome::Refused("the process drains"));
+                }
+            }
+            AdminCommand::Confirm(reply) => tell(reply, false),
+            AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
+        }
+        LoopEnd::Continues
+    }
+
+    /// Opens the access logs again; returns their number.
+    pub(super) fn reopen(&self) -> usize {
+        let logs = self.generation.logs.iter();
+        let count = logs.map(|log| log.reopen()).count();
+        if count == 0 {
+            tracing::info!("there is no access log to reopen");
+        }
+        count
+    }
+
+    /// Serves the admin socket, if there is one.
+    pub(super) fn serve_admin(&mut self) {
+        let Some((listener, commands)) = self.admin.take() else {
+            return;
+        };
+        let state = AdminState::new(
+            Arc::clone(&self.exposition),
+            Arc::clone(&self.readiness),
+            self.workers.count(),
+            (commands, listener.peers),
+        );
+        tokio::spawn(async move {
+            if let Err(error) = admin::serve(listener.socket, Arc::new(state)).await {
+                tracing::error!(%error, "the admin socket is no longer served");
+            }
+        });
+    }
+}
+
+pub(super) fn tell<T>(reply: Reply<T>, answer: T) {
+    // The client may have gone.
+    let _ = reply.send(answer);
+}
