@@ -5,7 +5,7 @@ mod find;
 mod show;
 mod units;
 
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub(crate) struct AdminResponse {
 /// When there is no socket, or no Lockgate there.
 pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
     let socket = find(&options.socket)?;
-    let (method, path, body) = request(options.verb);
+    let (method, path, body) = request(options.verb)?;
     let response = ask(&socket, method, path, body)?;
     let is_ok = response.status < 400;
     match options.output {
@@ -57,8 +57,8 @@ pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn request(verb: AdminVerb) -> (&'static str, &'static str, Value) {
-    match verb {
+fn request(verb: AdminVerb) -> anyhow::Result<(&'static str, &'static str, Value)> {
+    Ok(match verb {
         AdminVerb::Status => ("GET", "/v1/status", Value::Null),
         AdminVerb::Pools | AdminVerb::Endpoints => ("GET", "/v1/pools", Value::Null),
         AdminVerb::Certs => ("GET", "/v1/certs", Value::Null),
@@ -66,11 +66,29 @@ fn request(verb: AdminVerb) -> (&'static str, &'static str, Value) {
         AdminVerb::LogLevel(Some(level)) => {
             ("POST", "/v1/log-level", json!({ "level": level.as_str() }))
         }
-        AdminVerb::Reload => ("POST", "/v1/reload", Value::Null),
+        AdminVerb::Reload { stdin, confirm } => {
+            ("POST", "/v1/reload", reload_body(stdin, confirm)?)
+        }
+        AdminVerb::Confirm => ("POST", "/v1/confirm", Value::Null),
+        AdminVerb::Rollback => ("POST", "/v1/rollback", Value::Null),
         AdminVerb::Reopen => ("POST", "/v1/logs/reopen", Value::Null),
         AdminVerb::Drain => ("POST", "/v1/drain", Value::Null),
         AdminVerb::Stop => ("POST", "/v1/stop", Value::Null),
+    })
+}
+
+fn reload_body(stdin: bool, confirm: Option<u64>) -> anyhow::Result<Value> {
+    let mut body = json!({});
+    if stdin {
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.context("the configuration on standard input cannot be read")?;
+        body["text"] = text.into();
     }
+    if let Some(seconds) = confirm {
+        body["confirm_seconds"] = seconds.into();
+    }
+    Ok(body)
 }
 
 /// Sends a request to the socket.

@@ -36,6 +36,11 @@ pub(crate) enum Command {
     Run {
         config: PathBuf,
     },
+    /// Serve with the last configuration that worked.
+    RunLastGood {
+        /// The file that was meant.
+        config: PathBuf,
+    },
     /// Check a configuration file and print its mistakes.
     Check(CheckOptions),
     /// Serve a built-in page and application with a self-signed certificate.
@@ -214,9 +219,15 @@ enum CommandArgs {
     #[command(
         after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
         Signals: TERM, INT and QUIT drain the connections and stop, a second one stops at once; \
-        HUP reads the certificates again and checks the configuration file; USR1 reopens the access logs."
+        HUP takes over the changed configuration; USR1 reopens the access logs."
     )]
-    Run(ConfigArgs),
+    Run {
+        #[command(flatten)]
+        config: ConfigArgs,
+        /// Start with the last configuration that worked, which the folder of `state` keeps
+        #[arg(long)]
+        last_good: bool,
+    },
     /// Check a configuration file and everything that a start needs, and print every mistake
     #[command(aliases = ["validate", "configtest"], after_help = "Example:\n  lockgate check -v lockgate.toml\n\n\
         It also checks the files, folders, users, addresses and host names that a start needs, as the user that runs it. Run \
@@ -301,10 +312,28 @@ enum CommandArgs {
         #[command(flatten)]
         admin: admin::AdminArgs,
     },
-    /// Let a running Lockgate read certificates, keys and users again and check its configuration
-    #[command(after_help = "Example:\n  lockgate reload\n\n\
-        Exit codes: 0 the running configuration is that of the file, 1 it is not.")]
-    Reload(admin::AdminArgs),
+    /// Let a running Lockgate take over its changed configuration, as a whole or not at all
+    #[command(
+        after_help = "Examples:\n  lockgate reload\n  lockgate reload --confirm 5m\n  \
+        lockgate reload --stdin < new.toml\n\n\
+        Exit codes: 0 the configuration runs, 1 it does not and nothing has changed."
+    )]
+    Reload {
+        /// Take over the configuration from standard input, until the next reload or start
+        #[arg(long)]
+        stdin: bool,
+        /// Go back to the configuration before after this time, unless `lockgate confirm` comes
+        #[arg(long, value_name = "TIME", value_parser = admin::confirmation)]
+        confirm: Option<u64>,
+        #[command(flatten)]
+        admin: admin::AdminArgs,
+    },
+    /// Let a running Lockgate keep a configuration that was to be confirmed
+    #[command(after_help = "Example:\n  lockgate confirm")]
+    Confirm(admin::AdminArgs),
+    /// Let a running Lockgate take over the configuration that ran before
+    #[command(after_help = "Example:\n  lockgate rollback")]
+    Rollback(admin::AdminArgs),
     /// Let a running Lockgate open its access logs again
     #[command(after_help = "Example:\n  lockgate reopen")]
     Reopen(admin::AdminArgs),
@@ -439,13 +468,23 @@ impl CommandArgs {
             Self::Endpoints(args) => ask(args, AdminVerb::Endpoints),
             Self::Certs(args) => ask(args, AdminVerb::Certs),
             Self::LogLevel { level, admin } => ask(admin, AdminVerb::LogLevel(level)),
-            Self::Reload(args) => ask(args, AdminVerb::Reload),
+            Self::Reload {
+                stdin,
+                confirm,
+                admin,
+            } => ask(admin, AdminVerb::Reload { stdin, confirm }),
+            Self::Confirm(args) => ask(args, AdminVerb::Confirm),
+            Self::Rollback(args) => ask(args, AdminVerb::Rollback),
             Self::Reopen(args) => ask(args, AdminVerb::Reopen),
             Self::Drain(args) => ask(args, AdminVerb::Drain),
             Self::Stop(args) => ask(args, AdminVerb::Stop),
-            Self::Run(args) => Ok(Command::Run {
-                config: once(args.file())?,
-            }),
+            Self::Run { config, last_good } => {
+                let config = once(config.file())?;
+                Ok(match last_good {
+                    true => Command::RunLastGood { config },
+                    false => Command::Run { config },
+                })
+            }
             Self::Check(mut args) => {
                 let config = once(std::mem::take(&mut args.config).file())?;
                 Ok(Command::Check(args.resolve(config)))

@@ -42,6 +42,7 @@ mod worker;
 use std::path::Path;
 use std::process::ExitCode;
 
+use anyhow::{Context as _, bail};
 use cli::{Command, PrintFormat};
 use configuration::Configuration;
 use examine::examine;
@@ -60,6 +61,7 @@ fn main() -> ExitCode {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let done = match Command::from_environment() {
         Command::Run { config } => Ok(run(&config)),
+        Command::RunLastGood { config } => run_last_good(&config),
         Command::Check(check) => Ok(check::run(&check)),
         Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
@@ -101,6 +103,34 @@ fn run(config: &Path) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Serves with what the folder of `state` keeps; a reload takes over the file at `config`.
+fn run_last_good(config: &Path) -> anyhow::Result<ExitCode> {
+    let draft = lockgate_config::read(config).ok();
+    let state = draft
+        .as_ref()
+        .and_then(|draft| draft.understood().config.state.as_deref());
+    let Some(state) = state else {
+        bail!(
+            "{}: no folder of `state` can be read from it, which would have the last good configuration",
+            config.display()
+        );
+    };
+    let Some(good) = state::last_good(state) else {
+        bail!("{} has no last good configuration", state.display());
+    };
+    let text = std::fs::read_to_string(&good);
+    let text = text.with_context(|| format!("{} cannot be read", good.display()))?;
+    let draft = lockgate_config::read_text(&text, &good);
+    let file = Configuration::new(config, &draft);
+    Ok(match draft.finish() {
+        Ok(loaded) => supervisor::run(&loaded, Some(file), |_| ()),
+        Err(report) => {
+            print::report(&report);
+            ExitCode::FAILURE
+        }
+    })
 }
 
 fn version(output: PrintFormat) -> ExitCode {

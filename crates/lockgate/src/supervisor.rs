@@ -74,7 +74,7 @@ pub(crate) fn run(
     let Some(prepared) = prepared else {
         if let Some(good) = config.state.as_deref().and_then(state::last_good) {
             eprintln!(
-                "The last configuration that worked: lockgate run -c {}",
+                "The last configuration that worked: lockgate run --last-good, or -c {}",
                 good.display()
             );
         }

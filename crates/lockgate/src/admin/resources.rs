@@ -71,7 +71,20 @@ const RESOURCES: &[Resource] = &[
     },
 ];
 
+/// The longest body.
+const LONGEST_BODY: usize = 64 << 10;
+/// The longest configuration.
+const LONGEST_CONFIGURATION: usize = 16 << 20;
+
 impl Resource {
+    /// The longest body of its requests, in bytes.
+    pub(super) fn longest_body(&self) -> usize {
+        match self.path {
+            "/v1/reload" => LONGEST_CONFIGURATION,
+            _ => LONGEST_BODY,
+        }
+    }
+
     /// The handler of a method; HEAD is GET without a body.
     pub(super) fn handler(&self, method: &Method) -> Option<Handler> {
         let method = if *method == Method::HEAD {

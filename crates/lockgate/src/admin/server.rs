@@ -33,8 +33,6 @@ const HEAD: Duration = Duration::from_secs(30);
 const BODY: Duration = Duration::from_secs(10);
 /// The time in which a client must read something of its response.
 const WRITE: Duration = Duration::from_secs(20);
-/// The longest body.
-const MOST: usize = 64 << 10;
 /// The field by which a command knows a Lockgate.
 const NAME: HeaderValue = HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION")));
 
@@ -103,7 +101,7 @@ async fn respond(
         }
         return response;
     };
-    let body = match read_body(body).await {
+    let body = match read_body(body, resource.longest_body()).await {
         Ok(body) => body,
         Err(error) => return refusal(error),
     };
@@ -113,14 +111,14 @@ async fn respond(
     }
 }
 
-async fn read_body(body: Incoming) -> Result<Bytes, AdminError> {
-    let read = timeout(BODY, Limited::new(body, MOST).collect()).await;
+async fn read_body(body: Incoming, longest: usize) -> Result<Bytes, AdminError> {
+    let read = timeout(BODY, Limited::new(body, longest).collect()).await;
     match read {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => Err(AdminError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "too_large",
-            format!("the body is longer than {MOST} bytes"),
+            format!("the body is longer than {longest} bytes"),
             "",
         )),
         Ok(Err(error)) => Err(AdminError::new(

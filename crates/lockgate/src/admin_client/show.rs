@@ -16,7 +16,9 @@ pub(super) fn text(verb: AdminVerb, value: &Value) -> String {
         AdminVerb::Endpoints => endpoints(value),
         AdminVerb::Certs => certs(value),
         AdminVerb::LogLevel(_) => plain(&value["level"]),
-        AdminVerb::Reload => reload(value),
+        AdminVerb::Reload { confirm, .. } => reload(value, confirm),
+        AdminVerb::Rollback => reload(value, None),
+        AdminVerb::Confirm => "the configuration is confirmed".to_owned(),
         AdminVerb::Reopen => format!("access logs that were opened again: {}", value["reopened"]),
         AdminVerb::Drain | AdminVerb::Stop => match value["drain"].as_str() {
             Some("begins") => "the drain begins".to_owned(),
@@ -35,7 +37,13 @@ pub(super) fn error(value: &Value) -> String {
         let _ = write!(text, ": {cure}"); // writing to a String cannot fail
     }
     text.push('\n');
-    for mistake in items(&value["mistakes"]) {
+    diagnostics(&mut text, &value["mistakes"]);
+    text
+}
+
+/// The mistakes or warnings of a configuration.
+fn diagnostics(text: &mut String, found: &Value) {
+    for mistake in items(found) {
         let place = match (mistake["file"].as_str(), mistake["line"].as_u64()) {
             (Some(file), Some(line)) => format!("{file}:{line}: "),
             _ => String::new(),
@@ -48,20 +56,26 @@ pub(super) fn error(value: &Value) -> String {
         };
         let _ = writeln!(text, "  {place}[{code}] {message}{cure}");
     }
-    text
 }
 
 fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn reload(value: &Value) -> String {
-    let changed: Vec<_> = items(&value["changed"]).map(plain).collect();
-    if changed.is_empty() {
-        "nothing has changed in the configuration".to_owned()
-    } else {
-        format!("changed: {}", changed.join(", "))
+fn reload(value: &Value, confirm: Option<u64>) -> String {
+    let mut text = format!(
+        "the configuration runs, as generation {}\n",
+        value["generation"]
+    );
+    if let Some(seconds) = confirm {
+        let _ = writeln!(
+            text,
+            "without `lockgate confirm` the one before runs again in {}",
+            span(seconds)
+        );
     }
+    diagnostics(&mut text, &value["warnings"]);
+    text
 }
 
 fn status(value: &Value) -> String {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use lockgate_load::profile::duration;
 
 use super::{PrintFormat, output};
 
@@ -61,7 +62,14 @@ pub(crate) enum AdminVerb {
     Certs,
     /// The level to set; without one the level is shown.
     LogLevel(Option<LevelName>),
-    Reload,
+    Reload {
+        /// Whether the configuration comes from standard input.
+        stdin: bool,
+        /// The seconds within which it must be confirmed, if it must.
+        confirm: Option<u64>,
+    },
+    Confirm,
+    Rollback,
     Reopen,
     Drain,
     Stop,
@@ -86,6 +94,16 @@ impl LevelName {
             Self::Debug => "debug",
         }
     }
+}
+
+/// The time for a confirmation, in whole seconds.
+pub(super) fn confirmation(written: &str) -> Result<u64, String> {
+    let time = duration(written).map_err(|error| error.to_string())?;
+    let seconds = time.as_secs();
+    (1..=86_400)
+        .contains(&seconds)
+        .then_some(seconds)
+        .ok_or_else(|| "from 1s to 24h".to_owned())
 }
 
 impl AdminArgs {

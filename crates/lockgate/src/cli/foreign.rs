@@ -4,10 +4,9 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-const RELOAD: &str = "run `lockgate reload`: it reads the certificates again and checks the configuration file.\n\
-    This version takes a changed configuration at start only: `systemctl restart lockgate`.";
-const RESTART: &str = "this version reads the configuration only at start: run `lockgate check -c FILE`, then \
-    `systemctl restart lockgate`.\n`lockgate reload` (or HUP) reads the certificates again and checks the file.";
+const RELOAD: &str = "run `lockgate reload`, or send HUP to the process: it takes over a changed configuration, and drops nothing.";
+const RESTART: &str = "run `lockgate reload` for a changed configuration: nothing is dropped. `systemctl restart lockgate` \
+    is for `user`, `workers`, `state` and `admin`.";
 const STOP: &str = "run `lockgate stop`, `systemctl stop lockgate`, or send TERM to the process: open connections may \
     finish until `drain.deadline`.";
 const START: &str = "`lockgate run -c FILE` serves in the foreground; `systemctl start lockgate` starts the service.";

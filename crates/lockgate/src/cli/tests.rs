@@ -116,8 +116,8 @@ fn run_and_check_take_the_file_as_a_word() {
 fn commands_of_other_servers_say_what_to_do_instead() {
     for (line, says) in [
         ("graceful", "`lockgate reload`"),
-        ("hup --config a.toml", "systemctl restart lockgate"),
-        ("restart", "lockgate check -c FILE"),
+        ("hup --config a.toml", "nothing"),
+        ("restart", "`lockgate reload`"),
         ("-s reload", "`-s reload`"),
         ("-s stop", "systemctl stop lockgate"),
         ("-s quit", "drain.deadline"),
@@ -181,7 +181,24 @@ fn admin_commands_find_their_socket_by_file_or_path() {
         ),
         ("log-level", AdminVerb::LogLevel(None), default.clone()),
         ("drain", AdminVerb::Drain, default.clone()),
-        ("reload", AdminVerb::Reload, default.clone()),
+        (
+            "reload",
+            AdminVerb::Reload {
+                stdin: false,
+                confirm: None,
+            },
+            default.clone(),
+        ),
+        (
+            "reload --stdin --confirm 5m",
+            AdminVerb::Reload {
+                stdin: true,
+                confirm: Some(300),
+            },
+            default.clone(),
+        ),
+        ("confirm", AdminVerb::Confirm, default.clone()),
+        ("rollback", AdminVerb::Rollback, default.clone()),
         ("reopen", AdminVerb::Reopen, default),
     ] {
         assert_eq!(parse(line).unwrap(), asks(verb, socket), "{line}");

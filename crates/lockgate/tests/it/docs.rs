@@ -149,6 +149,8 @@ fn every_documented_command_exists() {
         "reopen",
         "drain",
         "stop",
+        "confirm",
+        "rollback",
         "completion",
         "man",
     ];

@@ -215,6 +215,36 @@ fn the_last_good_configuration_is_kept_in_state() {
     again.says("ready");
 }
 
+#[test]
+fn run_last_good_starts_where_the_file_is_broken() {
+    let folder = Folder::new();
+    let origin = Origin::tcp().echo();
+    let top = format!("state = \"{}\"\n", text(&folder.path("state")));
+    let good = format!(
+        "{top}log = {{ format = \"json\" }}\n{}",
+        plain(origin.address())
+    );
+    let file = text(&folder.write("lockgate.toml", &good));
+    let refused = lockgate().run(&["run", "--last-good", "-c", &file]);
+    assert_eq!(refused.code, Some(1));
+    assert!(
+        refused.stderr.contains("has no last good configuration"),
+        "{}",
+        refused.stderr
+    );
+    let gate = lockgate().command(&["run", "-c", &file]);
+    gate.says("ready");
+    drop(gate);
+    folder.write("lockgate.toml", format!("{good}workerz = 2\n[tcp]\n"));
+    let again = lockgate().command(&["run", "--last-good", "-c", &file]);
+    again.says("ready");
+    // The file is still the one that a reload takes over.
+    let other = good.replace("127.0.0.1:0", "127.0.0.2:0");
+    folder.write("lockgate.toml", other);
+    again.signal(Signal::HUP);
+    again.says("the configuration was reloaded");
+}
+
 /// Looks at each thread: whether it is the main thread, and its status. Returns how many there are.
 fn each_thread(gate: &Lockgate, look: impl Fn(bool, &str)) -> usize {
     let tasks = std::fs::read_dir(format!("/proc/{}/task", gate.pid())).unwrap();

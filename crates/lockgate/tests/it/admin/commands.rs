@@ -26,7 +26,7 @@ fn every_command_prints_a_table_or_json() {
         (&["certs"], &["DAYS", "app.test", "ECDSA"]),
         (&["log-level"], &["info"]),
         (&["log-level", "warn"], &["warn"]),
-        (&["reload"], &["nothing has changed"]),
+        (&["reload"], &["the configuration runs, as generation 2"]),
         (&["reopen"], &["opened again: 1"]),
     ] {
         let table = scene.command(words);

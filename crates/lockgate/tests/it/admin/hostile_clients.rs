@@ -75,7 +75,7 @@ fn a_client_that_leaves_before_its_answer_harms_nothing() {
     let answer = exchange(Wire::connect_unix(&scene.socket), "POST", "/v1/reload", "");
     let value: Value = serde_json::from_str(answer.text()).unwrap();
     assert_eq!(
-        (answer.status(), &value["mistakes"]),
+        (answer.status(), &value["warnings"]),
         (200, &serde_json::json!([]))
     );
 }

@@ -170,19 +170,21 @@ fn the_log_level_changes_while_running() {
 }
 
 #[test]
-fn reload_reports_changes_and_mistakes_of_the_file() {
+fn reload_takes_the_file_over_and_reports_its_mistakes() {
     let scene = AdminScene::new("");
-    let same = scene.post("/v1/reload", "");
-    assert_eq!(same, (200, json!({ "changed": [], "mistakes": [] })));
+    assert_eq!(
+        scene.post("/v1/reload", ""),
+        (200, json!({ "generation": 2, "warnings": [] }))
+    );
     let file = scene.gate.configuration();
     let good = std::fs::read_to_string(&file).unwrap();
     std::fs::write(&file, format!("{good}# another text\n")).unwrap();
-    let (status, differs) = scene.post("/v1/reload", "");
-    assert_eq!(
-        (status, &differs["error"]["code"]),
-        (409, &json!("restart_needed"))
-    );
-    assert_eq!(scene.get("/v1/status")["configuration"]["differs"], true);
+    let before = scene.get("/v1/status")["configuration"]["hash"].clone();
+    assert_eq!(scene.post("/v1/reload", "{}").0, 200);
+    let status = scene.get("/v1/status");
+    assert_eq!(status["generation"], 3);
+    assert_eq!(status["configuration"]["differs"], false);
+    assert_ne!(status["configuration"]["hash"], before);
     std::fs::write(&file, format!("workerz = 2\n{good}")).unwrap();
     let (status, wrong) = scene.post("/v1/reload", "");
     assert_eq!((status, &wrong["error"]["code"]), (422, &json!("mistakes")));
@@ -191,9 +193,68 @@ fn reload_reports_changes_and_mistakes_of_the_file() {
         (&mistake["code"], &mistake["line"]),
         (&json!("E0010"), &json!(1))
     );
-    assert_eq!(scene.get("/v1/status")["configuration"]["mistakes"], 1);
+    let configuration = &scene.get("/v1/status")["configuration"];
+    assert_eq!(configuration["mistakes"], 1);
+    assert_eq!(
+        configuration["reloads"],
+        json!({ "succeeded": 2, "failed": 1 })
+    );
     // The process serves on.
     scene.exchange();
+}
+
+#[test]
+fn a_configuration_that_is_not_confirmed_is_rolled_back() {
+    let scene = AdminScene::new("");
+    let good = std::fs::read_to_string(scene.gate.configuration()).unwrap();
+    let other = format!("{good}\n[site.\":0\".path.\"/new\"]\nrespond = {{ body = \"new\" }}\n");
+    let asks_for = |path: &str| {
+        let mut client = Http::connect(scene.gate.at("127.0.0.1:0"));
+        client.send(format!("GET {path} HTTP/1.1\r\nhost: a.test\r\n\r\n"));
+        client.answer().body
+    };
+    let reload = |confirm: u32| {
+        let body = json!({ "text": other, "confirm_seconds": confirm });
+        scene.post("/v1/reload", &body.to_string())
+    };
+    assert_eq!(scene.post("/v1/confirm", "").0, 409, "nothing waits");
+    assert_eq!(scene.post("/v1/rollback", "").0, 409, "nothing ran before");
+
+    assert_eq!(reload(1).0, 200);
+    assert_eq!(asks_for("/new"), b"new");
+    eventually("the configuration before", || {
+        (asks_for("/new") == b"ok").then_some(())
+    });
+
+    assert_eq!(reload(3_600).0, 200);
+    let (status, refused) = scene.post("/v1/reload", "");
+    assert_eq!(
+        (status, &refused["error"]["code"]),
+        (409, &json!("reload_refused"))
+    );
+    assert_eq!(scene.post("/v1/confirm", "").0, 200);
+    assert_eq!(asks_for("/new"), b"new");
+    assert_eq!(scene.post("/v1/rollback", "").0, 200);
+    assert_eq!(asks_for("/new"), b"ok");
+    assert_eq!(scene.post("/v1/rollback", "").0, 200);
+    assert_eq!(asks_for("/new"), b"new");
+}
+
+#[test]
+fn a_reload_with_an_unusable_body_is_refused() {
+    let scene = AdminScene::new("");
+    for body in [
+        r#"{ "text": 3 }"#,
+        r#"{ "confirm_seconds": 0 }"#,
+        r#"{ "confirm_seconds": "5m" }"#,
+    ] {
+        let (status, refused) = scene.post("/v1/reload", body);
+        assert_eq!(
+            (status, &refused["error"]["code"]),
+            (422, &json!("unusable")),
+            "{body}"
+        );
+    }
 }
 
 #[test]
@@ -249,7 +310,7 @@ fn a_drain_goes_on_and_a_stop_cuts_it() {
     let (status, refused) = post("/v1/reload");
     assert_eq!(
         (status, &refused["error"]["code"]),
-        (409, &json!("draining"))
+        (409, &json!("reload_refused"))
     );
     echoes(&mut open, "still served");
     assert_eq!(post("/v1/stop"), (200, json!({ "drain": "cut" })));
@@ -293,7 +354,7 @@ fn unknown_paths_methods_and_bodies_are_refused_with_a_code() {
         ("DELETE", "/v1/pools", "", 405, "wrong_method"),
         ("POST", "/v1/log-level", "level=debug", 400, "bad_json"),
         ("POST", "/v1/log-level", "[1]", 400, "bad_json"),
-        ("POST", "/v1/reload", &long, 413, "too_large"),
+        ("POST", "/v1/log-level", &long, 413, "too_large"),
     ] {
         let (got, answer) = ask(&scene.socket, method, path, body);
         let error = &answer["error"];
