@@ -12,6 +12,11 @@ const WAITING: usize = 64;
 /// The way back to a client that waits for an answer.
 pub(crate) type Reply<T> = oneshot::Sender<T>;
 
+/// Answers a client that waits, unless it has left.
+pub(crate) fn tell<T>(reply: Reply<T>, answer: T) {
+    let _ = reply.send(answer);
+}
+
 /// A command to the supervisor.
 #[derive(Debug)]
 pub(crate) enum AdminCommand {

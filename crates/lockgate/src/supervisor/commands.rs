@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::RunningServer;
 use super::reload::Reloads;
-use crate::admin::{self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, Reply};
+use crate::admin::{self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, tell};
 
 /// What a command changes in the supervisor's loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,9 +75,4 @@ impl RunningServer {
             }
         });
     }
-}
-
-pub(super) fn tell<T>(reply: Reply<T>, answer: T) {
-    // The client may have gone.
-    let _ = reply.send(answer);
 }

@@ -23,8 +23,7 @@ use tokio::task::JoinSet;
 
 use super::RunningServer;
 use super::background::RunningBackground;
-use super::commands::tell;
-use crate::admin::{ReloadOutcome, ReloadRequest, ReloadSource, Reply};
+use crate::admin::{ReloadOutcome, ReloadRequest, ReloadSource, Reply, tell};
 use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
 use crate::configuration::{self, ConfigText};
 use crate::examine::examine_draft;

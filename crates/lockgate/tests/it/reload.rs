@@ -3,6 +3,7 @@
 mod failures;
 mod handshakes;
 mod listeners;
+mod process;
 mod requests;
 mod state;
 

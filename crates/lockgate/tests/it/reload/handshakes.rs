@@ -1,5 +1,6 @@
 //! Connections whose handshake does not give what the reloaded rules need.
 
+use lockgate_testkit::h2::Client;
 use lockgate_testkit::{Http, Lockgate};
 
 use super::{get, reload};
@@ -53,6 +54,19 @@ fn a_changed_rule_of_the_handshake_misdirects_the_next_request_and_ends_the_conn
         assert_eq!(answer.status(), 421, "{change}");
         assert_eq!(answer.field("connection"), Some("close"), "{change}");
     }
+}
+
+#[test]
+fn an_http2_connection_without_what_new_rules_need_gets_421_and_goaway() {
+    let site = Site::new();
+    let ca = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let gate = lockgate().start(&secure(&site, "", "old"));
+    let client = Client::connect_tls(&site.client(), gate.at("127.0.0.2:0"), NAME);
+    assert_eq!(client.get("/").body, b"old");
+    let required = format!(", client_auth = {{ ca = \"{ca}\" }}");
+    reload(&gate, &secure(&site, &required, "new"));
+    assert_eq!(client.get("/").status, 421);
+    client.ended().expect("the connection ends in order");
 }
 
 #[test]

@@ -4,7 +4,9 @@ use lockgate_testkit::{Http, Origin};
 
 use super::{get, reload, responding};
 use crate::http::plain_site;
-use crate::scene::lockgate;
+use crate::scene::{deserted, lockgate};
+
+const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 #[test]
 fn idle_connections_to_an_endpoint_are_used_after_a_reload() {
@@ -34,6 +36,31 @@ fn idle_connections_to_an_endpoint_are_used_after_a_reload() {
         upstream.request();
         upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok");
         client.answer();
+    }
+}
+
+#[test]
+fn an_endpoint_that_is_down_stays_down_after_a_reload() {
+    let (up, down) = (Origin::tcp().answering(|_| OK.into()), deserted());
+    let pool = |more: &str| {
+        format!(
+            "[pool.app]\nendpoints = [\"{}\", \"{down}\"]\nhealth = {{ tcp = true, every = \"1h\", fall = 1 }}\n{more}{}",
+            up.address(),
+            plain_site("pool:app")
+        )
+    };
+    let gate = lockgate().start(&pool(""));
+    let labels = [format!("endpoint=\"{down}\"")];
+    let labels: Vec<_> = labels.iter().map(String::as_str).collect();
+    gate.wait_for_sample("lockgate_upstream_up", &labels, 0.0);
+    for toml in [pool(""), pool("retry = { times = 3 }\n")] {
+        reload(&gate, &toml);
+        assert_eq!(gate.sample("lockgate_upstream_up", &labels), 0.0);
+        let mut client = Http::connect(gate.address());
+        for _ in 0..4 {
+            client.send(get("/"));
+            assert_eq!(client.answer().status(), 200);
+        }
     }
 }
 
