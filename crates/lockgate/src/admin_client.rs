@@ -69,6 +69,7 @@ fn request(verb: AdminVerb) -> anyhow::Result<(&'static str, &'static str, Value
         AdminVerb::Reload { stdin, confirm } => {
             ("POST", "/v1/reload", reload_body(stdin, confirm)?)
         }
+        AdminVerb::Check => ("POST", "/v1/reload", json!({ "dry_run": true })),
         AdminVerb::Confirm => ("POST", "/v1/confirm", Value::Null),
         AdminVerb::Rollback => ("POST", "/v1/rollback", Value::Null),
         AdminVerb::Reopen => ("POST", "/v1/logs/reopen", Value::Null),

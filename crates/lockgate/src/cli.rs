@@ -434,6 +434,9 @@ struct CheckArgs {
     /// has them
     #[arg(long)]
     bind: bool,
+    /// Have the running Lockgate check the file: as its user, and with what needs a restart
+    #[arg(long, conflicts_with_all = ["verbose", "strict", "bind"])]
+    against_running: bool,
 }
 
 impl CommandArgs {
@@ -487,7 +490,11 @@ impl CommandArgs {
             }
             Self::Check(mut args) => {
                 let config = once(std::mem::take(&mut args.config).file())?;
-                Ok(Command::Check(args.resolve(config)))
+                Ok(if args.against_running {
+                    Command::Admin(admin::check(config, args.json))
+                } else {
+                    Command::Check(args.resolve(config))
+                })
             }
             Self::Demo(options) => without_file(Command::Demo(options)),
             Self::Proxy {

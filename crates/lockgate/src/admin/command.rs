@@ -57,6 +57,8 @@ pub(crate) enum ReloadSource {
 #[derive(Debug)]
 pub(crate) struct ReloadRequest {
     pub(crate) source: ReloadSource,
+    /// Whether it is only tried: nothing changes.
+    pub(crate) dry_run: bool,
     /// The time within which it must be confirmed, if it must.
     pub(crate) confirm: Option<Duration>,
     /// Where the answer goes, if it is waited for.
@@ -66,7 +68,8 @@ pub(crate) struct ReloadRequest {
 /// The result of a reload.
 #[derive(Debug, Clone)]
 pub(crate) enum ReloadOutcome {
-    /// The configuration runs, in the generation with this number; it may have warnings.
+    /// The configuration runs, in the generation with this number, or would run after that one; it
+    /// may have warnings.
     Done(u64, Arc<Report>),
     /// It does not, and nothing has changed.
     Failed(Arc<Report>),

@@ -17,6 +17,11 @@ pub(super) fn text(verb: AdminVerb, value: &Value) -> String {
         AdminVerb::Certs => certs(value),
         AdminVerb::LogLevel(_) => plain(&value["level"]),
         AdminVerb::Reload { confirm, .. } => reload(value, confirm),
+        AdminVerb::Check => {
+            let mut text = "a reload would take the file over\n".to_owned();
+            diagnostics(&mut text, &value["warnings"]);
+            text
+        }
         AdminVerb::Rollback => reload(value, None),
         AdminVerb::Confirm => "the configuration is confirmed".to_owned(),
         AdminVerb::Reopen => format!("access logs that were opened again: {}", value["reopened"]),

@@ -68,6 +68,8 @@ pub(crate) enum AdminVerb {
         /// The seconds within which it must be confirmed, if it must.
         confirm: Option<u64>,
     },
+    /// What a reload of the file would find wrong.
+    Check,
     Confirm,
     Rollback,
     Reopen,
@@ -93,6 +95,15 @@ impl LevelName {
             Self::Info => "info",
             Self::Debug => "debug",
         }
+    }
+}
+
+/// Has the running Lockgate of a file check it.
+pub(super) fn check(file: PathBuf, json: bool) -> AdminOptions {
+    AdminOptions {
+        socket: SocketChoice::Configured(file),
+        output: output(json),
+        verb: AdminVerb::Check,
     }
 }
 

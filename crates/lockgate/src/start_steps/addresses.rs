@@ -98,7 +98,12 @@ impl StartSteps<'_> {
         }
     }
 
-    fn cannot_listen(&mut self, address: &ListenAddress, at: &SourceSpan, error: &io::Error) {
+    pub(super) fn cannot_listen(
+        &mut self,
+        address: &ListenAddress,
+        at: &SourceSpan,
+        error: &io::Error,
+    ) {
         self.failed = true;
         let (code, cure) = binding_failed(address, error);
         self.report.push_at(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use lockgate_config::{LoadedConfig, Report};
 use lockgate_limits::ListenerIndex;
-use lockgate_net::listen::{BoundListener, ListenAddress};
+use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress};
 
 use super::{Logs, Mode, StartSteps};
 use crate::assemble::{self, Assembly, ReadAccess};
@@ -36,6 +36,25 @@ pub(crate) struct OpenedNext {
 }
 
 impl NextSteps<'_> {
+    /// Tries to bind the new addresses and to open the logs; mistakes are added to `report`.
+    pub(crate) fn rehearse(&self, report: &mut Report) {
+        let mut steps = StartSteps {
+            loaded: self.loaded,
+            report,
+            mode: Mode::Check(BindCheck::Port),
+            access: ReadAccess::AsStart,
+            failed: false,
+            open_logs: self.running.logs.iter().cloned().collect(),
+        };
+        let listeners = self.assembly.listeners.iter().zip(self.known);
+        for (planned, _) in listeners.filter(|(_, known)| known.is_none()) {
+            if let Err(error) = listen::try_bind(&planned.address, BindCheck::Port) {
+                steps.cannot_listen(&planned.address, &planned.at, &error);
+            }
+        }
+        steps.logs();
+    }
+
     /// Opens everything; mistakes are added to `report`, and what was opened is closed again.
     pub(crate) fn open(&self, report: &mut Report) -> Option<OpenedNext> {
         let mut steps = StartSteps {

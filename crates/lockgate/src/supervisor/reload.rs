@@ -47,6 +47,8 @@ pub(super) struct Unconfirmed {
 pub(super) struct Reloads {
     steps: JoinSet<ReloadStep>,
     is_under_way: bool,
+    /// Whether it is only tried.
+    dry_run: bool,
     /// The time within which the next generation must be confirmed, if it must.
     confirm: Option<Duration>,
     unconfirmed: Option<Unconfirmed>,
@@ -116,6 +118,7 @@ impl RunningServer {
     pub(super) fn begin_reload(&self, reloads: &mut Reloads, request: ReloadRequest) {
         let ReloadRequest {
             source,
+            dry_run,
             confirm,
             reply,
         } = request;
@@ -126,14 +129,15 @@ impl RunningServer {
             reloads.answer(&self.done(Report::new()));
             return systemd::ready(&self.status());
         };
-        if reloads.is_under_way && matches!(source, ReloadSource::File) && confirm.is_none() {
+        let is_plain = matches!(source, ReloadSource::File) && confirm.is_none() && !dry_run;
+        if reloads.is_under_way && is_plain {
             reloads.next.get_or_insert_default().extend(reply);
             return;
         }
         let is_rollback = matches!(source, ReloadSource::Earlier);
         let refused = match (&reloads.unconfirmed, reloads.is_under_way) {
             (_, true) => Some("another reload is under way"),
-            (Some(_), _) if !is_rollback => {
+            (Some(_), _) if !is_rollback && !dry_run => {
                 Some("the configuration that runs is not confirmed yet")
             }
             _ if is_rollback && self.earlier_text.is_none() => {
@@ -151,6 +155,7 @@ impl RunningServer {
         systemd::reloading();
         reloads.is_under_way = true;
         reloads.confirm = confirm;
+        reloads.dry_run = dry_run;
         reloads.replies.extend(reply);
         let running = Arc::clone(&self.generation.assembly);
         let background = self.background.continuing();
@@ -169,6 +174,7 @@ impl RunningServer {
     pub(super) fn reload_file(&self, reloads: &mut Reloads) {
         let request = ReloadRequest {
             source: ReloadSource::File,
+            dry_run: false,
             confirm: None,
             reply: None,
         };
@@ -195,6 +201,7 @@ impl RunningServer {
             );
             let request = ReloadRequest {
                 source: ReloadSource::Earlier,
+                dry_run: false,
                 confirm: None,
                 reply: None,
             };
@@ -236,6 +243,10 @@ impl RunningServer {
                 }
                 return;
             }
+            ReloadStep::Assembled(Ok(assembled)) if reloads.dry_run => {
+                let outcome = self.rehearse(*assembled);
+                return self.end_reload(reloads, &outcome);
+            }
             ReloadStep::Assembled(Ok(assembled)) => match self.open(*assembled) {
                 Ok(prepare) => {
                     reloads.steps.spawn(prepare);
@@ -266,7 +277,9 @@ impl RunningServer {
                 failed
             }
         };
-        if let Some(file) = &self.generation.file {
+        if let Some(file) = &self.generation.file
+            && !reloads.dry_run
+        {
             file.reload_failed(&failed.report, failed.text.as_ref());
         }
         let outcome = ReloadOutcome::Failed(Arc::new(failed.report));
@@ -287,6 +300,26 @@ impl RunningServer {
             }
             None => systemd::ready(&self.status()),
         }
+    }
+
+    /// Tries the steps that would follow, and leaves nothing behind.
+    fn rehearse(&self, mut assembled: AssembledConfig) -> ReloadOutcome {
+        let running = &self.generation;
+        let known = assembled.assembly.same_addresses(&running.assembly);
+        let steps = NextSteps {
+            loaded: &assembled.loaded,
+            assembly: &assembled.assembly,
+            running,
+            known: &known,
+            workers: self.workers.count(),
+        };
+        steps.rehearse(&mut assembled.report);
+        let mut report = assembled.report;
+        tell_restart(&running.config, &assembled.loaded.config, &mut report);
+        if report.has_errors() {
+            return ReloadOutcome::Failed(Arc::new(report));
+        }
+        self.done(report)
     }
 
     /// Opens everything that the next generation has and the running one does not have, and returns

@@ -12,7 +12,8 @@ use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
 
 /// Takes over the file, or the `text` of the body. With `confirm_seconds` the configuration before
-/// is taken over again after that time, unless this one is confirmed.
+/// is taken over again after that time, unless this one is confirmed. With `dry_run` nothing
+/// changes: the answer is what would be wrong.
 pub(super) async fn reload(request: AdminRequest) -> AdminResult {
     let object = request.object()?;
     let source = match object.get("text") {
@@ -38,12 +39,17 @@ pub(super) async fn reload(request: AdminRequest) -> AdminResult {
             }
         },
     };
-    take_over(request, source, confirm).await
+    let dry_run = match object.get("dry_run") {
+        None => false,
+        Some(Value::Bool(dry_run)) => *dry_run,
+        Some(_) => return Err(unusable("`dry_run` is no boolean", "send true or false")),
+    };
+    take_over(request, source, dry_run, confirm).await
 }
 
 /// Takes over the configuration that ran before the present one.
 pub(super) async fn roll_back(request: AdminRequest) -> AdminResult {
-    take_over(request, ReloadSource::Earlier, None).await
+    take_over(request, ReloadSource::Earlier, false, None).await
 }
 
 /// Confirms the configuration that runs.
@@ -62,11 +68,13 @@ pub(super) async fn confirm(request: AdminRequest) -> AdminResult {
 async fn take_over(
     request: AdminRequest,
     source: ReloadSource,
+    dry_run: bool,
     confirm: Option<Duration>,
 ) -> AdminResult {
     let command = |reply| {
         AdminCommand::Reload(ReloadRequest {
             source,
+            dry_run,
             confirm,
             reply: Some(reply),
         })

@@ -167,3 +167,33 @@ fn healthcheck_asks_the_admin_socket_without_a_metrics_address() {
         draining.stderr
     );
 }
+
+#[test]
+fn check_against_running_reports_mistakes_and_needed_restarts_and_changes_nothing() {
+    let scene = AdminScene::new("");
+    let file = scene.gate.configuration();
+    let good = std::fs::read_to_string(&file).unwrap();
+    let check = |toml: String| {
+        std::fs::write(&file, toml).unwrap();
+        scene.command(&["check", "--against-running"])
+    };
+    let same = check(good.clone());
+    assert_eq!(same.code, Some(0), "{}", same.stderr);
+    let restart = check(good.replace("workers = 1", "workers = 2"));
+    assert_eq!(restart.code, Some(0), "{}", restart.stderr);
+    assert!(restart.stdout.contains("[W0111]"), "{}", restart.stdout);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = format!(
+        "{good}[tcp.\"{}\"]\nproxy = \"127.0.0.1:9\"\n",
+        taken.local_addr().unwrap()
+    );
+    let wrong = check(taken);
+    assert_eq!(wrong.code, Some(1));
+    assert!(wrong.stderr.contains("[E0107]"), "{}", wrong.stderr);
+    let status = scene.get("/v1/status");
+    assert_eq!(status["generation"], 1);
+    assert_eq!(
+        status["configuration"]["reloads"],
+        serde_json::json!({ "succeeded": 0, "failed": 0 })
+    );
+}

@@ -1,6 +1,6 @@
 //! Settings of the whole process that a reload changes.
 
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 
 use lockgate_testkit::{Folder, Http, Signal, eventually};
 
@@ -121,4 +121,28 @@ fn a_watched_configuration_is_taken_over_with_its_included_files() {
         client.send(get("/"));
         (client.answer().body == b"last").then_some(())
     });
+}
+
+#[test]
+fn a_port_below_1024_is_bound_by_a_reload_after_root_is_given_up() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can give up root");
+    }
+    let user = "user = \"nobody\"\n";
+    let gate = lockgate()
+        .workers(2)
+        .start(&(user.to_owned() + &responding("high")));
+    // The user `nobody` can read the file.
+    let file = gate.configuration();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode;
+    std::fs::set_permissions(file.parent().unwrap(), mode(0o755)).unwrap();
+    let low = SocketAddr::from((own_host(), 81));
+    let site = format!(
+        "[site.\":81\"]\nlisten = [\"{}\"]\nrespond = {{ body = \"low\" }}\n",
+        low.ip()
+    );
+    reload(&gate, &(user.to_owned() + &responding("high") + &site));
+    let mut client = Http::connect(low);
+    client.send(get("/"));
+    assert_eq!(client.answer().body, b"low");
 }
