@@ -2,6 +2,7 @@
 //! orderly end.
 
 mod background;
+mod closing;
 mod files;
 mod reload;
 
@@ -37,6 +38,7 @@ use crate::worker::WorkerOrder;
 use crate::{descriptors, operator_log, print, state, systemd};
 
 use background::RunningBackground;
+use closing::ClosingListeners;
 use reload::Reloads;
 
 /// The time that a disk which does not hang needs to write a log.
@@ -140,6 +142,7 @@ pub(crate) struct RunningServer {
     monitor: MemoryMonitor,
     background: RunningBackground,
     watched: Arc<WatchedFiles>,
+    closing: ClosingListeners,
     /// When what is held to generations before one is cut.
     cuts: VecDeque<(Instant, u64)>,
     /// The configuration that runs as one text, and the one before it.
@@ -212,6 +215,7 @@ impl RunningServer {
             memory,
             background,
             watched,
+            closing: ClosingListeners::default(),
             cuts: VecDeque::new(),
             text,
             earlier_text: None,
