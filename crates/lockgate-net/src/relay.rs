@@ -56,6 +56,11 @@ struct CopyBuffers {
 }
 
 impl RelayBuffers {
+    /// Keeps at most `limit` pipes open from now on.
+    pub fn limit_pipes(&self, limit: usize) {
+        self.pipes.set_limit(limit);
+    }
+
     /// Buffers with the `pipes` and the `queue` of the same worker.
     pub fn new(pipes: Rc<Pipes>, queue: Rc<ShapingQueue>) -> Rc<Self> {
         let wire = vec![0; ReadSize::MOST_WIRE].into();

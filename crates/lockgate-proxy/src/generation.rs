@@ -65,6 +65,8 @@ pub struct GenerationSetup {
     pub log: Option<LogSetup>,
     /// The access logs of sites.
     pub site_logs: Vec<LogSetup>,
+    /// The most pipes that the worker may have open for splicing.
+    pub pipes: usize,
 }
 
 /// The buffer of a log in one worker, which generations with the same log share.
@@ -82,6 +84,8 @@ pub struct Generation {
     /// The access logs of sites.
     pub site_logs: Vec<SharedLog>,
     upstreams: Box<[Rc<UpstreamPool>]>,
+    /// The most pipes that the worker may have open for splicing.
+    pub(crate) pipes: usize,
 }
 
 impl Generation {
@@ -98,6 +102,7 @@ impl Generation {
             log: None,
             site_logs: Vec::new(),
             upstreams: Box::default(),
+            pipes: 0,
         }
     }
 
@@ -130,6 +135,7 @@ impl Generation {
                 .collect(),
             rules: setup.rules,
             cells: setup.cells,
+            pipes: setup.pipes,
         }
     }
 

@@ -73,6 +73,8 @@ pub struct WorkerCells {
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ProcessCells {
+    /// Accepted connections.
+    pub accepted: Counter,
     /// Attempts to accept that failed for want of descriptors or memory.
     pub accept_failures: Counter,
     /// Connections that clients closed before there was a slot for them.
@@ -294,11 +296,7 @@ fn per_worker(text: &mut ExpositionText, shards: &Shards<WorkerCells>) {
         "Connections accepted, by worker.",
     );
     for (worker, cells) in shards.iter().enumerate() {
-        let accepted: u64 = cells
-            .listeners
-            .iter()
-            .map(|listener| listener.accepted.value())
-            .sum();
+        let accepted = cells.process.accepted.value();
         family.sample(&[("worker", &worker.to_string())], accepted);
     }
 }

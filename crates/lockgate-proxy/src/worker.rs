@@ -1,6 +1,7 @@
 //! One worker: the state that its connections share, its tick, and its shutdown.
 
 use std::cell::{Cell, RefCell};
+use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -30,7 +31,7 @@ use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_upstream::WorkerSockets;
+use lockgate_upstream::{UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
 use crate::access_log::WorkerLog;
@@ -230,10 +231,13 @@ impl Worker {
     pub fn adopt(&self, setup: GenerationSetup) -> Rc<Generation> {
         let previous = self.generation();
         let next = Rc::new(previous.next(setup, &self.blocks, &self.sockets));
-        previous
+        let kept: HashSet<_> = next
             .upstreams()
             .iter()
-            .for_each(|upstream| upstream.retire());
+            .flat_map(|upstream| upstream.connection_ids())
+            .collect();
+        let retire = |upstream: &Rc<UpstreamPool>| upstream.retire(|one| kept.contains(&one));
+        previous.upstreams().iter().for_each(retire);
         let mut logs = self.logs.borrow_mut();
         logs.retain(|log| log.strong_count() > 0);
         for log in next.logs().map(Rc::downgrade) {
@@ -241,6 +245,12 @@ impl Worker {
                 logs.push(log);
             }
         }
+        if previous.rules.mask != next.rules.mask {
+            // What was counted so far may show addresses in full.
+            self.top.replace(Top::new(TOP_CLIENTS));
+            self.published.store(None);
+        }
+        self.relay_buffers.limit_pipes(next.pipes);
         self.generation.replace(Rc::clone(&next));
         next
     }
@@ -355,7 +365,8 @@ impl Worker {
             let Some(since) = watch.draining_since() else {
                 return;
             };
-            left = true;
+            // A relay or tunnel takes no request.
+            left |= watch.waiting() != WaitReason::ForTunnel;
             if now >= since + LAST_REQUESTS && watch.waiting() == WaitReason::ForRequest {
                 watch.cut(Cut::Drain);
             }

@@ -36,6 +36,8 @@ pub(super) struct H2Pool {
     dials: RefCell<Vec<Rc<Dialling>>>,
     /// The most open requests on the last connection.
     max_streams: Cell<usize>,
+    /// Whether no configuration that runs has the endpoint.
+    retired: Cell<bool>,
 }
 
 /// A connection that is being made, for all requests that wait for it.
@@ -76,6 +78,7 @@ impl Default for H2Pool {
             connections: RefCell::default(),
             dials: RefCell::default(),
             max_streams: Cell::new(MOST),
+            retired: Cell::new(false),
         }
     }
 }
@@ -109,6 +112,9 @@ impl H2Pool {
             };
             // It may be the last.
             close_worn(one, idle_settings, now);
+            if self.retired.get() {
+                one.close_when_idle();
+            }
             let usage = if matches!(reuse, ReusePolicy::New(_)) {
                 ConnectionUsage::new(now)
             } else {
@@ -222,6 +228,9 @@ impl H2Pool {
         let told = made.as_ref().map(|_| ()).map_err(DialError::clone);
         let driven = made.ok().map(|(shared, driver, permit)| {
             self.max_streams.set(shared.max_streams().max(1));
+            if self.retired.get() && dial.waiting.get() == 0 {
+                shared.close_when_idle();
+            }
             self.connections.borrow_mut().push(shared);
             (driver, permit)
         });
@@ -255,8 +264,10 @@ impl H2Pool {
         }
     }
 
-    /// Lets every connection close after its open requests.
-    pub(super) fn close_all_when_idle(&self) {
+    /// Lets every connection close after its open requests, and those that are made from now on
+    /// after their first ones.
+    pub(super) fn retire(&self) {
+        self.retired.set(true);
         let connections = self.connections.borrow();
         connections.iter().for_each(|one| one.close_when_idle());
     }

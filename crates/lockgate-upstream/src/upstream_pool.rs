@@ -122,14 +122,19 @@ impl UpstreamPool {
         })
     }
 
-    /// Closes the idle connections that no pool of a later configuration shares: its requests are
-    /// the last to these endpoints.
-    pub fn retire(&self) {
+    /// Its connections to members, to be told from those of other pools.
+    pub fn connection_ids(&self) -> impl Iterator<Item = *const ()> {
+        self.connections.iter().map(|one| Rc::as_ptr(one).cast())
+    }
+
+    /// Keeps no idle connection any more, except those that `is_kept` finds among the next
+    /// configuration's: its requests are the last to these endpoints.
+    pub fn retire(&self, is_kept: impl Fn(*const ()) -> bool) {
         for connections in &self.connections {
-            if Rc::strong_count(connections) == 1 {
+            if !is_kept(Rc::as_ptr(connections).cast()) {
                 connections.closed.set(true);
                 connections.idle.take();
-                connections.h2.close_all_when_idle();
+                connections.h2.retire();
             }
         }
     }

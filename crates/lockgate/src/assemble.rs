@@ -88,6 +88,7 @@ impl Assembly {
         std::mem::take(&mut self.successions)
             .into_iter()
             .for_each(PoolSuccession::complete);
+        self.reusable.tunnels.set_sizes();
         for (endpoint, max) in self.maxima.drain(..) {
             endpoint.set_max(max);
         }
@@ -377,7 +378,8 @@ pub(crate) fn address(written: &config::ListenAddr) -> ListenAddress {
     }
 }
 
-fn port(address: &ListenAddress) -> Option<u16> {
+/// The port of an address that has one.
+pub(crate) fn port(address: &ListenAddress) -> Option<u16> {
     match address {
         ListenAddress::All(port) => Some(*port),
         ListenAddress::Ip(address) => Some(address.port()),

@@ -23,6 +23,8 @@ const LOGGED: usize = 10;
 pub(crate) struct Configuration {
     pub(crate) file: PathBuf,
     running: ArcSwap<ConfigText>,
+    /// The files that decide what a reload of the file would take over.
+    watched: ArcSwap<BTreeSet<PathBuf>>,
     last_check: ArcSwap<FileCheck>,
     reloads: ArcSwap<ReloadCounts>,
 }
@@ -88,8 +90,11 @@ impl Configuration {
             last_succeeded: true,
             success: text.read,
         });
+        let mut watched = text.files.clone();
+        watched.insert(file.clone());
         Arc::new(Self {
             file,
+            watched: ArcSwap::from_pointee(watched),
             running: ArcSwap::from_pointee(text),
             last_check,
             reloads,
@@ -111,8 +116,19 @@ impl Configuration {
         **self.reloads.load()
     }
 
-    /// Notes that a reload succeeded: `text` runs now.
-    pub(crate) fn reloaded(&self, text: ConfigText) {
+    /// The files that decide what a reload of the file would take over.
+    pub(crate) fn watched(&self) -> Arc<BTreeSet<PathBuf>> {
+        self.watched.load_full()
+    }
+
+    fn watch(&self, files: impl Iterator<Item = PathBuf>) {
+        let files = files.chain([self.file.clone()]);
+        self.watched.store(Arc::new(files.collect()));
+    }
+
+    /// Notes that a reload succeeded: `text` runs now; unless it is that of the file, whether it
+    /// differs from that is not known yet.
+    pub(crate) fn reloaded(&self, text: ConfigText, is_of_file: bool) {
         let success = SystemTime::now();
         self.last_check.store(Arc::new(FileCheck {
             time: text.read,
@@ -120,6 +136,9 @@ impl Configuration {
             differs: false,
             hash: Some(text.hash.clone()),
         }));
+        if is_of_file {
+            self.watch(text.files.iter().cloned());
+        }
         self.running.store(Arc::new(text));
         self.count(|reloads| ReloadCounts {
             succeeded: reloads.succeeded + 1,
@@ -133,6 +152,9 @@ impl Configuration {
     /// read the file.
     pub(crate) fn reload_failed(&self, report: &Report, text: Option<&ConfigText>) {
         self.log_errors(report);
+        // A cure may come in a file that only this text includes.
+        let failed = text.iter().flat_map(|text| &text.files).cloned();
+        self.watch(self.watched().iter().cloned().chain(failed));
         self.checked(report.count(Severity::Error), text);
         self.count(|reloads| ReloadCounts {
             failed: reloads.failed + 1,
@@ -298,7 +320,7 @@ mod tests {
 
         let second = ConfigText::of(&draft("workers = 2\n"));
         let (hash, read) = (second.hash.clone(), second.read);
-        configuration.reloaded(second);
+        configuration.reloaded(second, true);
         let (after, check) = (configuration.reloads(), configuration.last_check());
         assert_eq!((after.succeeded, after.failed), (1, 3));
         assert!(after.last_succeeded && after.success >= read);

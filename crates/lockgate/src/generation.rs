@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::num::NonZeroU64;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use lockgate_config::{AccessFormat, AccessLog, Config};
@@ -15,7 +16,7 @@ use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp};
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::generation::{GenerationRules, GenerationSetup, LogSetup};
 use lockgate_proxy::metrics::{EarlierIndexes, WorkerCells};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::assemble::{Assembly, PlannedListener};
 use crate::configuration::Configuration;
@@ -24,7 +25,7 @@ use crate::log_writer::LogWriter;
 use crate::prober::EndpointStatuses;
 use crate::start::Workers;
 use crate::start_steps::Logs;
-use crate::worker::{SocketId, WorkerListener, WorkerMessage, WorkerSocket};
+use crate::worker::{Adoption, SocketId, WorkerListener, WorkerMessage, WorkerSocket};
 
 /// A configuration that the workers run, or are about to.
 pub(crate) struct RunningGeneration {
@@ -35,6 +36,10 @@ pub(crate) struct RunningGeneration {
     /// In the order of the assembly.
     pub(crate) listeners: Vec<RunningListener>,
     pub(crate) logs: Logs,
+    /// Logs that only requests of earlier generations write to.
+    earlier_logs: Vec<Arc<LogWriter>>,
+    /// The lines that each log has lost, also of those that are closed.
+    lost: Vec<Arc<AtomicU64>>,
     pub(crate) exposition: Arc<Exposition>,
     shards: Arc<Shards<WorkerCells>>,
     rules: Arc<GenerationRules>,
@@ -49,6 +54,14 @@ pub(crate) struct RunningListener {
     pub(crate) socket: SocketId,
     /// The bound address.
     pub(crate) bound: ListenAddress,
+}
+
+/// The change of the workers to a generation.
+pub(crate) struct RunningAdoption {
+    /// Each answers when a worker has changed.
+    pub(crate) adopted: Vec<oneshot::Receiver<()>>,
+    /// Has no receivers once the sockets are closed that the generation does not have.
+    pub(crate) closed: watch::Sender<()>,
 }
 
 /// The parts of a generation: what was read, opened and bound for it.
@@ -140,7 +153,13 @@ fn serves_connections_of(settings: &ListenerSettings, before: &ListenerSettings)
             settings.tls_of_sites().is_some(),
         )
     };
-    kind(settings) == kind(before)
+    // Without TLS the protocol is that of the first bytes.
+    let speaks = |settings: &ListenerSettings| {
+        let sites = settings.sites();
+        sites.map_or((false, false), |sites| (sites.http1, sites.h2c))
+    };
+    let ((http1, h2c), (http1_before, h2c_before)) = (speaks(settings), speaks(before));
+    kind(settings) == kind(before) && http1 >= http1_before && h2c >= h2c_before
 }
 
 impl RunningGeneration {
@@ -192,6 +211,12 @@ impl RunningGeneration {
             None => workers.cells.map(next),
         });
         let rules = Arc::new(rules(number, &config, before));
+        let mut lost = before.map_or_else(Vec::new, |before| before.lost.clone());
+        for one in logs.iter().map(|log| log.lost()) {
+            if !lost.iter().any(|known| Arc::ptr_eq(known, &one)) {
+                lost.push(one);
+            }
+        }
         let mut old: Vec<Weak<GenerationRules>> = Vec::new();
         if let Some(before) = before {
             let alive = before.earlier.iter();
@@ -211,7 +236,7 @@ impl RunningGeneration {
                 shards: Arc::clone(&shards),
                 shared: Arc::clone(&workers.shared),
                 tops: workers.tops.clone(),
-                lost: logs.iter().map(|log| log.lost()).collect(),
+                lost: lost.clone(),
                 file: file.clone(),
                 started: workers.started,
                 earlier: old.clone(),
@@ -224,6 +249,8 @@ impl RunningGeneration {
             file,
             assembly,
             listeners: plan.listeners,
+            earlier_logs: before.map_or_else(Vec::new, |before| before.logs_without(&logs)),
+            lost,
             logs,
             exposition,
             shards,
@@ -238,6 +265,20 @@ impl RunningGeneration {
         self.rules.number
     }
 
+    /// The logs that may still be written to when only `kept` go on.
+    fn logs_without(&self, kept: &Logs) -> Vec<Arc<LogWriter>> {
+        let has_earlier = self.earlier.iter().any(|rules| rules.strong_count() > 0);
+        let earlier = self.earlier_logs.iter().filter(|_| has_earlier);
+        let is_gone = |log: &&Arc<LogWriter>| !kept.iter().any(|other| Arc::ptr_eq(other, log));
+        let gone = self.logs.iter().chain(earlier).filter(is_gone);
+        gone.cloned().collect()
+    }
+
+    /// All logs that are open.
+    pub(crate) fn open_logs(&self) -> impl Iterator<Item = &Arc<LogWriter>> {
+        self.logs.iter().chain(&self.earlier_logs)
+    }
+
     /// The names and addresses of the listeners.
     pub(crate) fn names(&self) -> Vec<(String, ListenAddress)> {
         let planned = self.assembly.listeners.iter();
@@ -247,8 +288,9 @@ impl RunningGeneration {
             .collect()
     }
 
-    /// Has the workers take it up; each answers when it has.
-    pub(crate) fn adopt(&self, workers: &Workers) -> Vec<oneshot::Receiver<()>> {
+    /// Has the workers take it up.
+    pub(crate) fn adopt(&self, workers: &Workers) -> RunningAdoption {
+        let (closed, closing) = watch::channel(());
         let listeners: Vec<_> = self
             .listeners
             .iter()
@@ -260,14 +302,18 @@ impl RunningGeneration {
             })
             .collect();
         let adopt = |number: usize| {
-            let setup = self.setup(number);
-            let listeners = listeners.clone();
-            |answer: oneshot::Sender<()>| WorkerMessage::Adopt(Box::new(setup), listeners, answer)
+            let adoption = Box::new(Adoption {
+                setup: self.setup(number, workers.pipes()),
+                listeners: listeners.clone(),
+                closing: closing.clone(),
+            });
+            |answer: oneshot::Sender<()>| WorkerMessage::Adopt(adoption, answer)
         };
-        workers.ask((0..workers.count()).map(adopt))
+        let adopted = workers.ask((0..workers.count()).map(adopt));
+        RunningAdoption { adopted, closed }
     }
 
-    fn setup(&self, worker: usize) -> GenerationSetup {
+    fn setup(&self, worker: usize, pipes: usize) -> GenerationSetup {
         let config = &self.config;
         let log = |writer: &Arc<LogWriter>, log: &AccessLog| LogSetup {
             sender: writer.sender(),
@@ -287,6 +333,7 @@ impl RunningGeneration {
             site_logs: sites
                 .map(|(writer, (written, _))| log(writer, written))
                 .collect(),
+            pipes,
         }
     }
 }
@@ -294,10 +341,13 @@ impl RunningGeneration {
 /// The rules that hold on every listener.
 fn rules(number: u64, config: &Config, before: Option<&RunningGeneration>) -> GenerationRules {
     let trusted = config.trusted.clone();
-    let kept = before.filter(|before| before.config.limits.per_client == config.limits.per_client);
-    let per_client = match kept {
-        Some(before) => before.rules.per_client.clone(),
-        None => config.limits.per_client.map(PerClient::new),
+    let running = before.and_then(|before| before.rules.per_client.clone());
+    let per_client = match (running, config.limits.per_client) {
+        (Some(running), Some(size)) => {
+            running.resize(size);
+            Some(running)
+        }
+        (_, size) => size.map(PerClient::new),
     };
     GenerationRules {
         number,

@@ -44,6 +44,16 @@ pub(crate) enum LogDestination {
     },
 }
 
+impl LogDestination {
+    /// Whether both write to one file; they may rotate it otherwise.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File { path, .. }, Self::File { path: other, .. }) => path == other,
+            _ => self == other,
+        }
+    }
+}
+
 /// Rotation by size and count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogRotation {

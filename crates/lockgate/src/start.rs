@@ -38,6 +38,7 @@ pub(crate) struct Workers {
     pub(crate) started: SystemTime,
     /// The most files that each keeps open for the next request.
     files: usize,
+    pipes: usize,
     /// The connections that the configuration wants, and the descriptors that each worker holds for
     /// itself: by these the descriptors are divided.
     divided: (Option<usize>, usize),
@@ -98,6 +99,7 @@ impl Workers {
             tops,
             started: SystemTime::now(),
             files,
+            pipes: division.pipes,
             divided: (config.limits.connections, held),
             orders,
             tickers,
@@ -117,7 +119,13 @@ impl Workers {
             let division = Division::now(limits.connections, self.count(), held);
             self.shared.connections.resize(division.connections);
             self.shared.sockets.resize(division.sockets);
+            self.pipes = division.pipes;
         }
+    }
+
+    /// The most pipes that each may have open for splicing.
+    pub(crate) fn pipes(&self) -> usize {
+        self.pipes
     }
 
     /// The number of threads.

@@ -2,11 +2,11 @@
 //! orderly end.
 
 mod background;
+mod closing;
 mod commands;
 mod files;
 mod reload;
 
-use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use lockgate_config::{LoadedConfig, Report};
+use lockgate_config::{Config, LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::threads;
@@ -38,6 +38,7 @@ use crate::worker::WorkerOrder;
 use crate::{descriptors, operator_log, print, state, systemd};
 
 use background::RunningBackground;
+use closing::ClosingListeners;
 use commands::LoopEnd;
 use reload::Reloads;
 
@@ -147,8 +148,11 @@ pub(crate) struct RunningServer {
     monitor: MemoryMonitor,
     background: RunningBackground,
     watched: Arc<WatchedFiles>,
+    closing: ClosingListeners,
     /// When what is held to generations before one is cut.
-    cuts: VecDeque<(Instant, u64)>,
+    cuts: Vec<(Instant, u64)>,
+    /// The configuration of the start, some keys of which hold until the end.
+    started_with: Arc<Config>,
     /// The configuration that runs as one text, and the one before it.
     text: String,
     earlier_text: Option<String>,
@@ -207,6 +211,7 @@ impl RunningServer {
             statuses,
         };
         let generation = RunningGeneration::new(&workers, None, parts, plan);
+        let started_with = Arc::clone(&generation.config);
         let (metrics, metrics_at) = metrics.unzip();
         let (sender, commands) = admin::command_channel();
         let admin_at = admin.as_ref().map(|admin| admin.address.clone());
@@ -227,7 +232,9 @@ impl RunningServer {
             memory,
             background,
             watched,
-            cuts: VecDeque::new(),
+            closing: ClosingListeners::default(),
+            cuts: Vec::new(),
+            started_with,
             text,
             earlier_text: None,
             state,
@@ -240,12 +247,16 @@ impl RunningServer {
         let mut changes = files::changes(watch);
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
-        if let Some(file) = &self.generation.file {
-            self.watched.set(self.watched_files(&file.running()));
-        }
+        self.watch_files();
         let mut tick = ticks(TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
         let mut reloads = Reloads::default();
+        if let Some(file) = &self.generation.file
+            && !file.running().files.contains(&file.file)
+        {
+            // It was started with another configuration than that of its file.
+            reloads.check(Arc::clone(file));
+        }
         loop {
             tokio::select! {
                 _ = tick.tick() => {
@@ -409,7 +420,7 @@ impl RunningServer {
             .for_each(|thread| drop(thread.join()));
         // A log that hangs uses up the time of all logs, except the time of a disk that does not.
         let last = Instant::now() + LAST_MOMENTS;
-        for log in self.generation.logs.iter() {
+        for log in self.generation.open_logs() {
             let left = last
                 .saturating_duration_since(Instant::now())
                 .max(DISK_TIME);

@@ -75,12 +75,11 @@ impl Acceptors {
         chosen.serves(name).then_some((place, chosen))
     }
 
-    /// The acceptor with the rules of `other`, which may be one of an earlier configuration: a
-    /// connection made by that serves as well.
-    pub fn with_rules_of(&self, other: &Acceptor) -> Option<AcceptorIndex> {
-        let mut all = AcceptorIndex::enumerate(&self.all);
-        all.find(|(_, acceptor)| acceptor.has_rules_of(other))
-            .map(|(index, _)| index)
+    /// Whether the acceptor with this index has the rules of `other`, which may be one of an earlier
+    /// configuration: a connection made by that serves as well.
+    pub fn has_rules_of(&self, index: AcceptorIndex, other: &Acceptor) -> bool {
+        let acceptor = self.all.get(index.get());
+        acceptor.is_some_and(|acceptor| acceptor.has_rules_of(other))
     }
 
     /// Every acceptor of the address, by index.

@@ -147,6 +147,8 @@ impl ClientContext {
             .iter()
             .position(|(known, _)| Arc::ptr_eq(known, shape));
         let known = known.unwrap_or_else(|| {
+            // Those of earlier configurations.
+            shaped.retain(|(known, _)| Arc::strong_count(known) > 1);
             shaped.push((Arc::clone(shape), shape.connection()));
             shaped.len() - 1
         });

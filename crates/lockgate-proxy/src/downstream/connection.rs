@@ -70,11 +70,12 @@ pub(super) struct ClientConnection {
 /// The acceptor that a connection was made by.
 struct UsedAcceptor {
     acceptor: Arc<Acceptor>,
-    /// The number of its configuration.
+    /// Its index in its configuration, which has this number.
+    index: AcceptorIndex,
     generation: u64,
-    /// The index of an acceptor with its rules in the configuration with this number, if there is
-    /// one.
-    index: Cell<(u64, Option<AcceptorIndex>)>,
+    /// The last answer for a later configuration: its number, an index there, and whether the
+    /// acceptor with that index has the same rules.
+    later: Cell<(u64, AcceptorIndex, bool)>,
 }
 
 /// The purpose of a connection.
@@ -124,6 +125,7 @@ impl ClientConnection {
         };
         let cells = connection.cells();
         cells.accepted.inc();
+        worker.cells.accepted.inc();
         cells.open.inc();
         connection
     }
@@ -143,8 +145,9 @@ impl ClientConnection {
         let generation = snapshot.generation.rules.number;
         self.acceptor = Some(Box::new(UsedAcceptor {
             acceptor,
+            index,
             generation,
-            index: Cell::new((generation, Some(index))),
+            later: Cell::new((generation, index, true)),
         }));
     }
 
@@ -154,19 +157,23 @@ impl ClientConnection {
         used.is_some_and(|used| used.generation != snapshot.generation.rules.number)
     }
 
-    /// The index of the acceptor with the same rules as the one that it was made by; none where
-    /// this configuration has no such acceptor.
-    pub(super) fn acceptor_index(&self, snapshot: &ListenerSnapshot) -> Option<AcceptorIndex> {
-        let used = self.acceptor.as_ref()?;
-        let (known, index) = used.index.get();
+    /// Whether its handshake has given what the acceptor with this index asks for.
+    pub(super) fn is_made_by(&self, snapshot: &ListenerSnapshot, index: AcceptorIndex) -> bool {
+        let Some(used) = &self.acceptor else {
+            return false;
+        };
         let number = snapshot.generation.rules.number;
-        if known == number {
-            return index;
+        if number == used.generation {
+            return index == used.index;
+        }
+        let (known, other, is_same) = used.later.get();
+        if (known, other) == (number, index) {
+            return is_same;
         }
         let acceptors = snapshot.settings.tls_of_sites();
-        let index = acceptors.and_then(|all| all.with_rules_of(&used.acceptor));
-        used.index.set((number, index));
-        index
+        let is_same = acceptors.is_some_and(|all| all.has_rules_of(index, &used.acceptor));
+        used.later.set((number, index, is_same));
+        is_same
     }
 
     /// The PROXY header that tells an endpoint of the client.

@@ -1,6 +1,7 @@
 //! A client's connection from its acceptance to its end: its opening, and the protocol after that.
 
 use std::rc::Rc;
+use std::time::Duration;
 
 use lockgate_limits::PerClientPermit;
 use lockgate_limits::box_future::boxed;
@@ -22,6 +23,26 @@ enum OpenedConnection {
     Over(Termination),
     /// The connection goes on as HTTP/2, with its permit under the limit of its client.
     Http2(ClientTransport, Option<PerClientPermit>),
+}
+
+/// The settings by which HTTP/1 or HTTP/2 is chosen.
+#[derive(Clone, Copy)]
+struct ProtocolChoice {
+    http1: bool,
+    h2c: bool,
+    idle: Duration,
+    head: Duration,
+}
+
+impl ProtocolChoice {
+    fn of(sites: &ListenerSites) -> Self {
+        Self {
+            http1: sites.http1,
+            h2c: sites.h2c,
+            idle: sites.idle,
+            head: sites.head,
+        }
+    }
 }
 
 impl ClientConnection {
@@ -51,13 +72,15 @@ impl ClientConnection {
         };
         let termination = match purpose {
             ConnectionPurpose::Http(sites) => {
-                match boxed(|| self.is_http2(&mut client, sites)).await {
+                let choice = ProtocolChoice::of(sites);
+                // Between two requests, and as a relay, it holds no configuration.
+                drop(snapshot);
+                self.guard.watch().generation.set(0);
+                match boxed(|| self.is_http2(&mut client, choice)).await {
                     Ok(true) => return OpenedConnection::Http2(client, permit),
                     Ok(false) => {}
                     Err(termination) => return OpenedConnection::Over(termination),
                 }
-                // Between two requests, and as a relay, it holds no configuration.
-                drop(snapshot);
                 // Given back before what may be a long life as a relay.
                 let served = boxed(|| self.serve_http1(client)).await;
                 match served {
@@ -100,19 +123,19 @@ impl ClientConnection {
     async fn is_http2(
         &mut self,
         client: &mut ClientTransport,
-        sites: &ListenerSites,
+        choice: ProtocolChoice,
     ) -> Result<bool, Termination> {
         if let Some(negotiated) = &self.negotiated {
-            return Ok(negotiated.alpn.as_deref() == Some(b"h2") || !sites.http1);
+            return Ok(negotiated.alpn.as_deref() == Some(b"h2") || !choice.http1);
         }
-        if !sites.h2c || !sites.http1 {
-            return Ok(sites.h2c);
+        if !choice.h2c || !choice.http1 {
+            return Ok(choice.h2c);
         }
-        self.guard.begin_phase(sites.idle);
+        self.guard.begin_phase(choice.idle);
         self.guard.watch().set_wait(WaitReason::ForRequest);
         let guard = &self.guard;
         let begins = || {
-            guard.begin_phase(sites.head);
+            guard.begin_phase(choice.head);
             guard.watch().set_wait(WaitReason::ForHead);
         };
         let mut first = FirstBytes {

@@ -65,17 +65,30 @@ impl<'a> AssembledTunnels<'a> {
     }
 }
 
-/// The limit of a listener: the running one, if it has the same size.
+/// The limit of a listener: the running one, which gets its size when the assembly runs, or a new
+/// one.
 fn keyed_limit<K: Hash + Eq + Clone>(
     previous: &SizedLimits<K>,
     made: &mut SizedLimits<K>,
     listener: &str,
     size: usize,
 ) -> Arc<KeyedLimit<K>> {
-    let running = previous.get(listener).filter(|(known, _)| *known == size);
+    let running = previous.get(listener);
     let limit = running.map_or_else(|| KeyedLimit::new(size), |(_, limit)| Arc::clone(limit));
     made.insert(listener.to_owned(), (size, Arc::clone(&limit)));
     limit
+}
+
+impl ReusableTunnels {
+    /// Sets the sizes of limits that were taken over.
+    pub(super) fn set_sizes(&self) {
+        self.per_client
+            .values()
+            .for_each(|(size, limit)| limit.resize(*size));
+        self.per_user
+            .values()
+            .for_each(|(size, limit)| limit.resize(*size));
+    }
 }
 
 impl Assembler<'_> {

@@ -35,6 +35,13 @@ pub(crate) struct OpenedNext {
     pub(crate) socket_files: Vec<SocketFile>,
 }
 
+impl OpenedNext {
+    /// Gives up what was opened.
+    pub(crate) fn discard(&self) {
+        self.socket_files.iter().for_each(SocketFile::remove);
+    }
+}
+
 impl NextSteps<'_> {
     /// Tries to bind the new addresses and to open the logs; mistakes are added to `report`.
     pub(crate) fn rehearse(&self, report: &mut Report) {
@@ -44,7 +51,7 @@ impl NextSteps<'_> {
             mode: Mode::Check(BindCheck::Port),
             access: ReadAccess::AsStart,
             failed: false,
-            open_logs: self.running.logs.iter().cloned().collect(),
+            open_logs: self.running.open_logs().cloned().collect(),
         };
         let listeners = self.assembly.listeners.iter().zip(self.known);
         for (planned, _) in listeners.filter(|(_, known)| known.is_none()) {
@@ -52,7 +59,23 @@ impl NextSteps<'_> {
                 steps.cannot_listen(&planned.address, &planned.at, &error);
             }
         }
+        if let Some(at) = self.new_metrics() {
+            steps.metrics(&assemble::address(at));
+        }
         steps.logs();
+    }
+
+    /// The metrics address, if it is another one.
+    fn new_metrics(&self) -> Option<&lockgate_config::ListenAddr> {
+        let at = |config: &'_ lockgate_config::Config| {
+            let metrics = config.metrics.as_ref();
+            metrics.map(|metrics| metrics.at.clone())
+        };
+        let before = at(&self.running.config);
+        let metrics = self.loaded.config.metrics.as_ref();
+        metrics
+            .map(|metrics| &metrics.at)
+            .filter(|now| before.as_ref() != Some(*now))
     }
 
     /// Opens everything; mistakes are added to `report`, and what was opened is closed again.
@@ -63,19 +86,13 @@ impl NextSteps<'_> {
             mode: Mode::Start,
             access: ReadAccess::AsStart,
             failed: false,
-            open_logs: self.running.logs.iter().cloned().collect(),
+            open_logs: self.running.open_logs().cloned().collect(),
         };
-        let (config, before) = (&self.loaded.config, &self.running.config);
         let listeners = self.assembly.listeners.iter().zip(self.known);
         let new = listeners.filter(|(_, known)| known.is_none());
         let bound = steps.bind(new.map(|(planned, _)| planned), self.workers);
-        let is_new = |at: &&lockgate_config::ListenAddr| {
-            let before = before.metrics.as_ref().map(|metrics| &metrics.at);
-            before != Some(*at)
-        };
-        let metrics = config.metrics.as_ref().map(|metrics| &metrics.at);
-        let metrics = metrics
-            .filter(is_new)
+        let metrics = self
+            .new_metrics()
             .and_then(|at| steps.metrics(&assemble::address(at)));
         let logs = steps.logs();
         let socket_files = SocketFile::of(&bound, metrics.iter().map(|(_, address)| address));
@@ -99,6 +116,6 @@ impl StartSteps<'_> {
         target: &crate::log_writer::LogDestination,
     ) -> Option<Arc<LogWriter>> {
         let mut known = self.open_logs.iter();
-        known.find(|log| log.target() == target).cloned()
+        known.find(|log| log.target().is_same_file(target)).cloned()
     }
 }

@@ -50,7 +50,7 @@ impl RunningServer {
 
     /// Opens the access logs again; returns their number.
     pub(super) fn reopen(&self) -> usize {
-        let logs = self.generation.logs.iter();
+        let logs = self.generation.open_logs();
         let count = logs.map(|log| log.reopen()).count();
         if count == 0 {
             tracing::info!("there is no access log to reopen");

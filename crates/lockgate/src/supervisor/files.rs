@@ -9,7 +9,6 @@ use lockgate_proxy::admit::basic_auth::PasswordFile;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::RunningServer;
-use crate::configuration::ConfigText;
 use crate::file_watcher::FileWatcher;
 
 impl RunningServer {
@@ -40,21 +39,19 @@ impl RunningServer {
         self.reread_shared(changed);
     }
 
-    /// The files that are watched: those that are read again, and those of the configuration.
-    pub(super) fn watched_files(&self, text: &ConfigText) -> Vec<PathBuf> {
+    /// Watches the files that are read again, and those of the configuration.
+    pub(super) fn watch_files(&self) {
         let mut files = self.generation.assembly.files();
-        files.extend(text.files.iter().cloned());
-        files
+        if let Some(file) = &self.generation.file {
+            files.extend(file.watched().iter().cloned());
+        }
+        self.watched.set(files);
     }
 
     /// Those of the files, or folders, that make up the configuration.
     pub(super) fn of_configuration(&self, mut changed: Vec<PathBuf>) -> Vec<PathBuf> {
-        let running = self.generation.file.as_ref().map(|file| file.running());
-        changed.retain(|path| {
-            running
-                .as_ref()
-                .is_some_and(|text| text.files.contains(path))
-        });
+        let watched = self.generation.file.as_ref().map(|file| file.watched());
+        changed.retain(|path| watched.as_ref().is_some_and(|files| files.contains(path)));
         changed
     }
 

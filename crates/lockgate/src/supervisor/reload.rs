@@ -2,7 +2,7 @@
 //! taken over whole or not at all.
 //!
 //! 1. In a thread: the file is read, and everything of it assembled. What did not change is shared.
-//! 2. Here: new addresses are bound, new logs opened. Nothing that runs has changed so far.
+//! 2. Here: addresses that a reload before has left are waited for, new ones are bound, new logs opened. Nothing that runs has changed so far.
 //! 3. Each worker registers its new sockets; new names are looked up.
 //! 4. All workers change generation, each between two events.
 //!
@@ -25,15 +25,18 @@ use super::RunningServer;
 use super::background::RunningBackground;
 use crate::admin::{ReloadOutcome, ReloadRequest, ReloadSource, Reply, tell};
 use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
-use crate::configuration::{self, ConfigText};
+use crate::configuration::{self, ConfigText, Configuration};
 use crate::examine::examine_draft;
 use crate::fetcher::{self, PreparedValues};
-use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
+use crate::generation::{GenerationParts, RunningAdoption, RunningGeneration, SocketPlan};
 use crate::metrics_server::{AllowedHosts, MetricsListener};
 use crate::prober::{EndpointStatuses, PreparedProbes};
 use crate::resolver::{self, PreparedNames};
 use crate::start_steps::{Mode, NextSteps, OpenedNext};
-use crate::{memory, state, systemd};
+use crate::{memory, operator_log, print, state, systemd};
+
+/// The time between two attempts to take over the configuration before one that was not confirmed.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// A configuration that is to be confirmed.
 #[derive(Debug)]
@@ -49,6 +52,8 @@ pub(super) struct Reloads {
     is_under_way: bool,
     /// Whether it is only tried.
     dry_run: bool,
+    /// Whether it takes over the file.
+    is_of_file: bool,
     /// The time within which the next generation must be confirmed, if it must.
     confirm: Option<Duration>,
     unconfirmed: Option<Unconfirmed>,
@@ -102,8 +107,20 @@ struct PreparedBackground {
 impl Reloads {
     /// The result of the next step.
     pub(super) async fn step(&mut self) -> Option<ReloadStep> {
+        let step = self.steps.join_next().await?;
         // A step that panics has printed why, and ends the reload.
-        self.steps.join_next().await?.ok()
+        Some(step.unwrap_or_else(|_| {
+            let (report, text) = (Report::new(), None);
+            ReloadStep::Prepared(Err(FailedReload { report, text }))
+        }))
+    }
+
+    /// Finds out whether the file differs from the configuration that runs.
+    pub(super) fn check(&mut self, file: Arc<Configuration>) {
+        self.steps.spawn_blocking(move || {
+            file.check();
+            ReloadStep::Checked(false)
+        });
     }
 
     fn answer(&mut self, outcome: &ReloadOutcome) {
@@ -123,11 +140,7 @@ impl RunningServer {
             reply,
         } = request;
         let Some(file) = self.generation.file.clone() else {
-            // A command without a file has nothing to read but certificates.
-            self.reread(&[]);
-            reloads.replies.extend(reply);
-            reloads.answer(&self.done(Report::new()));
-            return systemd::ready(&self.status());
+            return self.reload_without_file(reply, &source);
         };
         let is_plain = matches!(source, ReloadSource::File) && confirm.is_none() && !dry_run;
         if reloads.is_under_way && is_plain {
@@ -147,8 +160,16 @@ impl RunningServer {
         };
         if let Some(why) = refused {
             tracing::warn!(why, "the reload was refused");
-            if let Some(reply) = reply {
+            let replies = match reloads.is_under_way {
+                true => Vec::new(),
+                // Those that have waited for a reload before this one.
+                false => std::mem::take(&mut reloads.replies),
+            };
+            for reply in replies.into_iter().chain(reply) {
                 tell(reply, ReloadOutcome::Refused(why));
+            }
+            if !reloads.is_under_way {
+                systemd::ready(&self.status());
             }
             return;
         }
@@ -156,6 +177,7 @@ impl RunningServer {
         reloads.is_under_way = true;
         reloads.confirm = confirm;
         reloads.dry_run = dry_run;
+        reloads.is_of_file = matches!(source, ReloadSource::File);
         reloads.replies.extend(reply);
         let running = Arc::clone(&self.generation.assembly);
         let background = self.background.continuing();
@@ -168,6 +190,21 @@ impl RunningServer {
             let read = read(&file.file, text.as_deref(), &running, background);
             ReloadStep::Assembled(read.map(Box::new))
         });
+    }
+
+    /// A command without a file has nothing to read but certificates.
+    fn reload_without_file(&self, reply: Option<Reply<ReloadOutcome>>, source: &ReloadSource) {
+        let outcome = match source {
+            ReloadSource::File => {
+                self.reread(&[]);
+                self.done(Report::new())
+            }
+            _ => ReloadOutcome::Refused("this Lockgate runs without a configuration file"),
+        };
+        if let Some(reply) = reply {
+            tell(reply, outcome);
+        }
+        systemd::ready(&self.status());
     }
 
     /// Begins a reload of the file.
@@ -193,9 +230,13 @@ impl RunningServer {
 
     /// Takes over the configuration before, where the one that runs was not confirmed in time.
     pub(super) fn check_confirmation(&self, reloads: &mut Reloads) {
-        let is_late = |one: &mut Unconfirmed| one.until <= Instant::now();
-        // Once: should it fail, the configuration that runs stays.
-        if !reloads.is_under_way && reloads.unconfirmed.take_if(is_late).is_some() {
+        let now = Instant::now();
+        let late = reloads.unconfirmed.as_mut().filter(|one| one.until <= now);
+        if let Some(unconfirmed) = late
+            && !reloads.is_under_way
+        {
+            // Should it fail, it is tried again.
+            unconfirmed.until = now + TRIED_AGAIN_AFTER;
             tracing::warn!(
                 "the configuration was not confirmed: the one before is taken over again"
             );
@@ -209,12 +250,17 @@ impl RunningServer {
         }
     }
 
+    /// Keeps the configuration that runs, in a thread: the disk may take its time.
     fn keep_last_good(&self) {
-        if let Some(dir) = &self.state
-            && let Err(error) = state::keep_last_good(dir, &self.text)
-        {
-            tracing::warn!(%error, "the last good configuration could not be kept");
-        }
+        let Some(dir) = self.state.clone() else {
+            return;
+        };
+        let text = self.text.clone();
+        tokio::task::spawn_blocking(move || {
+            if let Err(error) = state::keep_last_good(&dir, &text) {
+                tracing::warn!(%error, "the last good configuration could not be kept");
+            }
+        });
     }
 
     /// Takes over a file that has changed, or finds out whether it differs and has mistakes.
@@ -247,20 +293,29 @@ impl RunningServer {
                 let outcome = self.rehearse(*assembled);
                 return self.end_reload(reloads, &outcome);
             }
-            ReloadStep::Assembled(Ok(assembled)) => match self.open(*assembled) {
-                Ok(prepare) => {
-                    reloads.steps.spawn(prepare);
+            ReloadStep::Assembled(Ok(assembled)) => {
+                if let Some(closed) = self.closing.needed_by(&assembled.assembly.listeners) {
+                    reloads.steps.spawn(async move {
+                        closed.await;
+                        ReloadStep::Assembled(Ok(assembled))
+                    });
                     return;
                 }
-                Err(failed) => failed,
-            },
+                match self.open(*assembled) {
+                    Ok(prepare) => {
+                        reloads.steps.spawn(prepare);
+                        return;
+                    }
+                    Err(failed) => failed,
+                }
+            }
             ReloadStep::Prepared(Ok(next)) => {
                 reloads.steps.spawn(self.take_over(*next));
                 return;
             }
             ReloadStep::Adopted(adopted) => {
                 let (text, report) = *adopted;
-                self.tell_reloaded(text, &report);
+                self.tell_reloaded(reloads, text, &report);
                 reloads.unconfirmed = reloads.confirm.take().map(|within| Unconfirmed {
                     until: Instant::now() + within,
                 });
@@ -281,6 +336,7 @@ impl RunningServer {
             && !reloads.dry_run
         {
             file.reload_failed(&failed.report, failed.text.as_ref());
+            self.watch_files();
         }
         let outcome = ReloadOutcome::Failed(Arc::new(failed.report));
         self.end_reload(reloads, &outcome);
@@ -315,7 +371,7 @@ impl RunningServer {
         };
         steps.rehearse(&mut assembled.report);
         let mut report = assembled.report;
-        tell_restart(&running.config, &assembled.loaded.config, &mut report);
+        tell_restart(&self.started_with, &assembled.loaded.config, &mut report);
         if report.has_errors() {
             return ReloadOutcome::Failed(Arc::new(report));
         }
@@ -348,7 +404,10 @@ impl RunningServer {
         let statuses = assembled.assembly.prober.statuses();
         let background = match self.prepare_background(&mut assembled.assembly) {
             Ok(background) => background,
-            Err(error) => return Err(assembled.fail_with(&error)),
+            Err(error) => {
+                opened.discard();
+                return Err(assembled.fail_with(&error));
+            }
         };
         let registered = self.workers.prepare(std::mem::take(&mut plan.sockets));
         let next = NextGeneration {
@@ -364,6 +423,7 @@ impl RunningServer {
             values.first_tries(fetcher::PATIENCE).await;
             for registered in registered {
                 if let Ok(Err(error)) = registered.await {
+                    next.opened.discard();
                     return ReloadStep::Prepared(Err(next.assembled.fail_with(&error)));
                 }
             }
@@ -415,27 +475,32 @@ impl RunningServer {
             logs: opened.logs,
             statuses,
         };
+        self.set_limits(&parts.config, &parts.assembly);
         let before = &self.generation;
         let before_listeners = before.names();
         let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
-        let adopting = generation.adopt(&self.workers);
-        tell_restart(&before.config, &generation.config, &mut report);
+        let RunningAdoption { adopted, closed } = generation.adopt(&self.workers);
+        self.closing
+            .add(&before.listeners, &generation.listeners, closed);
+        tell_restart(&self.started_with, &generation.config, &mut report);
+        if before.config.log.level != generation.config.log.level {
+            operator_log::set_level(print::level(generation.config.log.level));
+        }
         self.exposition.store(Arc::clone(&generation.exposition));
         if let Some(change) = generation.config.drain.change {
             let end = Instant::now() + change;
-            self.cuts.push_back((end, generation.number()));
+            self.cuts.push((end, generation.number()));
         }
         self.generation = generation;
         self.socket_files.extend(opened.socket_files);
-        self.remove_socket_files();
         self.tell_listeners(&before_listeners);
         // What both generations share was read for the one before.
         self.reread_shared(&[]);
-        self.set_limits();
         self.change_metrics(opened.metrics);
-        self.watched.set(self.watched_files(&text));
+        self.remove_socket_files();
+        self.watch_files();
         async move {
-            for adopted in adopting {
+            for adopted in adopted {
                 // A worker that has ended runs none.
                 let _ = adopted.await;
             }
@@ -443,16 +508,20 @@ impl RunningServer {
         }
     }
 
-    fn tell_reloaded(&self, text: ConfigText, report: &Report) {
+    fn tell_reloaded(&self, reloads: &mut Reloads, text: ConfigText, report: &Report) {
         report.iter().for_each(configuration::log);
         tracing::info!(
             hash = text.hash,
             generation = self.generation.number(),
             "the configuration was reloaded"
         );
-        if let Some(file) = &self.generation.file {
-            file.reloaded(text);
+        if let Some(file) = self.generation.file.clone() {
+            file.reloaded(text, reloads.is_of_file);
+            if !reloads.is_of_file {
+                reloads.check(file);
+            }
         }
+        self.watch_files();
     }
 }
 
@@ -470,10 +539,10 @@ impl RunningServer {
 
     /// Has the workers close what has gone on by an earlier configuration for as long as it may.
     pub(super) fn cut_earlier(&mut self) {
-        while let Some((end, number)) = self.cuts.front().copied()
-            && end <= Instant::now()
-        {
-            self.cuts.pop_front();
+        let now = Instant::now();
+        let due = self.cuts.iter().filter(|(end, _)| *end <= now);
+        if let Some(number) = due.map(|(_, number)| *number).max() {
+            self.cuts.retain(|(_, later)| *later > number);
             self.workers.cut_earlier(number);
         }
     }
@@ -496,10 +565,9 @@ impl RunningServer {
     }
 
     /// Sets the limits of the process. What is in use stays.
-    fn set_limits(&mut self) {
-        let generation = &self.generation;
-        let limits = &generation.config.limits;
-        self.workers.set_limits(limits, &generation.assembly);
+    fn set_limits(&mut self, config: &Config, assembly: &Assembly) {
+        let limits = &config.limits;
+        self.workers.set_limits(limits, assembly);
         let memory = memory::allowed(limits.memory);
         if memory != self.memory {
             self.monitor.set_limit(&memory);
@@ -592,6 +660,7 @@ fn tell_restart(before: &Config, now: &Config, report: &mut Report) {
         ("workers", before.workers != now.workers),
         ("state", before.state != now.state),
         ("admin", before.admin != now.admin),
+        ("log.format", before.log.format != now.log.format),
     ];
     for (key, _) in changed.iter().filter(|(_, changed)| *changed) {
         let message = format!("`{key}` has changed, which takes effect with the next start");
@@ -599,7 +668,7 @@ fn tell_restart(before: &Config, now: &Config, report: &mut Report) {
             Code::NeedsRestart,
             message,
             "",
-            "`systemctl restart lockgate`, or `lockgate upgrade`",
+            "`systemctl restart lockgate`",
         );
     }
 }

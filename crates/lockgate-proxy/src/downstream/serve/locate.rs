@@ -92,7 +92,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         };
         self.record.site = Some(site);
         self.context.cells(site).in_flight.inc();
-        if secure && Some(sites.site(site).acceptor_index) != connection.acceptor_index(snapshot) {
+        if secure && !connection.is_made_by(snapshot, sites.site(site).acceptor_index) {
             let why = "the host has other TLS settings than this connection";
             return Err(self.misdirected(why));
         }
