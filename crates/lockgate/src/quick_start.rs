@@ -235,7 +235,7 @@ fn tls_line(tls: Option<&ListenerTls>, folder: &mut Option<TempFolder>) -> anyho
 
 fn run(config: &str, name: &str, greet: impl FnOnce(&RunningServer)) -> ExitCode {
     match parse_str(config, Path::new(name)) {
-        Ok(loaded) => supervisor::run(&loaded, None, greet),
+        Ok(loaded) => supervisor::run(loaded, None, greet),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE
