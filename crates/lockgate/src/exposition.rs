@@ -87,13 +87,13 @@ impl Exposition {
             all.map(|acceptor| (name(planned), Arc::clone(acceptor)))
                 .collect::<Vec<_>>()
         };
-        let (mut endpoints, mut known) = (Vec::new(), HashSet::new());
         let members = assembly.pools.iter().flat_map(|pool| pool.members());
-        for endpoint in members.map(Member::endpoint) {
-            if known.insert(Arc::as_ptr(endpoint)) {
-                endpoints.push(Arc::clone(endpoint));
-            }
-        }
+        let mut known = HashSet::new();
+        let endpoints = members
+            .map(Member::endpoint)
+            .filter(|endpoint| known.insert(Arc::as_ptr(endpoint)))
+            .cloned()
+            .collect();
         Self {
             names: listeners.iter().map(name).collect(),
             acceptors: listeners.iter().flat_map(acceptors).collect(),

@@ -45,6 +45,10 @@ use reload::Reloads;
 /// The time that a disk which does not hang needs to write a log.
 const DISK_TIME: Duration = Duration::from_millis(200);
 
+/// How long a thread that has read a configuration waits for more work. The allocator gives back
+/// what other threads have freed of its memory, the configuration before, when it ends.
+const READER_KEPT: Duration = Duration::from_millis(500);
+
 /// The time for closing connections that were cut, and for writing the log.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
 /// The interval of checks whether ticket keys are due: they live for hours.
@@ -57,11 +61,12 @@ const UNCLEAN: u8 = 3;
 /// `file` is the file of the configuration, if it has one; `greet` is called once everything is
 /// bound and runs.
 pub(crate) fn run(
-    loaded: &LoadedConfig,
+    loaded: LoadedConfig,
     file: Option<Arc<Configuration>>,
     greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
     let config = &loaded.config;
+    let state = config.state.clone();
     if let Err(error) = operator_log::init(
         print::level(config.log.level),
         print::format(config.log.format),
@@ -73,7 +78,7 @@ pub(crate) fn run(
     let prepared = start_steps::prepare(loaded, &mut report);
     print::report(&report);
     let Some(prepared) = prepared else {
-        if let Some(good) = config.state.as_deref().and_then(state::last_good) {
+        if let Some(good) = state.as_deref().and_then(state::last_good) {
             eprintln!(
                 "The last configuration that worked: lockgate run --last-good, or -c {}",
                 good.display()
@@ -88,6 +93,7 @@ pub(crate) fn run(
     let ran = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .on_thread_start(threads::begin)
+        .thread_keep_alive(READER_KEPT)
         .build()
         .and_then(|runtime| {
             let code = runtime.block_on(supervise(prepared, file, greet));
