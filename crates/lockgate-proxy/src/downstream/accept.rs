@@ -39,6 +39,8 @@ const TURN: Duration = Duration::from_millis(1);
 pub struct AcceptSocket {
     listener: RefCell<Rc<ActiveListener>>,
     closing: Cell<bool>,
+    /// Whether another process has the socket too, and accepts what is in its backlog.
+    handed_over: Cell<bool>,
     close: Notify,
 }
 
@@ -48,6 +50,7 @@ impl AcceptSocket {
         Rc::new(Self {
             listener: RefCell::new(listener),
             closing: Cell::new(false),
+            handed_over: Cell::new(false),
             close: Notify::new(),
         })
     }
@@ -60,6 +63,12 @@ impl AcceptSocket {
     /// Makes its connections those of another listener, from now on.
     pub fn hand_to(&self, listener: Rc<ActiveListener>) {
         self.listener.replace(listener);
+    }
+
+    /// Ends accepting at once: another process has the socket, and accepts on it.
+    pub fn hand_over(&self) {
+        self.handed_over.set(true);
+        self.close();
     }
 
     /// Ends accepting once the backlog is empty.
@@ -150,7 +159,7 @@ impl AcceptLoop {
                 budget = AcceptBudget::after(others.elapsed());
             }
         }
-        if self.socket.owner() == SocketOwner::Us {
+        if self.socket.owner() == SocketOwner::Us && !self.of.handed_over.get() {
             self.empty_backlog().await;
         }
     }

@@ -9,16 +9,20 @@ use crate::cli::admin::AdminVerb;
 use crate::text_table::TextTable;
 
 /// The text of a response.
-pub(super) fn text(verb: AdminVerb, value: &Value) -> String {
+pub(super) fn text(verb: &AdminVerb, value: &Value) -> String {
     match verb {
         AdminVerb::Status => status(value),
         AdminVerb::Pools => pools(value),
         AdminVerb::Endpoints => endpoints(value),
         AdminVerb::Certs => certs(value),
         AdminVerb::LogLevel(_) => plain(&value["level"]),
-        AdminVerb::Reload { confirm, .. } => reload(value, confirm),
+        AdminVerb::Reload { confirm, .. } => reload(value, *confirm),
         AdminVerb::Rollback => reload(value, None),
         AdminVerb::Confirm => "the configuration is confirmed".to_owned(),
+        AdminVerb::Upgrade(_) => format!(
+            "the new process {} serves; the one before finishes what it has begun",
+            value["pid"]
+        ),
         AdminVerb::Reopen => format!("access logs that were opened again: {}", value["reopened"]),
         AdminVerb::Drain | AdminVerb::Stop => match value["drain"].as_str() {
             Some("begins") => "the drain begins".to_owned(),
@@ -37,6 +41,9 @@ pub(super) fn error(value: &Value) -> String {
         let _ = write!(text, ": {cure}"); // writing to a String cannot fail
     }
     text.push('\n');
+    for line in items(&value["output"]) {
+        let _ = writeln!(text, "  {}", plain(line));
+    }
     diagnostics(&mut text, &value["mistakes"]);
     text
 }

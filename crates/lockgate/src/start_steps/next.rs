@@ -10,6 +10,7 @@ use lockgate_net::listen::{BoundListener, ListenAddress};
 use super::{Logs, Mode, StartSteps};
 use crate::assemble::{self, Assembly, ReadAccess};
 use crate::generation::RunningGeneration;
+use crate::handover::HandedSockets;
 use crate::log_writer::LogWriter;
 use crate::metrics_server::MetricsListener;
 use crate::socket_file::SocketFile;
@@ -44,6 +45,7 @@ impl NextSteps<'_> {
             mode: Mode::Start,
             access: ReadAccess::AsStart,
             failed: false,
+            handed: HandedSockets::default(),
             open_logs: self.running.logs.iter().cloned().collect(),
         };
         let (config, before) = (&self.loaded.config, &self.running.config);

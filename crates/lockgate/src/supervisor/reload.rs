@@ -104,6 +104,15 @@ impl Reloads {
         self.steps.join_next().await?.ok()
     }
 
+    /// Why the configuration that runs may soon be another one.
+    pub(super) fn unsettled(&self) -> Option<&'static str> {
+        match (self.is_under_way, &self.unconfirmed) {
+            (true, _) => Some("a reload is under way"),
+            (_, Some(_)) => Some("the configuration that runs is not confirmed yet"),
+            _ => None,
+        }
+    }
+
     fn answer(&mut self, outcome: &ReloadOutcome) {
         for reply in self.replies.drain(..) {
             tell(reply, outcome.clone());
@@ -309,7 +318,11 @@ impl RunningServer {
         };
         let bound = std::mem::take(&mut opened.bound);
         let planned = &assembled.assembly.listeners;
-        let mut plan = SocketPlan::new(Some(running), planned, &known, bound, self.workers.count());
+        let plan = SocketPlan::new(Some(running), planned, &known, bound, self.workers.count());
+        let mut plan = match plan {
+            Ok(plan) => plan,
+            Err(error) => return Err(assembled.fail_with(&error)),
+        };
         let addresses: Vec<_> = plan.listeners.iter().map(|one| &one.bound).collect();
         assembled.assembly.redirect_to(&addresses);
         let statuses = assembled.assembly.prober.statuses();
@@ -479,12 +492,14 @@ impl RunningServer {
         let metrics = self.generation.config.metrics.as_ref();
         if metrics.is_none() || opened.is_some() {
             self.metrics_at = None;
+            self.duplicates.metrics = None;
             if let Some(serving) = self.metrics_task.take() {
                 serving.abort();
             }
         }
         if let Some((listener, address)) = opened {
             tracing::info!(%address, "metrics");
+            self.duplicates.metrics = listener.duplicate();
             self.metrics_at = Some(address);
             self.metrics = Some(listener);
             self.serve_metrics();
