@@ -3,12 +3,12 @@
 
 use std::net::{TcpListener, TcpStream};
 
-use lockgate_testkit::{Folder, Http, Origin, Wire, eventually};
+use lockgate_testkit::{Folder, Origin, Wire, eventually};
 use rustls::HandshakeKind;
 
-use super::{UpgradeScene, body, get, responding, wait_for_end};
+use super::{UpgradeScene, body, responding, wait_for_end};
 use crate::admin::ask;
-use crate::scene::{NAME, Site, lockgate, own_host, text};
+use crate::scene::{NAME, Site, echoes, lockgate, own_host, text};
 use crate::tls::resumption::visit;
 
 /// Connects often enough that each socket of an address has some.
@@ -43,22 +43,20 @@ fn other_numbers_of_workers_serve_every_socket() {
 #[test]
 fn a_unix_socket_keeps_its_file() {
     let folder = Folder::new();
-    let path = folder.path("site.sock");
+    let path = folder.path("relay.sock");
+    let echo = Origin::tcp().echo();
     let toml = format!(
-        "[site.\"http://app.test\"]\nlisten = [\"unix:{}\"]\nrespond = {{ body = \"here\" }}\n",
-        text(&path)
+        "[tcp.\"unix:{}\"]\nproxy = \"{}\"\n",
+        text(&path),
+        echo.address()
     );
     let mut scene = UpgradeScene::new(&lockgate().workers(2), &toml);
-    let answered = || {
-        let mut client = Http::over(Wire::connect_unix(&path));
-        client.send(get());
-        client.answer().text().to_owned()
-    };
-    assert_eq!(answered(), "here");
+    let accepts = || echoes(&mut Wire::connect_unix(&path), "word");
+    accepts();
     for _ in 0..2 {
         let before = scene.upgrade();
         wait_for_end(before);
-        assert_eq!(answered(), "here");
+        accepts();
         assert_eq!(scene.answers(), scene.serving);
     }
     // The last process removes it.
