@@ -14,10 +14,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
-use crate::admin::tell;
 use super::reload::Reloads;
 use super::{LAST_MOMENTS, RunningServer, WaitEnd};
-use crate::admin::{ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeRequest};
+use crate::admin::{ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeRequest, tell};
 use crate::assemble;
 use crate::handover::{
     HandedOver, HandoverOffer, NewProcess, OfferedAddress, OfferedListener, UpgradeFailure,
