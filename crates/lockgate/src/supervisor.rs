@@ -20,7 +20,6 @@ use lockgate_config::{Color, LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::threads;
-use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
@@ -422,26 +421,6 @@ impl RunningServer {
             memory_by = %self.memory.why,
             "ready"
         );
-    }
-
-    /// Tells the service manager that the process is ready: at once, or once an earlier process has
-    /// told which process is the main one.
-    fn tell_ready(&self, handover: Option<Handover>, adopting: Vec<oneshot::Receiver<()>>) {
-        let status = self.status();
-        let Some(handover) = handover else {
-            return systemd::ready(&status);
-        };
-        tokio::spawn(async move {
-            for adopted in adopting {
-                // A worker that has ended ends the process.
-                let _ = adopted.await;
-            }
-            handover.serving();
-            let told = tokio::task::spawn_blocking(move || handover.ended()).await;
-            if told.is_ok() {
-                systemd::ready(&status);
-            }
-        });
     }
 
     /// The bound addresses of the listeners.

@@ -47,6 +47,8 @@ impl StartSteps<'_> {
             Mode::Serving => BindCheck::Address,
         };
         match (address, self.access) {
+            // The process that hands its sockets over may have made the file.
+            (ListenAddress::Unix(_), _) if handover::is_begun() => Ok(()),
             // Perhaps only the user of the start may write to the folder.
             (ListenAddress::Unix(_), ReadAccess::Less) => Ok(()),
             _ => listen::try_bind(address, trial),

@@ -161,8 +161,9 @@ fn open(
     if let Err(error) = permitted.and_then(|()| owner.take(path)) {
         if is_ours {
             let _ = std::fs::remove_file(path);
+            return Err(BindFailure::Owner(error));
         }
-        return Err(BindFailure::Owner(error));
+        tracing::warn!(%address, %error, "the admin socket keeps its user, group and mode");
     }
     Ok(UnixListener::from(listener))
 }

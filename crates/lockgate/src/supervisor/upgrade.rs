@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_net::listen::ListenAddress;
 use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
@@ -19,7 +20,8 @@ use super::{LAST_MOMENTS, RunningServer, WaitEnd};
 use crate::admin::{ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeRequest, tell};
 use crate::assemble;
 use crate::handover::{
-    HandedOver, HandoverOffer, NewProcess, OfferedAddress, OfferedListener, UpgradeFailure,
+    HandedOver, Handover, HandoverOffer, NewProcess, OfferedAddress, OfferedListener,
+    UpgradeFailure,
 };
 use crate::metrics_server::Phase;
 use crate::signals::Signals;
@@ -274,6 +276,30 @@ impl RunningServer {
         } else {
             self.files_changed(reloads, changed);
         }
+    }
+
+    /// Tells the service manager that the process is ready: at once, or once an earlier process has
+    /// told which process is the main one.
+    pub(super) fn tell_ready(
+        &self,
+        handover: Option<Handover>,
+        adopting: Vec<oneshot::Receiver<()>>,
+    ) {
+        let status = self.status();
+        let Some(handover) = handover else {
+            return systemd::ready(&status);
+        };
+        tokio::spawn(async move {
+            for adopted in adopting {
+                // A worker that has ended ends the process.
+                let _ = adopted.await;
+            }
+            handover.serving();
+            let told = tokio::task::spawn_blocking(move || handover.ended()).await;
+            if told.is_ok() {
+                systemd::ready(&status);
+            }
+        });
     }
 
     /// Serves what it has begun to its end, while another process has the sockets.

@@ -3,6 +3,7 @@
 
 mod failures;
 mod handover;
+mod privileges;
 mod service_manager;
 mod sockets;
 

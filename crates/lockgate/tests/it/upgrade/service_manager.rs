@@ -1,6 +1,8 @@
 //! Upgrades under a service manager: it hears which process is the main one.
 
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use lockgate_testkit::Folder;
@@ -71,4 +73,37 @@ fn the_watchdog_of_the_service_hears_the_new_process() {
     // one has ended.
     let said = [received(&socket), received(&socket)];
     assert!(said.iter().any(|said| said == "WATCHDOG=1\n"), "{said:?}");
+}
+
+#[test]
+fn systemd_finds_no_mistake_in_the_shipped_units() {
+    let packaging = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");
+    let folder = Folder::new();
+    let unit = std::fs::read_to_string(packaging.join("lockgate.service")).unwrap();
+    let installed = "/usr/bin/lockgate ";
+    for command in ["ExecStart", "ExecReload"] {
+        assert!(
+            unit.contains(&format!("{command}={installed}")),
+            "{command}"
+        );
+    }
+    let ours = concat!(env!("CARGO_BIN_EXE_lockgate"), " ");
+    folder.write("lockgate.service", unit.replace(installed, ours));
+    let socket = std::fs::read_to_string(packaging.join("lockgate.socket")).unwrap();
+    folder.write("lockgate.socket", socket);
+    let verified = Command::new("systemd-analyze")
+        .arg("verify")
+        .args(["lockgate.service", "lockgate.socket"].map(|unit| folder.path(unit)))
+        .output();
+    match verified {
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let of_ours: Vec<_> = said
+                .lines()
+                .filter(|line| line.contains("lockgate"))
+                .collect();
+            assert!(output.status.success() && of_ours.is_empty(), "{said}");
+        }
+        Err(error) => println!("skipped: there is no systemd-analyze ({error})"),
+    }
 }
