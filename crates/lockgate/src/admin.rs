@@ -19,7 +19,7 @@ mod write_limit;
 
 pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,
-    ReloadSource, Reply, command_channel, tell,
+    ReloadSource, Reply, UpgradeOutcome, UpgradeRequest, command_channel, tell,
 };
 pub(crate) use listener::AdminListener;
 pub(crate) use peers::AllowedPeers;

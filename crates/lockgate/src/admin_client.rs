@@ -40,13 +40,17 @@ pub(crate) struct AdminResponse {
 /// When there is no socket, or no Lockgate there.
 pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
     let socket = find(&options.socket)?;
-    let (method, path, body) = request(options.verb)?;
-    let response = ask(&socket, method, path, body)?;
+    let (method, path, body) = request(&options.verb)?;
+    let time = match &options.verb {
+        AdminVerb::Upgrade(upgrade) => TIME + Duration::from_secs(upgrade.timeout),
+        _ => TIME,
+    };
+    let response = ask_within(time, &socket, (method, path, body))?;
     let is_ok = response.status < 400;
     match options.output {
         PrintFormat::Json => out!("{:#}", response.value),
         PrintFormat::Text if is_ok => {
-            out!("{}", show::text(options.verb, &response.value).trim_end());
+            out!("{}", show::text(&options.verb, &response.value).trim_end());
         }
         PrintFormat::Text => eprint!("{}", show::error(&response.value)),
     }
@@ -57,7 +61,7 @@ pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
     })
 }
 
-fn request(verb: AdminVerb) -> anyhow::Result<(&'static str, &'static str, Value)> {
+fn request(verb: &AdminVerb) -> anyhow::Result<(&'static str, &'static str, Value)> {
     Ok(match verb {
         AdminVerb::Status => ("GET", "/v1/status", Value::Null),
         AdminVerb::Pools | AdminVerb::Endpoints => ("GET", "/v1/pools", Value::Null),
@@ -67,11 +71,19 @@ fn request(verb: AdminVerb) -> anyhow::Result<(&'static str, &'static str, Value
             ("POST", "/v1/log-level", json!({ "level": level.as_str() }))
         }
         AdminVerb::Reload { stdin, confirm } => {
-            ("POST", "/v1/reload", reload_body(stdin, confirm)?)
+            ("POST", "/v1/reload", reload_body(*stdin, *confirm)?)
         }
         AdminVerb::Check => ("POST", "/v1/reload", json!({ "dry_run": true })),
         AdminVerb::Confirm => ("POST", "/v1/confirm", Value::Null),
         AdminVerb::Rollback => ("POST", "/v1/rollback", Value::Null),
+        AdminVerb::Upgrade(options) => {
+            let mut body = json!({ "limit_seconds": options.timeout });
+            if let Some(program) = &options.program {
+                let program = std::path::absolute(program)?;
+                body["program"] = program.to_str().context("BINARY is no UTF-8")?.into();
+            }
+            ("POST", "/v1/upgrade", body)
+        }
         AdminVerb::Reopen => ("POST", "/v1/logs/reopen", Value::Null),
         AdminVerb::Drain => ("POST", "/v1/drain", Value::Null),
         AdminVerb::Stop => ("POST", "/v1/stop", Value::Null),
@@ -102,6 +114,14 @@ pub(crate) fn ask(
     path: &str,
     body: Value,
 ) -> anyhow::Result<AdminResponse> {
+    ask_within(TIME, socket, (method, path, body))
+}
+
+fn ask_within(
+    time: Duration,
+    socket: &Path,
+    (method, path, body): (&str, &str, Value),
+) -> anyhow::Result<AdminResponse> {
     let request = LocalRequest {
         addresses: vec![DialTarget::Unix(socket.to_owned())],
         host: "lockgate",
@@ -111,7 +131,7 @@ pub(crate) fn ask(
             Value::Null => Bytes::new(),
             body => body.to_string().into(),
         },
-        time: TIME,
+        time,
     };
     let response = request.send().map_err(|error| unreachable(socket, error))?;
     let shown = socket.display();

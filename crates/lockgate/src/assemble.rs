@@ -176,7 +176,8 @@ impl Assembly {
         } else {
             0
         };
-        2 * self.listeners.len() + 1 + files
+        // Two for each listener, and the supervisor's duplicate.
+        3 * self.listeners.len() + 1 + files
     }
 
     /// The files that are read again when they change.

@@ -334,6 +334,18 @@ enum CommandArgs {
     /// Let a running Lockgate take over the configuration that ran before
     #[command(after_help = "Example:\n  lockgate rollback")]
     Rollback(admin::AdminArgs),
+    /// Let a new program take over from a running Lockgate, without a connection lost
+    #[command(
+        after_help = "Examples:\n  lockgate upgrade\n  lockgate upgrade ./lockgate-1.3 --timeout 20\n\n\
+        The new program gets every listening socket and reads the configuration file. When it serves,\n\
+        the running one finishes what it has begun. Exit codes: 0 the new one serves, 1 the running one goes on."
+    )]
+    Upgrade {
+        #[command(flatten)]
+        options: admin::UpgradeOptions,
+        #[command(flatten)]
+        admin: admin::AdminArgs,
+    },
     /// Let a running Lockgate open its access logs again
     #[command(after_help = "Example:\n  lockgate reopen")]
     Reopen(admin::AdminArgs),
@@ -477,6 +489,7 @@ impl CommandArgs {
                 admin,
             } => ask(admin, AdminVerb::Reload { stdin, confirm }),
             Self::Confirm(args) => ask(args, AdminVerb::Confirm),
+            Self::Upgrade { options, admin } => ask(admin, AdminVerb::Upgrade(options)),
             Self::Rollback(args) => ask(args, AdminVerb::Rollback),
             Self::Reopen(args) => ask(args, AdminVerb::Reopen),
             Self::Drain(args) => ask(args, AdminVerb::Drain),

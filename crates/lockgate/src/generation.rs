@@ -1,16 +1,18 @@
 //! The configuration that runs, as the main thread holds it: its listeners with their sockets, its
 //! logs, and its counters.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::Hash;
+use std::io;
 use std::num::NonZeroU64;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
-use lockgate_net::listen::{BoundListener, ListenAddress};
+use lockgate_net::listen::{BoundListener, ListenAddress, SocketOwner};
 use lockgate_net::socket::SocketFamily;
 use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp};
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
@@ -54,6 +56,10 @@ pub(crate) struct RunningListener {
     pub(crate) socket: SocketId,
     /// The bound address.
     pub(crate) bound: ListenAddress,
+    pub(crate) owner: SocketOwner,
+    /// Duplicates of the workers' sockets, for a process that takes this one's place; one where
+    /// the workers share it.
+    pub(crate) sockets: Arc<Vec<OwnedFd>>,
 }
 
 /// The change of the workers to a generation.
@@ -83,14 +89,18 @@ pub(crate) struct SocketPlan {
 
 impl SocketPlan {
     /// Takes the sockets of the generation that runs where a listener has the address of one of its
-    /// listeners (`known`), and those that were `bound` for all others.
+    /// listeners (`known`), and those that were `bound` for all others. Each worker has one socket
+    /// of an address, or several where there are more than workers.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
     pub(crate) fn new(
         running: Option<&RunningGeneration>,
         planned: &[PlannedListener],
         known: &[Option<ListenerIndex>],
         bound: Vec<BoundListener>,
         workers: usize,
-    ) -> Self {
+    ) -> io::Result<Self> {
         let mut last_socket = running.map_or(0, |running| running.last_socket);
         let mut sockets: Vec<Vec<WorkerSocket>> = (0..workers).map(|_| Vec::new()).collect();
         let mut bound = bound.into_iter();
@@ -117,8 +127,9 @@ impl SocketPlan {
                 ListenAddress::Unix(_) => SocketFamily::Unix,
                 _ => SocketFamily::Tcp,
             };
-            for (fd, own) in opened.sockets.into_iter().zip(&mut sockets) {
-                own.push(WorkerSocket {
+            let kept = Arc::new(duplicates(&opened.sockets)?);
+            for (number, fd) in opened.sockets.into_iter().enumerate() {
+                sockets[number % workers].push(WorkerSocket {
                     id,
                     fd,
                     family,
@@ -129,14 +140,29 @@ impl SocketPlan {
                 id: listener_id(last_socket),
                 socket: id,
                 bound: opened.address,
+                owner: opened.owner,
+                sockets: kept,
             });
         }
-        Self {
+        Ok(Self {
             listeners,
             sockets,
             last_socket,
+        })
+    }
+}
+
+/// A duplicate of each socket; of several descriptors of one socket only one.
+fn duplicates(sockets: &[OwnedFd]) -> io::Result<Vec<OwnedFd>> {
+    let mut known = HashSet::new();
+    let mut duplicates = Vec::new();
+    for socket in sockets {
+        let found = rustix::fs::fstat(socket)?;
+        if known.insert((found.st_dev, found.st_ino)) {
+            duplicates.push(socket.try_clone()?);
         }
     }
+    Ok(duplicates)
 }
 
 fn listener_id(number: u64) -> ListenerId {
@@ -277,6 +303,13 @@ impl RunningGeneration {
     /// All logs that are open.
     pub(crate) fn open_logs(&self) -> impl Iterator<Item = &Arc<LogWriter>> {
         self.logs.iter().chain(&self.earlier_logs)
+    }
+
+    /// Closes its duplicates of the sockets, so that those of the workers are the last ones.
+    pub(crate) fn release_sockets(&mut self) {
+        for listener in &mut self.listeners {
+            listener.sockets = Arc::default();
+        }
     }
 
     /// The names and addresses of the listeners.

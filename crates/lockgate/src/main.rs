@@ -16,6 +16,7 @@ mod fetcher;
 mod file_watcher;
 mod folders;
 mod generation;
+mod handover;
 mod healthcheck;
 mod load;
 mod local_request;
@@ -91,7 +92,12 @@ fn run(config: &Path) -> ExitCode {
         Ok(draft) if !draft.report().has_errors() => draft,
         // The other mistakes that would stop a start are reported with those in the file.
         _ => {
-            print::report(&examine(config, Mode::Check(BindCheck::Port)).report);
+            // The process that hands its sockets over has the ports.
+            let ports = match handover::is_begun() {
+                true => BindCheck::Address,
+                false => BindCheck::Port,
+            };
+            print::report(&examine(config, Mode::Check(ports)).report);
             return ExitCode::FAILURE;
         }
     };

@@ -8,6 +8,7 @@ mod hosts;
 use std::convert::Infallible;
 use std::future::Future;
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -21,6 +22,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use lockgate_net::listen::ListenAddress;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
 
@@ -75,6 +77,26 @@ impl Readiness {
 pub(crate) enum MetricsListener {
     Tcp(std::net::TcpListener),
     Unix(StdUnixListener),
+}
+
+impl MetricsListener {
+    /// The listener on a socket of this address.
+    pub(crate) fn of(socket: OwnedFd, address: &ListenAddress) -> Self {
+        match address {
+            ListenAddress::Unix(_) => Self::Unix(socket.into()),
+            _ => Self::Tcp(socket.into()),
+        }
+    }
+
+    /// A duplicate of its socket, for a process that takes this one's place; `None` when there is
+    /// no descriptor left.
+    pub(crate) fn duplicate(&self) -> Option<OwnedFd> {
+        let socket = match self {
+            Self::Tcp(listener) => listener.as_fd(),
+            Self::Unix(listener) => listener.as_fd(),
+        };
+        socket.try_clone_to_owned().ok()
+    }
 }
 
 /// The most connections at once.

@@ -9,7 +9,8 @@ use nix::unistd::{
     Gid, Group, Uid, User, getegid, geteuid, initgroups, setgroups, setresgid, setresuid, setuid,
 };
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, set_capabilities, set_keep_capabilities,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_ambient_set,
+    configure_capability_in_ambient_set, set_capabilities, set_keep_capabilities,
 };
 use std::ffi::CString;
 
@@ -145,6 +146,35 @@ fn become_account(account: &ServiceUser) -> anyhow::Result<()> {
         setuid(Uid::from_raw(0)).is_err() && account.is_current(),
         "the process could become root again after dropping it"
     );
+    Ok(())
+}
+
+/// Calls `start`, whose program inherits CAP_NET_BIND_SERVICE where this thread has it: to a user
+/// that is not root only ambient capabilities pass on.
+pub(crate) fn with_bind_passed_on<T>(start: impl FnOnce() -> T) -> T {
+    let is_passed_on = geteuid().is_root()
+        || capability_is_in_ambient_set(BIND).unwrap_or(true)
+        || !capabilities(None).is_ok_and(|sets| sets.permitted.contains(BIND));
+    if is_passed_on {
+        return start();
+    }
+    // Where a filter of system calls forbids this, the new program cannot bind ports below 1024,
+    // but has those that are handed over.
+    let _ = pass_bind_on(true);
+    let started = start();
+    let _ = pass_bind_on(false);
+    started
+}
+
+/// Makes CAP_NET_BIND_SERVICE ambient in this thread, or no longer.
+fn pass_bind_on(is_passed: bool) -> rustix::io::Result<()> {
+    let mut sets = capabilities(None)?;
+    sets.inheritable.set(BIND, is_passed);
+    // What is no longer inheritable is no longer ambient.
+    set_capabilities(None, sets)?;
+    if is_passed {
+        configure_capability_in_ambient_set(BIND, true)?;
+    }
     Ok(())
 }
 

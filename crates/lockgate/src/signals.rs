@@ -13,7 +13,7 @@ pub(crate) enum SignalAction {
     Reload,
     /// USR1: reopen the access log.
     Reopen,
-    /// USR2: in nginx, a new binary; not supported here.
+    /// USR2: a new program takes over, as in nginx.
     Upgrade,
 }
 

@@ -27,7 +27,9 @@ use tokio::sync::oneshot;
 use crate::assemble::Assembly;
 use crate::descriptors::{self, Division};
 use crate::start_steps::Prepared;
-use crate::worker::{self, CurrentOrder, WorkerMessage, WorkerOrder, WorkerSocket, WorkerTask};
+use crate::worker::{
+    self, CurrentOrder, SocketId, WorkerMessage, WorkerOrder, WorkerSocket, WorkerTask,
+};
 
 /// The worker threads, as the main thread holds them.
 pub(crate) struct Workers {
@@ -179,6 +181,14 @@ impl Workers {
     pub(crate) fn cut_earlier(&self, number: u64) {
         for worker in &self.messages {
             let _ = worker.send(WorkerMessage::CutEarlier(number));
+        }
+        self.nudge();
+    }
+
+    /// Has each worker accept no longer on these sockets: another process has them.
+    pub(crate) fn hand_over(&self, sockets: &Arc<[SocketId]>) {
+        for worker in &self.messages {
+            let _ = worker.send(WorkerMessage::HandOver(Arc::clone(sockets)));
         }
         self.nudge();
     }

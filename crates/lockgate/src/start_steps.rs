@@ -21,6 +21,7 @@ use rustix::fs::{Access, access};
 use crate::admin::AdminListener;
 use crate::assemble::{self, Assembly, Previous, ReadAccess};
 use crate::folders::writable;
+use crate::handover::HandedSockets;
 use crate::log_writer::LogWriter;
 use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
@@ -48,12 +49,19 @@ pub(crate) struct Prepared {
     pub(crate) admin: Option<AdminListener>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
+    /// The places of the listeners that were taken over, in the offer of an earlier process.
+    pub(crate) taken: Vec<usize>,
     /// The configuration as one text.
     pub(crate) text: String,
 }
 
 /// Takes every step that can fail; mistakes are added to `report`, and then nothing runs.
-pub(crate) fn prepare(loaded: LoadedConfig, report: &mut Report) -> Option<Prepared> {
+/// Sockets that were `handed` over are taken instead of bound ones.
+pub(crate) fn prepare(
+    loaded: LoadedConfig,
+    handed: HandedSockets,
+    report: &mut Report,
+) -> Option<Prepared> {
     match descriptors::raise() {
         Ok(raised) => tracing::debug!(
             from = raised.from,
@@ -73,6 +81,7 @@ pub(crate) fn prepare(loaded: LoadedConfig, report: &mut Report) -> Option<Prepa
         mode: Mode::Start,
         access: ReadAccess::AsStart,
         failed: false,
+        handed,
         open_logs: Vec::new(),
     };
     let OpenedResources {
@@ -83,6 +92,8 @@ pub(crate) fn prepare(loaded: LoadedConfig, report: &mut Report) -> Option<Prepa
         logs,
     } = steps.run(workers);
     let failed = steps.failed;
+    // What was not taken is closed.
+    let taken = steps.handed.taken();
     let mut assembly = assembly.filter(|_| !failed)?;
     let addresses: Vec<_> = bound.iter().map(|bound| &bound.address).collect();
     assembly.redirect_to(&addresses);
@@ -95,6 +106,7 @@ pub(crate) fn prepare(loaded: LoadedConfig, report: &mut Report) -> Option<Prepa
         admin,
         logs: logs?,
         workers,
+        taken,
     })
 }
 
@@ -107,6 +119,7 @@ pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -
         mode,
         access: ReadAccess::AsStart,
         failed: false,
+        handed: HandedSockets::default(),
         open_logs: Vec::new(),
     }
     .run(1)
@@ -128,6 +141,7 @@ struct StartSteps<'a> {
     mode: Mode,
     access: ReadAccess,
     failed: bool,
+    handed: HandedSockets,
     /// Logs that are open already.
     open_logs: Vec<Arc<LogWriter>>,
 }

@@ -6,6 +6,7 @@ mod closing;
 mod commands;
 mod files;
 mod reload;
+mod upgrade;
 
 use std::io;
 use std::path::PathBuf;
@@ -15,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
-use lockgate_config::{Config, LoadedConfig, Report};
+use lockgate_config::{Color, Config, LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::threads;
@@ -27,9 +28,10 @@ use crate::configuration::Configuration;
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
+use crate::handover::{Handover, own_program};
 use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
-use crate::metrics_server::{self, AllowedHosts, MetricsRoutes, Phase, Readiness};
+use crate::metrics_server::{self, AllowedHosts, MetricsListener, MetricsRoutes, Phase, Readiness};
 use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
 use crate::start::Workers;
@@ -41,6 +43,7 @@ use background::RunningBackground;
 use closing::ClosingListeners;
 use commands::LoopEnd;
 use reload::Reloads;
+use upgrade::{Duplicates, HandedSocketIds, Upgrades};
 
 /// The time that a disk which does not hang needs to write a log.
 const DISK_TIME: Duration = Duration::from_millis(200);
@@ -65,6 +68,14 @@ pub(crate) fn run(
     file: Option<Arc<Configuration>>,
     greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
+    let (handover, sockets) = match Handover::receive() {
+        Ok(received) => received.unzip(),
+        Err(error) => {
+            eprintln!("lockgate: {error:#}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let program = own_program();
     let config = &loaded.config;
     let state = config.state.clone();
     if let Err(error) = operator_log::init(
@@ -75,9 +86,13 @@ pub(crate) fn run(
     }
     print::report(&loaded.warnings);
     let mut report = Report::new();
-    let prepared = start_steps::prepare(loaded, &mut report);
+    let prepared = start_steps::prepare(loaded, sockets.unwrap_or_default(), &mut report);
     print::report(&report);
     let Some(prepared) = prepared else {
+        if let Some(handover) = handover {
+            handover.fail(&report.render(Color::Never));
+            return ExitCode::FAILURE;
+        }
         if let Some(good) = state.as_deref().and_then(state::last_good) {
             eprintln!(
                 "The last configuration that worked: lockgate run --last-good, or -c {}",
@@ -96,7 +111,12 @@ pub(crate) fn run(
         .thread_keep_alive(READER_KEPT)
         .build()
         .and_then(|runtime| {
-            let code = runtime.block_on(supervise(prepared, file, greet));
+            let start = Start {
+                file,
+                program,
+                handover,
+            };
+            let code = runtime.block_on(supervise(prepared, start, greet));
             // A name server that does not answer must not hold up the end.
             runtime.shutdown_background();
             code
@@ -109,29 +129,75 @@ pub(crate) fn run(
     code
 }
 
+/// How the process was started.
+struct Start {
+    file: Option<Arc<Configuration>>,
+    program: PathBuf,
+    /// The handover from an earlier process.
+    handover: Option<Handover>,
+}
+
 async fn supervise(
     mut prepared: Prepared,
-    file: Option<Arc<Configuration>>,
+    start: Start,
     greet: impl FnOnce(&RunningServer),
 ) -> io::Result<ExitCode> {
+    let Start {
+        file,
+        program,
+        handover,
+    } = start;
+    let taken = std::mem::take(&mut prepared.taken);
     let mut signals = Signals::new()?;
     let background = RunningBackground::start(&mut prepared.assembly).await?;
     // Everything that needs a descriptor takes it before connections can have the last one.
     let watched = WatchedFiles::new();
     watched.set(prepared.assembly.files());
     let watch = FileWatcher::new(&watched);
+    if let Some(handover) = &handover {
+        for ring in &prepared.assembly.rings {
+            let handed = handover.tickets.iter();
+            handed.for_each(|keys| ring.take_over(keys, Instant::now()));
+        }
+    }
     let mut running = RunningServer::start(prepared, file, background, watched).await?;
+    running.program = program;
+    if let Some(handover) = &handover {
+        // The other process answers at once.
+        handover.ready(&taken)?;
+    }
     running.announce();
     greet(&running);
     running.serve_metrics();
     running.serve_admin();
-    running.generation.adopt(&running.workers);
+    let adoption = running.generation.adopt(&running.workers);
+    running.tell_ready(handover, adoption.adopted);
     // A worker that died is no failed start: the service manager may restart the process.
-    if running.serve(&mut signals, watch).await {
-        Ok(running.stop(signals).await)
-    } else {
-        Ok(ExitCode::from(UNCLEAN))
+    match running.serve(&mut signals, watch).await {
+        ServeEnd::Stop => Ok(running.stop(signals).await),
+        ServeEnd::HandedOver(sockets) => Ok(running.finish_begun(sockets, signals).await),
+        ServeEnd::WorkerEnded => Ok(ExitCode::from(UNCLEAN)),
     }
+}
+
+/// Why a process serves no longer.
+enum ServeEnd {
+    /// A signal or a command asks for it.
+    Stop,
+    /// Another process has these sockets, and serves.
+    HandedOver(HandedSocketIds),
+    WorkerEnded,
+}
+
+/// Why the wait for the last connection is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WaitEnd {
+    /// Every connection has ended.
+    Clean,
+    /// A worker had to cut, or failed.
+    Unclean,
+    Deadline,
+    Signal,
 }
 
 /// Everything that runs, as the main thread holds it.
@@ -141,11 +207,16 @@ pub(crate) struct RunningServer {
     /// The exposition of the generation that runs.
     exposition: Arc<ArcSwap<Exposition>>,
     socket_files: Vec<SocketFile>,
-    metrics: Option<metrics_server::MetricsListener>,
+    metrics: Option<MetricsListener>,
     pub(crate) metrics_at: Option<ListenAddress>,
     /// The admin socket until it is served, and the way from there to `commands`.
     admin: Option<(AdminListener, CommandSender)>,
     admin_at: Option<ListenAddress>,
+    admin_task: Option<AbortHandle>,
+    /// Of the sockets of the metrics address and the admin socket, for an upgrade.
+    duplicates: Duplicates,
+    /// The file of this program, as it was started.
+    program: PathBuf,
     commands: CommandReceiver,
     metrics_routes: Option<Arc<MetricsRoutes>>,
     metrics_task: Option<AbortHandle>,
@@ -197,7 +268,7 @@ impl RunningServer {
         let socket_files = SocketFile::of(&bound, others);
         let known = vec![None; assembly.listeners.len()];
         let planned = &assembly.listeners;
-        let mut plan = SocketPlan::new(None, planned, &known, bound, workers.count());
+        let mut plan = SocketPlan::new(None, planned, &known, bound, workers.count())?;
         for prepared in workers.prepare(std::mem::take(&mut plan.sockets)) {
             let Ok(prepared) = prepared.await else {
                 let error = workers.ended.recv().await.and_then(Result::err);
@@ -219,6 +290,10 @@ impl RunningServer {
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let started_with = Arc::clone(&generation.config);
         let (metrics, metrics_at) = metrics.unzip();
+        let duplicates = Duplicates {
+            metrics: metrics.as_ref().and_then(MetricsListener::duplicate),
+            admin: admin.as_ref().and_then(AdminListener::duplicate),
+        };
         let (sender, commands) = admin::command_channel();
         let admin_at = admin.as_ref().map(|admin| admin.address.clone());
         Ok(Self {
@@ -230,6 +305,9 @@ impl RunningServer {
             metrics_at,
             admin: admin.map(|admin| (admin, sender)),
             admin_at,
+            admin_task: None,
+            duplicates,
+            program: PathBuf::new(),
             commands,
             metrics_routes: None,
             metrics_task: None,
@@ -247,8 +325,8 @@ impl RunningServer {
         })
     }
 
-    /// Serves until a signal asks for a stop; false when a worker has died.
-    async fn serve(&mut self, signals: &mut Signals, watch: FileWatcher) -> bool {
+    /// Serves until a signal asks for a stop, another process takes over, or a worker has died.
+    async fn serve(&mut self, signals: &mut Signals, watch: FileWatcher) -> ServeEnd {
         tokio::spawn(systemd::keep_watchdog_calm());
         let mut changes = files::changes(watch);
         // Files may have changed between their reading and the watch.
@@ -263,6 +341,7 @@ impl RunningServer {
             // It was started with another configuration than that of its file.
             reloads.check(Arc::clone(file));
         }
+        let mut upgrades = Upgrades::default();
         loop {
             tokio::select! {
                 _ = tick.tick() => {
@@ -276,24 +355,30 @@ impl RunningServer {
                     self.reread(&changed);
                     let changed = self.of_configuration(changed);
                     if !changed.is_empty() {
-                        self.files_changed(&mut reloads, &changed);
+                        self.files_changed_beside(&mut upgrades, &mut reloads, &changed);
                     }
                 }
                 Some(step) = reloads.step() => self.continue_reload(&mut reloads, step),
+                Some(result) = upgrades.finished() => {
+                    if let Some(sockets) = self.end_upgrade(&mut upgrades, &mut reloads, result) {
+                        return ServeEnd::HandedOver(sockets);
+                    }
+                }
                 action = signals.next() => match action {
-                    SignalAction::Stop => return true,
-                    SignalAction::Reload => self.reload_file(&mut reloads),
+                    SignalAction::Stop => return ServeEnd::Stop,
+                    SignalAction::Reload => self.reload_file_beside(&mut upgrades, &mut reloads),
+                    SignalAction::Upgrade => self.upgrade(&mut upgrades, &reloads),
                     action => self.handle(action),
                 },
                 Some(command) = self.commands.recv() => {
-                    if self.obey(command, &mut reloads) == LoopEnd::Ends {
-                        return true;
+                    if self.obey(command, &mut reloads, &mut upgrades) == LoopEnd::Ends {
+                        return ServeEnd::Stop;
                     }
                 }
                 ended = self.workers.ended.recv() => {
                     let error = ended.and_then(Result::err).map(|error| error.to_string());
                     tracing::error!(error, "a worker has ended");
-                    return false;
+                    return ServeEnd::WorkerEnded;
                 }
             }
         }
@@ -313,7 +398,7 @@ impl RunningServer {
                 self.reopen();
             }
             SignalAction::Upgrade => {
-                tracing::warn!("the binary cannot be replaced while it runs: restart for that")
+                tracing::warn!("the process is stopping: there is nothing to upgrade");
             }
         }
     }
@@ -353,7 +438,6 @@ impl RunningServer {
             memory_by = %self.memory.why,
             "ready"
         );
-        systemd::ready(&self.status());
     }
 
     /// The bound addresses of the listeners.
@@ -406,14 +490,22 @@ impl RunningServer {
         self.readiness.enter(Phase::Draining);
         systemd::stopping("draining");
         tracing::info!(delay = ?drain.delay, deadline = ?drain.deadline, "draining");
-        let mut clean = self.pause(drain.delay, &mut signals).await;
-        if clean {
+        let mut end = WaitEnd::Signal;
+        if self.pause(drain.delay, &mut signals).await {
+            self.release_sockets();
             self.workers.order(WorkerOrder::Stop);
-            clean = self.wait(drain.deadline, &mut signals).await;
+            end = self.wait(Some(drain.deadline), &mut signals).await;
         }
+        self.end(end, &mut signals).await
+    }
+
+    /// Cuts what has not ended, and writes the last lines of the logs.
+    async fn end(&mut self, end: WaitEnd, signals: &mut Signals) -> ExitCode {
+        let clean = end == WaitEnd::Clean;
         if !clean {
+            self.release_sockets();
             self.workers.order(WorkerOrder::Cut);
-            self.wait(LAST_MOMENTS, &mut signals).await;
+            self.wait(Some(LAST_MOMENTS), signals).await;
             if self.workers.left > 0 {
                 tracing::error!("some connections did not end although they were cut");
             }
@@ -467,15 +559,14 @@ impl RunningServer {
         }
     }
 
-    /// Waits until every worker has ended; false when `deadline` passes first, a second signal
-    /// comes, or one had to cut.
-    async fn wait(&mut self, deadline: Duration, signals: &mut Signals) -> bool {
+    /// Waits until every worker has ended, `deadline` passes, or another signal comes.
+    async fn wait(&mut self, deadline: Option<Duration>, signals: &mut Signals) -> WaitEnd {
         let mut tick = ticks(TICK);
-        let mut over = std::pin::pin!(sleep(deadline));
+        let mut over = std::pin::pin!(sleep(deadline.unwrap_or(Duration::MAX)));
         let mut clean = true;
         while self.workers.left > 0 {
             tokio::select! {
-                () = &mut over => return false,
+                () = &mut over => return WaitEnd::Deadline,
                 _ = tick.tick() => {
                     self.monitor.tick();
                     self.workers.nudge();
@@ -486,17 +577,20 @@ impl RunningServer {
                     self.workers.left -= 1;
                 }
                 action = signals.next() => match action {
-                    SignalAction::Stop => return false,
+                    SignalAction::Stop => return WaitEnd::Signal,
                     action => self.handle(action),
                 },
                 Some(command) = self.commands.recv() => {
                     if self.obey_draining(command) == LoopEnd::Ends {
-                        return false;
+                        return WaitEnd::Signal;
                     }
                 }
             }
         }
-        clean
+        match clean {
+            true => WaitEnd::Clean,
+            false => WaitEnd::Unclean,
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::sockopt::{socket_acceptconn, socket_type};
@@ -55,7 +56,21 @@ pub(crate) async fn keep_watchdog_calm() {
     }
 }
 
+/// Reports that the process `pid` is the main one of the service from now on. This process then
+/// tells nothing more: where systemd listens to every process, it would take an end for that of the
+/// service.
+pub(crate) fn hand_over(pid: u32) {
+    tell(&[NotifyState::MainPid(pid)]);
+    HANDED_OVER.store(true, Ordering::Relaxed);
+}
+
+/// Whether another process is the main one of the service.
+static HANDED_OVER: AtomicBool = AtomicBool::new(false);
+
 fn tell(states: &[NotifyState<'_>]) {
+    if HANDED_OVER.load(Ordering::Relaxed) {
+        return;
+    }
     if let Err(error) = sd_notify::notify(states) {
         // A manager that went away is no reason to stop serving.
         tracing::debug!(%error, "systemd was not told");

@@ -80,6 +80,8 @@ pub(crate) enum WorkerMessage {
     Discard,
     /// Close what is held to a generation before this one.
     CutEarlier(u64),
+    /// Accept no longer on these sockets: another process has them.
+    HandOver(Arc<[SocketId]>),
     /// Take up this generation.
     Adopt(Box<Adoption>, oneshot::Sender<()>),
 }
@@ -185,6 +187,10 @@ impl ListeningSockets {
             }
             WorkerMessage::Discard => self.prepared.clear(),
             WorkerMessage::CutEarlier(number) => self.worker.cut_earlier(number),
+            WorkerMessage::HandOver(sockets) => {
+                let running = sockets.iter().filter_map(|id| self.running.get(id));
+                running.for_each(|socket| socket.hand_over());
+            }
             WorkerMessage::Adopt(adoption, answer) => {
                 self.adopt(*adoption);
                 let _ = answer.send(());
@@ -247,14 +253,15 @@ impl ListeningSockets {
             }
             return Some(socket);
         }
-        let place = self
-            .prepared
-            .iter()
-            .position(|(id, _)| *id == listener.socket)?;
-        let (_, listening) = self.prepared.swap_remove(place);
         let socket = AcceptSocket::new(ActiveListener::new(listener.id, cells, snapshot));
-        let accepting = accept(Rc::clone(&self.worker), listening, Rc::clone(&socket));
-        self.accepting.push(tokio::task::spawn_local(accepting));
+        // There are several if an earlier process with more workers has handed them over.
+        let is_new = |(id, _): &mut (SocketId, _)| *id == listener.socket;
+        let mut new = self.prepared.extract_if(.., is_new).peekable();
+        new.peek()?;
+        for (_, listening) in new {
+            let accepting = accept(Rc::clone(&self.worker), listening, Rc::clone(&socket));
+            self.accepting.push(tokio::task::spawn_local(accepting));
+        }
         Some(socket)
     }
 

@@ -43,6 +43,6 @@ pub use file_stamp::{FileStamp, stamp};
 pub use policy::{Group, Policy, PolicyError, Suite, Version};
 pub use private_key::KeyKind;
 pub use server::{Acceptor, ServerSettings};
-pub use tickets::{KeyRotation, KeysReloaded, TicketError, TicketRing};
+pub use tickets::{HandedKeys, KeyRotation, KeysReloaded, TicketError, TicketRing};
 pub use verify::{ClientAuthMode, ClientAuthSettings, common_name};
 pub use x509::CertFacts;

@@ -8,6 +8,7 @@
 //! (16), with the scope as associated data. Nonces are random: keep to fewer than 2^32 tickets a
 //! key (NIST SP 800-38D §8.3), which a site with 10,000 handshakes a second reaches in 2.5 days.
 
+mod handed;
 mod key;
 
 use std::fmt;
@@ -25,6 +26,7 @@ use super::file_stamp::{FileStamp, stamp};
 use super::private_key::readable_by_others;
 use key::{KEY_NAME, TicketKey, read_keys};
 
+pub use handed::HandedKeys;
 pub use key::TicketError;
 
 /// Whether [`TicketRing::rotate_if_due`] has rotated the keys.

@@ -38,8 +38,11 @@ const TURN: Duration = Duration::from_millis(1);
 /// A listening socket of a worker: the listener of its connections may change, and it may be closed.
 pub struct AcceptSocket {
     listener: RefCell<Rc<ActiveListener>>,
+    closing: Cell<bool>,
     /// Dropped when it is closed.
-    closing: RefCell<Option<watch::Receiver<()>>>,
+    open: RefCell<Option<watch::Receiver<()>>>,
+    /// Whether another process has the socket too, and accepts what is in its backlog.
+    handed_over: Cell<bool>,
     close: Notify,
 }
 
@@ -48,7 +51,9 @@ impl AcceptSocket {
     pub fn new(listener: Rc<ActiveListener>) -> Rc<Self> {
         Rc::new(Self {
             listener: RefCell::new(listener),
-            closing: RefCell::default(),
+            closing: Cell::new(false),
+            open: RefCell::default(),
+            handed_over: Cell::new(false),
             close: Notify::new(),
         })
     }
@@ -63,15 +68,26 @@ impl AcceptSocket {
         self.listener.replace(listener);
     }
 
-    /// Ends accepting once the backlog is empty. `closing` is dropped when the socket is closed.
-    pub fn close(&self, closing: watch::Receiver<()>) {
-        self.closing.replace(Some(closing));
+    /// Ends accepting at once: another process has the socket, and accepts on it.
+    pub fn hand_over(&self) {
+        self.handed_over.set(true);
+        self.end();
+    }
+
+    /// Ends accepting once the backlog is empty. `open` is dropped when the socket is closed.
+    pub fn close(&self, open: watch::Receiver<()>) {
+        self.open.replace(Some(open));
+        self.end();
+    }
+
+    fn end(&self) {
+        self.closing.set(true);
         self.close.notify_waiters();
     }
 
     /// Completes when accepting is to end.
     async fn closing(&self) {
-        if self.closing.borrow().is_none() {
+        if !self.closing.get() {
             self.close.notified().await;
         }
     }
@@ -89,7 +105,7 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, of: Rc<AcceptS
     accept.run().await;
     let AcceptLoop { socket, of, .. } = accept;
     drop(socket);
-    of.closing.take();
+    of.open.take();
 }
 
 /// The accept loop of one listening socket.
@@ -154,7 +170,7 @@ impl AcceptLoop {
                 budget = AcceptBudget::after(others.elapsed());
             }
         }
-        if self.socket.owner() == SocketOwner::Us {
+        if self.socket.owner() == SocketOwner::Us && !self.of.handed_over.get() {
             self.empty_backlog().await;
         }
     }

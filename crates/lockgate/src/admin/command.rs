@@ -1,10 +1,13 @@
 //! The commands that the supervisor carries out, and their answers.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config::Report;
 use tokio::sync::{mpsc, oneshot};
+
+use crate::handover::UpgradeFailure;
 
 /// The most commands that wait for the supervisor: there are fewer connections.
 const WAITING: usize = 64;
@@ -26,6 +29,8 @@ pub(crate) enum AdminCommand {
     Drain(Reply<DrainAnswer>),
     /// Take over a configuration.
     Reload(ReloadRequest),
+    /// Start a new program that takes over.
+    Upgrade(UpgradeRequest),
     /// Confirm the configuration that runs; the answer is whether that was to be done.
     Confirm(Reply<bool>),
     /// Open the access logs again; the answer is their number.
@@ -75,6 +80,28 @@ pub(crate) enum ReloadOutcome {
     Failed(Arc<Report>),
     /// It was not looked at, and may be asked for again.
     Refused(&'static str),
+}
+
+/// A request for an upgrade.
+#[derive(Debug)]
+pub(crate) struct UpgradeRequest {
+    /// The new program; `None` is the file of the present one.
+    pub(crate) program: Option<PathBuf>,
+    /// The time within which it must serve.
+    pub(crate) limit: Duration,
+    /// Where the answer goes, if it is waited for.
+    pub(crate) reply: Option<Reply<UpgradeOutcome>>,
+}
+
+/// The result of an upgrade.
+#[derive(Debug, Clone)]
+pub(crate) enum UpgradeOutcome {
+    /// The process with this number serves, and this one drains.
+    Serving(u32),
+    /// The new program does not serve, and nothing has changed.
+    Failed(UpgradeFailure),
+    /// It was not started; with the cure.
+    Refused(&'static str, &'static str),
 }
 
 /// The server's end of the channel.

@@ -13,9 +13,18 @@ pub(crate) struct AllowedPeers {
 /// The judgement about the other end of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PeerJudgement {
-    Allowed,
+    Allowed(PeerRights),
     /// The user that is refused, if the kernel says which it is.
     Refused(Option<u32>),
+}
+
+/// What an allowed user may do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PeerRights {
+    /// Everything that this process may do: root, and the user of this process.
+    All,
+    /// All but start other programs: a member of the group.
+    Group,
 }
 
 impl AllowedPeers {
@@ -29,8 +38,10 @@ impl AllowedPeers {
         };
         // The user of this process is asked each time: it changes when root is given up.
         let own = nix::unistd::geteuid().as_raw();
-        if user == 0 || user == own || self.group.is_some_and(is_member) {
-            PeerJudgement::Allowed
+        if user == 0 || user == own {
+            PeerJudgement::Allowed(PeerRights::All)
+        } else if self.group.is_some_and(is_member) {
+            PeerJudgement::Allowed(PeerRights::Group)
         } else {
             PeerJudgement::Refused(Some(user))
         }

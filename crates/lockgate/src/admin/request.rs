@@ -15,6 +15,8 @@ use super::state::AdminState;
 pub(super) struct AdminRequest {
     pub(super) state: Arc<AdminState>,
     pub(super) body: Bytes,
+    /// Whether the client has all rights of this process.
+    pub(super) may_start_programs: bool,
 }
 
 /// The JSON of a response, or an error.

@@ -7,6 +7,7 @@ mod pools;
 mod reload;
 mod status;
 mod stop;
+mod upgrade;
 
 use std::pin::Pin;
 
@@ -60,6 +61,10 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/confirm",
         handlers: &[(Method::POST, |request| Box::pin(reload::confirm(request)))],
+    },
+    Resource {
+        path: "/v1/upgrade",
+        handlers: &[(Method::POST, |request| Box::pin(upgrade::upgrade(request)))],
     },
     Resource {
         path: "/v1/drain",

@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use crate::accept_loop::{Acceptance, HeadReceived};
 
 use super::error::AdminError;
-use super::peers::PeerJudgement;
+use super::peers::{PeerJudgement, PeerRights};
 use super::request::AdminRequest;
 use super::resources::{self, Resource};
 use super::state::AdminState;
@@ -71,7 +71,7 @@ fn serve_connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD)
-        .keep_alive(judgement == PeerJudgement::Allowed)
+        .keep_alive(matches!(judgement, PeerJudgement::Allowed(_)))
         .max_buf_size(16 * 1024)
         .serve_connection(TokioIo::new(WriteLimited::new(stream, WRITE)), service);
     async move {
@@ -105,7 +105,12 @@ async fn respond(
         Ok(body) => body,
         Err(error) => return refusal(error),
     };
-    match handler(AdminRequest { state, body }).await {
+    let request = AdminRequest {
+        state,
+        body,
+        may_start_programs: judgement == PeerJudgement::Allowed(PeerRights::All),
+    };
+    match handler(request).await {
         Ok(value) => json(StatusCode::OK, &value),
         Err(error) => refusal(error),
     }

@@ -9,14 +9,14 @@ use crate::cli::admin::AdminVerb;
 use crate::text_table::TextTable;
 
 /// The text of a response.
-pub(super) fn text(verb: AdminVerb, value: &Value) -> String {
+pub(super) fn text(verb: &AdminVerb, value: &Value) -> String {
     match verb {
         AdminVerb::Status => status(value),
         AdminVerb::Pools => pools(value),
         AdminVerb::Endpoints => endpoints(value),
         AdminVerb::Certs => certs(value),
         AdminVerb::LogLevel(_) => plain(&value["level"]),
-        AdminVerb::Reload { confirm, .. } => reload(value, confirm),
+        AdminVerb::Reload { confirm, .. } => reload(value, *confirm),
         AdminVerb::Check => {
             let mut text = "a reload would take the file over\n".to_owned();
             diagnostics(&mut text, &value["warnings"]);
@@ -24,6 +24,10 @@ pub(super) fn text(verb: AdminVerb, value: &Value) -> String {
         }
         AdminVerb::Rollback => reload(value, None),
         AdminVerb::Confirm => "the configuration is confirmed".to_owned(),
+        AdminVerb::Upgrade(_) => format!(
+            "the new process {} serves; the one before finishes what it has begun",
+            value["pid"]
+        ),
         AdminVerb::Reopen => format!("access logs that were opened again: {}", value["reopened"]),
         AdminVerb::Drain | AdminVerb::Stop => match value["drain"].as_str() {
             Some("begins") => "the drain begins".to_owned(),
@@ -42,6 +46,9 @@ pub(super) fn error(value: &Value) -> String {
         let _ = write!(text, ": {cure}"); // writing to a String cannot fail
     }
     text.push('\n');
+    for line in items(&value["output"]) {
+        let _ = writeln!(text, "  {}", plain(line));
+    }
     diagnostics(&mut text, &value["mistakes"]);
     text
 }

@@ -29,6 +29,18 @@ pub(super) struct AdminArgs {
     json: bool,
 }
 
+// No doc comment: clap would print it instead of the command's.
+#[derive(Args, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UpgradeOptions {
+    /// The new program [default: the file of the running one]
+    #[arg(value_name = "BINARY")]
+    pub(crate) program: Option<PathBuf>,
+    /// The time in seconds within which it must serve
+    #[arg(long, value_name = "SECONDS", default_value_t = 60,
+        value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub(crate) timeout: u64,
+}
+
 /// `unix:/PATH`, or the path alone.
 #[derive(Clone, Debug)]
 struct SocketArg(PathBuf);
@@ -54,7 +66,7 @@ pub(crate) enum SocketChoice {
 }
 
 /// What is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AdminVerb {
     Status,
     Pools,
@@ -72,6 +84,7 @@ pub(crate) enum AdminVerb {
     Check,
     Confirm,
     Rollback,
+    Upgrade(UpgradeOptions),
     Reopen,
     Drain,
     Stop,

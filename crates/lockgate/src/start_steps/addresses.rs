@@ -1,9 +1,7 @@
 //! The addresses of a start: bound, taken over from systemd, or only tried.
 
 use std::io;
-use std::net::TcpListener;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixListener;
 
 use lockgate_config::{Code, Config, SourceSpan};
 use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, SocketOwner};
@@ -11,8 +9,9 @@ use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress, Socket
 use super::{Mode, StartSteps};
 use crate::assemble::{self, Assembly, PlannedListener, ReadAccess};
 use crate::folders::parent;
+use crate::metrics_server::MetricsListener;
 use crate::systemd::{Inherited, InheritedAddress};
-use crate::{metrics_server, systemd};
+use crate::{handover, systemd};
 
 impl StartSteps<'_> {
     /// The bound listeners, in their order; none where they are only tried.
@@ -40,12 +39,16 @@ impl StartSteps<'_> {
 
     pub(super) fn try_bind(&self, address: &ListenAddress) -> io::Result<()> {
         let trial = match self.mode {
+            // The process that hands them over has the ports.
+            Mode::Start if handover::is_begun() => BindCheck::Address,
             Mode::Start => BindCheck::Port,
             Mode::Check(trial) => trial,
             // This process has the ports.
             Mode::Serving => BindCheck::Address,
         };
         match (address, self.access) {
+            // The process that hands its sockets over may have made the file.
+            (ListenAddress::Unix(_), _) if handover::is_begun() => Ok(()),
             // Perhaps only the user of the start may write to the folder.
             (ListenAddress::Unix(_), ReadAccess::Less) => Ok(()),
             _ => listen::try_bind(address, trial),
@@ -72,12 +75,16 @@ impl StartSteps<'_> {
         };
         let mut bound = Vec::new();
         for planned in listeners {
+            let (name, address) = (&planned.listener.name, &planned.address);
             let activated = inherited
                 .iter()
-                .find(|inherited| is_at(&inherited.address, &planned.address));
-            let result = match activated {
-                Some(inherited) => share(&inherited.socket, &planned.address, workers),
-                None => listen::bind(&planned.address, &planned.options, workers),
+                .find(|inherited| is_at(&inherited.address, address));
+            let result = match self.handed.listener(name, address, workers).transpose() {
+                Some(handed) => handed,
+                None => match activated {
+                    Some(inherited) => share(&inherited.socket, address, workers),
+                    None => listen::bind(address, &planned.options, workers),
+                },
             };
             match result {
                 Ok(sockets) => bound.push(sockets),
@@ -118,7 +125,10 @@ impl StartSteps<'_> {
     pub(super) fn metrics(
         &mut self,
         address: &ListenAddress,
-    ) -> Option<(metrics_server::MetricsListener, ListenAddress)> {
+    ) -> Option<(MetricsListener, ListenAddress)> {
+        if let Some((socket, address)) = self.handed.metrics(address) {
+            return Some((MetricsListener::of(socket, &address), address));
+        }
         let bound = if self.is_real() {
             let options = listen::ListenOptions {
                 backlog: 128,
@@ -135,13 +145,7 @@ impl StartSteps<'_> {
                     address, sockets, ..
                 } = bound?;
                 let socket = sockets.into_iter().next()?;
-                let listener = match &address {
-                    ListenAddress::Unix(_) => {
-                        metrics_server::MetricsListener::Unix(UnixListener::from(socket))
-                    }
-                    _ => metrics_server::MetricsListener::Tcp(TcpListener::from(socket)),
-                };
-                Some((listener, address))
+                Some((MetricsListener::of(socket, &address), address))
             }
             Err(error) => {
                 let (code, cure) = binding_failed(address, &error);

@@ -2,6 +2,7 @@
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _, chown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,8 @@ impl StartSteps<'_> {
             }
             return None;
         }
-        match bind(&address, &path, &owner, &socket) {
+        let handed = self.handed.admin(&address);
+        match open(handed, &address, &owner, &socket) {
             Ok(bound) => Some(AdminListener {
                 socket: bound,
                 address,
@@ -141,28 +143,40 @@ fn usable(folder: &Path, owner: &SocketFileOwner) -> bool {
     made.and_then(|()| owner.take(folder)).is_ok()
 }
 
-fn bind(
+/// The socket that was handed over, or a new one.
+fn open(
+    handed: Option<OwnedFd>,
     address: &ListenAddress,
-    path: &Path,
     owner: &SocketFileOwner,
     socket: &AdminSocket,
 ) -> Result<UnixListener, BindFailure> {
+    let ListenAddress::Unix(path) = address else {
+        return Err(BindFailure::Bind(io::ErrorKind::InvalidInput.into()));
+    };
+    let is_ours = handed.is_none();
+    let listener = handed.map_or_else(|| bind(address), Ok);
+    let listener = listener.map_err(BindFailure::Bind)?;
+    // Until then peers of other users could connect, and are refused by the server.
+    let permitted = std::fs::set_permissions(path, Permissions::from_mode(socket.permissions()));
+    if let Err(error) = permitted.and_then(|()| owner.take(path)) {
+        if is_ours {
+            let _ = std::fs::remove_file(path);
+            return Err(BindFailure::Owner(error));
+        }
+        tracing::warn!(%address, %error, "the admin socket keeps its user, group and mode");
+    }
+    Ok(UnixListener::from(listener))
+}
+
+fn bind(address: &ListenAddress) -> io::Result<OwnedFd> {
     let options = ListenOptions {
         backlog: BACKLOG,
         fast_open: false,
         defer_accept: None,
     };
-    let bound = listen::bind(address, &options, 1).map_err(BindFailure::Bind)?;
-    let listener = bound.sockets.into_iter().next();
-    let listener =
-        listener.ok_or_else(|| BindFailure::Bind(io::ErrorKind::AddrNotAvailable.into()))?;
-    // Until then peers of other users could connect, and are refused by the server.
-    let permitted = std::fs::set_permissions(path, Permissions::from_mode(socket.permissions()));
-    if let Err(error) = permitted.and_then(|()| owner.take(path)) {
-        let _ = std::fs::remove_file(path);
-        return Err(BindFailure::Owner(error));
-    }
-    Ok(UnixListener::from(listener))
+    let bound = listen::bind(address, &options, 1)?;
+    let socket = bound.sockets.into_iter().next();
+    socket.ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
 }
 
 /// Whether another file is where the socket should be.

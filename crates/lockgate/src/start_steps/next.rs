@@ -10,6 +10,7 @@ use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress};
 use super::{Logs, Mode, StartSteps};
 use crate::assemble::{self, Assembly, ReadAccess};
 use crate::generation::RunningGeneration;
+use crate::handover::HandedSockets;
 use crate::log_writer::LogWriter;
 use crate::metrics_server::MetricsListener;
 use crate::socket_file::SocketFile;
@@ -51,7 +52,9 @@ impl NextSteps<'_> {
             mode: Mode::Check(BindCheck::Port),
             access: ReadAccess::AsStart,
             failed: false,
+            handed: HandedSockets::default(),
             open_logs: self.running.open_logs().cloned().collect(),
+            handed: HandedSockets::default(),
         };
         let listeners = self.assembly.listeners.iter().zip(self.known);
         for (planned, _) in listeners.filter(|(_, known)| known.is_none()) {
@@ -87,6 +90,7 @@ impl NextSteps<'_> {
             access: ReadAccess::AsStart,
             failed: false,
             open_logs: self.running.open_logs().cloned().collect(),
+            handed: HandedSockets::default(),
         };
         let listeners = self.assembly.listeners.iter().zip(self.known);
         let new = listeners.filter(|(_, known)| known.is_none());

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use super::RunningServer;
 use super::reload::Reloads;
-use crate::admin::{self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, tell};
+use super::upgrade::Upgrades;
+use crate::admin::{
+    self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, UpgradeOutcome, tell,
+};
 
 /// What a command changes in the supervisor's loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,13 +19,21 @@ pub(super) enum LoopEnd {
 
 impl RunningServer {
     /// Carries out a command while the process serves.
-    pub(super) fn obey(&self, command: AdminCommand, reloads: &mut Reloads) -> LoopEnd {
+    pub(super) fn obey(
+        &self,
+        command: AdminCommand,
+        reloads: &mut Reloads,
+        upgrades: &mut Upgrades,
+    ) -> LoopEnd {
         match command {
             AdminCommand::Stop(reply) | AdminCommand::Drain(reply) => {
                 tell(reply, DrainAnswer::Begins);
                 return LoopEnd::Ends;
             }
-            AdminCommand::Reload(request) => self.begin_reload(reloads, request),
+            AdminCommand::Reload(request) => {
+                self.begin_reload_beside(upgrades, reloads, request);
+            }
+            AdminCommand::Upgrade(request) => self.begin_upgrade(upgrades, reloads, request),
             AdminCommand::Confirm(reply) => tell(reply, self.confirm(reloads)),
             AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
         }
@@ -40,6 +51,11 @@ impl RunningServer {
             AdminCommand::Reload(request) => {
                 if let Some(reply) = request.reply {
                     tell(reply, ReloadOutcome::Refused("the process drains"));
+                }
+            }
+            AdminCommand::Upgrade(request) => {
+                if let Some(reply) = request.reply {
+                    tell(reply, UpgradeOutcome::Refused("the process drains", ""));
                 }
             }
             AdminCommand::Confirm(reply) => tell(reply, false),
@@ -69,10 +85,11 @@ impl RunningServer {
             self.workers.count(),
             (commands, listener.peers),
         );
-        tokio::spawn(async move {
+        let serving = tokio::spawn(async move {
             if let Err(error) = admin::serve(listener.socket, Arc::new(state)).await {
                 tracing::error!(%error, "the admin socket is no longer served");
             }
         });
+        self.admin_task = Some(serving.abort_handle());
     }
 }

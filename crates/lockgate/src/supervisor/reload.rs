@@ -117,6 +117,15 @@ impl Reloads {
         }))
     }
 
+    /// Why the configuration that runs may soon be another one.
+    pub(super) fn unsettled(&self) -> Option<&'static str> {
+        match (self.is_under_way, &self.unconfirmed) {
+            (true, _) => Some("a reload is under way"),
+            (_, Some(_)) => Some("the configuration that runs is not confirmed yet"),
+            _ => None,
+        }
+    }
+
     /// Finds out whether the file differs from the configuration that runs.
     pub(super) fn check(&mut self, file: Arc<Configuration>) {
         self.steps.spawn_blocking(move || {
@@ -417,7 +426,11 @@ impl RunningServer {
         };
         let bound = std::mem::take(&mut opened.bound);
         let planned = &assembled.assembly.listeners;
-        let mut plan = SocketPlan::new(Some(running), planned, &known, bound, self.workers.count());
+        let plan = SocketPlan::new(Some(running), planned, &known, bound, self.workers.count());
+        let mut plan = match plan {
+            Ok(plan) => plan,
+            Err(error) => return Err(assembled.fail_with(&error)),
+        };
         let addresses: Vec<_> = plan.listeners.iter().map(|one| &one.bound).collect();
         assembled.assembly.redirect_to(&addresses);
         let statuses = assembled.assembly.prober.statuses();
@@ -599,12 +612,14 @@ impl RunningServer {
         let metrics = self.generation.config.metrics.as_ref();
         if metrics.is_none() || opened.is_some() {
             self.metrics_at = None;
+            self.duplicates.metrics = None;
             if let Some(serving) = self.metrics_task.take() {
                 serving.abort();
             }
         }
         if let Some((listener, address)) = opened {
             tracing::info!(%address, "metrics");
+            self.duplicates.metrics = listener.duplicate();
             self.metrics_at = Some(address);
             self.metrics = Some(listener);
             self.serve_metrics();

@@ -68,7 +68,7 @@ impl AdminScene {
 }
 
 /// The status and the JSON of an exchange with the socket.
-fn ask(socket: &Path, method: &str, path: &str, body: &str) -> (u16, Value) {
+pub(crate) fn ask(socket: &Path, method: &str, path: &str, body: &str) -> (u16, Value) {
     let answer = exchange(Wire::connect_unix(socket), method, path, body);
     assert_eq!(answer.field("content-type"), Some("application/json"));
     let value = serde_json::from_str(answer.text()).expect("JSON");

@@ -146,6 +146,7 @@ fn every_documented_command_exists() {
         "certs",
         "log-level",
         "reload",
+        "upgrade",
         "reopen",
         "drain",
         "stop",

@@ -42,4 +42,5 @@ mod tidy;
 mod tls;
 mod transform;
 mod tunnel;
+mod upgrade;
 mod values;

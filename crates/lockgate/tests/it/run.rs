@@ -33,7 +33,7 @@ fn hup_usr1_and_usr2_are_handled_during_a_drain() {
     gate.signal(Signal::HUP);
     gate.says("but not the configuration");
     gate.signal(Signal::USR2);
-    gate.says("the binary cannot be replaced");
+    gate.says("there is nothing to upgrade");
     echoes(&mut open, "still");
     drop(open);
     assert_eq!(gate.ended().code, Some(0));
@@ -246,12 +246,12 @@ fn run_last_good_starts_where_the_file_is_broken() {
 }
 
 /// Looks at each thread: whether it is the main thread, and its status. Returns how many there are.
-fn each_thread(gate: &Lockgate, look: impl Fn(bool, &str)) -> usize {
-    let tasks = std::fs::read_dir(format!("/proc/{}/task", gate.pid())).unwrap();
+fn each_thread(process: u32, look: impl Fn(bool, &str)) -> usize {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
     let look = |task: std::io::Result<std::fs::DirEntry>| {
         let task = task.unwrap();
         let status = std::fs::read_to_string(task.path().join("status")).unwrap();
-        look(*task.file_name() == *gate.pid().to_string(), &status);
+        look(*task.file_name() == *process.to_string(), &status);
     };
     tasks.map(look).count()
 }
@@ -263,8 +263,8 @@ fn field<'a>(status: &'a str, name: &str) -> Vec<&'a str> {
 }
 
 /// CAP_NET_BIND_SERVICE is the tenth bit.
-fn only_main_may_bind_low_ports(gate: &Lockgate) {
-    each_thread(gate, |is_main, status| {
+pub(crate) fn only_main_may_bind_low_ports(process: u32) {
+    each_thread(process, |is_main, status| {
         let kept = if is_main {
             ["0000000000000400"]
         } else {
@@ -307,15 +307,15 @@ fn only_the_main_thread_has_the_capability_of_the_unit() {
         .through(&as_the_unit)
         .command(&["run", "-c", &text(&file)]);
     gate.says("ready");
-    let threads = each_thread(&gate, |_, status| {
+    let threads = each_thread(gate.pid(), |_, status| {
         assert_eq!(field(status, "Uid:"), ["65534"; 4])
     });
     assert!(threads >= 4, "main, two workers and the log");
-    only_main_may_bind_low_ports(&gate);
+    only_main_may_bind_low_ports(gate.pid());
     // The file is checked in a thread that the runtime of the main thread starts.
     gate.signal(Signal::HUP);
     gate.says("the configuration was reloaded");
-    only_main_may_bind_low_ports(&gate);
+    only_main_may_bind_low_ports(gate.pid());
 }
 
 #[test]
@@ -349,7 +349,7 @@ fn every_thread_drops_root_privileges() {
         .to_owned();
     let (user, rest) = nobody.split_once(':').unwrap();
     let group = rest.split(':').next().unwrap();
-    let threads = each_thread(&gate, |_, status| {
+    let threads = each_thread(gate.pid(), |_, status| {
         assert_eq!(field(status, "Uid:"), [user; 4]);
         assert_eq!(field(status, "Gid:"), [group; 4]);
         assert!(!field(status, "Groups:").contains(&"0"));
@@ -360,7 +360,7 @@ fn every_thread_drops_root_privileges() {
         );
     });
     assert!(threads >= 4, "main, two workers and the log");
-    only_main_may_bind_low_ports(&gate);
+    only_main_may_bind_low_ports(gate.pid());
     let mut client = site.connect(&gate);
     client.send("served");
     client.expect("served");

@@ -2,7 +2,7 @@
 
 mod hostile_clients;
 mod reload;
-mod resumption;
+pub(crate) mod resumption;
 
 use lockgate_testkit::{Authority, ED25519, Origin, P384, RSA, Tls, server_config};
 use rustls::crypto::aws_lc_rs::kx_group;

@@ -49,7 +49,12 @@ pub enum TicketError {
 pub(super) struct TicketKey {
     pub(super) name: KeyName,
     pub(super) aead: RandomizedNonceKey,
+    /// The key proper, for a process that takes this one's place.
+    secret: [u8; SECRET],
 }
+
+/// The length of the key proper in bytes.
+const SECRET: usize = 32;
 
 type KeyName = [u8; KEY_NAME];
 
@@ -59,6 +64,17 @@ impl TicketKey {
         aws_lc_rs::rand::fill(&mut name).map_err(|_| TicketError::NoRandomness)?;
         aws_lc_rs::rand::fill(&mut secret).map_err(|_| TicketError::NoRandomness)?;
         Ok(Self::new(name, &secret))
+    }
+
+    /// The name and the key proper.
+    pub(super) fn bytes(&self) -> Vec<u8> {
+        [&self.name[..], &self.secret[..]].concat()
+    }
+
+    /// The key with these [`TicketKey::bytes`].
+    pub(super) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let (name, secret) = bytes.split_first_chunk::<KEY_NAME>()?;
+        Some(Self::new(*name, secret.try_into().ok()?))
     }
 
     /// A key from the 48 or 80 bytes that nginx, HAProxy and hitch use: a name and 32 or 64 bytes
@@ -79,9 +95,13 @@ impl TicketKey {
         Some(Self::new(*name, &derived))
     }
 
-    fn new(name: KeyName, secret: &[u8; 32]) -> Self {
+    fn new(name: KeyName, secret: &[u8; SECRET]) -> Self {
         let aead = RandomizedNonceKey::new(&AES_256_GCM, secret).expect("the key has 32 bytes");
-        Self { name, aead }
+        Self {
+            name,
+            aead,
+            secret: *secret,
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use rustls::{ClientConfig, HandshakeKind};
 use crate::scene::{NAME, Site, lockgate, text};
 
 /// Connects, and reads a response: a ticket of TLS 1.3 comes with it. The kind of the handshake.
-fn visit(config: &Arc<ClientConfig>, to: SocketAddr, name: &str) -> HandshakeKind {
+pub(crate) fn visit(config: &Arc<ClientConfig>, to: SocketAddr, name: &str) -> HandshakeKind {
     let mut tls = Tls::connect(config, Wire::connect(to), name).unwrap();
     tls.send("ping");
     tls.expect("ping");

@@ -1,0 +1,27 @@
+//! An upgrade: a new program takes over the listening sockets of the running one, which then only
+//! finishes what it has begun.
+//!
+//! 1. The old process starts the new program with a Unix socket as its standard input, and sends
+//!    all listening sockets, its standard error, and the keys of session tickets over it.
+//! 2. The new process reads its configuration, takes the sockets that this names, binds the others,
+//!    and says `ready`. Until then nothing has changed, and its end is a failed upgrade.
+//! 3. The old one says `go`; the new one accepts, and says `serving`.
+//! 4. The old one closes the sockets, which the new one has too: no accept queue is lost.
+//!
+//! Neither binds nor decides what is served: see `start_steps` and `supervisor::upgrade`.
+
+mod message;
+mod new_process;
+mod packets;
+mod received;
+
+pub(crate) use message::{HandoverOffer, OfferedAddress, OfferedListener};
+pub(crate) use new_process::{HandedOver, NewProcess, UpgradeFailure, own_program};
+pub(crate) use received::{HandedSockets, Handover, is_begun};
+
+/// The variable by which a new program knows that its standard input is the socket of a handover.
+/// Its value is the version of the protocol: a program that does not know it says so, and an older
+/// one without handovers finds its addresses in use.
+const VARIABLE: &str = "LOCKGATE_HANDOVER";
+/// The version of the protocol.
+const VERSION: &str = "1";

@@ -1,0 +1,318 @@
+//! The old process of a handover: it starts the new program, makes its offer, and learns whether
+//! the new one serves.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::{self, BufRead as _, BufReader, Read as _};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use lockgate_net::threads;
+use rustix::event::PollFlags;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::message::{END, GO, HandoverOffer, Said};
+use super::packets::{MOST_BYTES, MOST_DESCRIPTORS, PacketSocket};
+use super::{VARIABLE, VERSION};
+use crate::privileges;
+
+/// The lines of the new program that are kept.
+const LINES: usize = 20;
+/// The time for the last lines of a program that has ended; its own children may keep the pipe.
+const LAST_LINES: Duration = Duration::from_millis(500);
+
+/// The new program, started.
+pub(crate) struct NewProcess {
+    child: Child,
+    /// Readable once it has ended.
+    pidfd: OwnedFd,
+    socket: PacketSocket,
+    output: ProgramOutput,
+    limit: Duration,
+    until: Instant,
+}
+
+/// The new process serves.
+pub(crate) struct HandedOver {
+    pub(crate) pid: u32,
+    /// The places of the offered listeners that it has taken.
+    pub(crate) taken: Vec<usize>,
+    /// Closed once the service manager knows that process.
+    pub(crate) socket: Box<dyn Send>,
+}
+
+/// Why the new program does not serve.
+#[derive(Debug, Clone)]
+pub(crate) struct UpgradeFailure {
+    pub(crate) why: String,
+    /// Its last lines on standard error.
+    pub(crate) output: Vec<String>,
+}
+
+/// Why a handover has stopped.
+enum Stopped {
+    /// The new program has ended.
+    Ended,
+    TooSlow,
+    /// It says that it cannot start.
+    Failed(String),
+    /// It says what no Lockgate of this version says.
+    Foreign,
+    System(io::Error),
+}
+
+/// The program of this process, as it was started: a link stays the link. To be called early, while
+/// the file is in its place.
+pub(crate) fn own_program() -> PathBuf {
+    let Ok(running) = std::env::current_exe() else {
+        return PathBuf::from("lockgate");
+    };
+    let name = std::env::args_os().next().map(PathBuf::from);
+    let is_it = |path: &PathBuf| path.canonicalize().is_ok_and(|path| path == running);
+    let started = name.and_then(|name| {
+        if name.components().count() > 1 {
+            return std::path::absolute(name).ok().filter(is_it);
+        }
+        let folders = std::env::var_os("PATH")?;
+        let mut paths = std::env::split_paths(&folders).map(|folder| folder.join(&name));
+        paths.find(is_it)
+    });
+    started.unwrap_or(running)
+}
+
+impl NewProcess {
+    /// Starts `program` with the arguments of this process. To be called on the main thread, which
+    /// has the right to bind ports below 1024.
+    ///
+    /// # Errors
+    /// When the system cannot start it.
+    pub(crate) fn start(program: &Path, limit: Duration) -> Result<Self, UpgradeFailure> {
+        let started = Self::try_start(program, limit);
+        started.map_err(|error| UpgradeFailure {
+            why: format!("cannot start {}: {error}", program.display()),
+            output: Vec::new(),
+        })
+    }
+
+    fn try_start(program: &Path, limit: Duration) -> io::Result<Self> {
+        let (socket, other) = PacketSocket::pair()?;
+        let mut command = Command::new(program);
+        command
+            .args(std::env::args_os().skip(1))
+            .env(VARIABLE, VERSION)
+            // These name the process that they are for.
+            .env_remove("WATCHDOG_PID")
+            .env_remove("LISTEN_PID")
+            .env_remove("LISTEN_FDS")
+            .stdin(Stdio::from(other))
+            .stderr(Stdio::piped());
+        let mut child = privileges::with_bind_passed_on(|| command.spawn())?;
+        // The command holds the other end, too.
+        drop(command);
+        match watch(&mut child) {
+            Ok((pidfd, output)) => Ok(Self {
+                child,
+                pidfd,
+                socket,
+                output,
+                limit,
+                until: Instant::now() + limit,
+            }),
+            Err(error) => {
+                child.kill()?;
+                child.wait()?;
+                Err(error)
+            }
+        }
+    }
+
+    /// A way to end it from elsewhere.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(crate) fn killer(&self) -> io::Result<impl FnOnce() + Send + use<>> {
+        let pidfd = self.pidfd.try_clone()?;
+        // One that has ended needs no end.
+        Ok(move || {
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+        })
+    }
+
+    /// Hands everything over, and waits until the new process serves. Takes its time: not for a
+    /// thread that others wait for.
+    ///
+    /// # Errors
+    /// When it does not serve; it has ended then.
+    pub(crate) fn hand_over(self, offer: &HandoverOffer) -> Result<HandedOver, UpgradeFailure> {
+        match self.try_hand_over(offer) {
+            Ok(taken) => Ok(HandedOver {
+                pid: self.child.id(),
+                taken,
+                socket: Box::new(self.socket),
+            }),
+            Err(stopped) => Err(self.give_up(stopped)),
+        }
+    }
+
+    fn try_hand_over(&self, offer: &HandoverOffer) -> Result<Vec<usize>, Stopped> {
+        let text = offer.text();
+        for part in text.as_bytes().chunks(MOST_BYTES) {
+            self.send(part, &[])?;
+        }
+        // Each of these packets adds nothing to the text.
+        for part in offer.descriptors().chunks(MOST_DESCRIPTORS) {
+            self.send(b"\n", part)?;
+        }
+        self.send(END, &[])?;
+        let Said::Ready(taken) = self.receive()? else {
+            return Err(Stopped::Foreign);
+        };
+        if taken.iter().any(|place| *place >= offer.listeners.len()) {
+            return Err(Stopped::Foreign);
+        }
+        self.send(GO, &[])?;
+        match self.receive()? {
+            Said::Serving => Ok(taken),
+            _ => Err(Stopped::Foreign),
+        }
+    }
+
+    fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Stopped> {
+        self.once_possible(PollFlags::OUT, || self.socket.send(bytes, descriptors))
+    }
+
+    fn receive(&self) -> Result<Said, Stopped> {
+        let packet = self.once_possible(PollFlags::IN, || self.socket.receive())?;
+        match Said::read(&packet.ok_or(Stopped::Ended)?.bytes) {
+            Some(Said::Failed(why)) => Err(Stopped::Failed(why)),
+            Some(said) => Ok(said),
+            None => Err(Stopped::Foreign),
+        }
+    }
+
+    /// Does what must not wait, once it need not. What the new process has said before its end
+    /// still counts.
+    fn once_possible<T>(
+        &self,
+        flags: PollFlags,
+        attempt: impl Fn() -> io::Result<T>,
+    ) -> Result<T, Stopped> {
+        let mut has_ended = false;
+        loop {
+            match attempt() {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if has_ended {
+                        return Err(Stopped::Ended);
+                    }
+                    has_ended = self.socket.wait(flags, &self.pidfd, self.until)?;
+                }
+                done => return done.map_err(Stopped::from),
+            }
+        }
+    }
+
+    /// Ends the new process.
+    fn give_up(mut self, stopped: Stopped) -> UpgradeFailure {
+        // It may be about to end by itself.
+        let grace = match stopped {
+            Stopped::Ended | Stopped::Failed(_) => LAST_LINES,
+            _ => Duration::ZERO,
+        };
+        let ended = self.output.wait_for_end(grace);
+        let _ = self.child.kill();
+        let status = self.child.wait();
+        if !ended {
+            self.output.wait_for_end(LAST_LINES);
+        }
+        let mut output = self.output.lines();
+        let why = match stopped {
+            Stopped::Ended => match status {
+                Ok(status) => format!("the new program has ended before it was ready ({status})"),
+                Err(_) => "the new program has ended before it was ready".to_owned(),
+            },
+            Stopped::TooSlow => format!(
+                "the new program was not ready within {} s",
+                self.limit.as_secs_f64()
+            ),
+            Stopped::Failed(text) => {
+                output.extend(text.lines().map(ToOwned::to_owned));
+                "the new program cannot start".to_owned()
+            }
+            Stopped::Foreign => "the new program does not know this handover".to_owned(),
+            Stopped::System(error) => format!("the handover failed: {error}"),
+        };
+        UpgradeFailure { why, output }
+    }
+}
+
+fn watch(child: &mut Child) -> io::Result<(OwnedFd, ProgramOutput)> {
+    let stderr = child.stderr.take();
+    let output = ProgramOutput::of(stderr.ok_or(io::ErrorKind::BrokenPipe)?)?;
+    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    Ok((pidfd, output))
+}
+
+impl From<io::Error> for Stopped {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::TimedOut => Self::TooSlow,
+            io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset => Self::Ended,
+            _ => Self::System(error),
+        }
+    }
+}
+
+impl fmt::Display for UpgradeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.why)
+    }
+}
+
+/// The standard error of the new program until it has that of this process.
+struct ProgramOutput {
+    last: Arc<Mutex<VecDeque<String>>>,
+    end: Receiver<()>,
+}
+
+impl ProgramOutput {
+    fn of(stderr: ChildStderr) -> io::Result<Self> {
+        let last = Arc::new(Mutex::new(VecDeque::new()));
+        let (tell, end) = channel();
+        let kept = Arc::clone(&last);
+        threads::start("upgrade-output", move || {
+            let mut lines = BufReader::new(stderr.take(MOST_OUTPUT));
+            let mut line = Vec::new();
+            while lines
+                .read_until(b'\n', &mut line)
+                .is_ok_and(|read| read > 0)
+            {
+                let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
+                let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+                if kept.len() == LINES {
+                    kept.pop_front();
+                }
+                kept.push_back(text);
+                line.clear();
+            }
+            let _ = tell.send(());
+        })?;
+        Ok(Self { last, end })
+    }
+
+    /// Waits for its last line; returns whether it has come.
+    fn wait_for_end(&self, patience: Duration) -> bool {
+        self.end.recv_timeout(patience).is_ok()
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.iter().cloned().collect()
+    }
+}
+
+/// The most bytes that are read of it: a program that is no Lockgate may write for ever.
+const MOST_OUTPUT: u64 = 1 << 20;

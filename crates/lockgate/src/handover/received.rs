@@ -1,0 +1,176 @@
+//! The new process of a handover: what it was offered, and what it says.
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use lockgate_net::listen::{BoundListener, ListenAddress};
+use lockgate_net::tls::HandedKeys;
+
+use super::message::{END, GO, HandoverOffer, OfferedAddress, OfferedListener, Said};
+use super::packets::PacketSocket;
+use super::{VARIABLE, VERSION};
+
+/// Whether this process was started by another Lockgate, for an upgrade.
+pub(crate) fn is_begun() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// The handover to this process.
+pub(crate) struct Handover {
+    socket: PacketSocket,
+    /// The keys of session tickets.
+    pub(crate) tickets: Vec<HandedKeys>,
+}
+
+/// The sockets that were handed over; none where this process was not started for an upgrade.
+#[derive(Default)]
+pub(crate) struct HandedSockets {
+    /// Each with its place in the offer.
+    listeners: Vec<(usize, OfferedListener)>,
+    metrics: Option<OfferedAddress>,
+    admin: Option<OfferedAddress>,
+    taken: Vec<usize>,
+}
+
+impl Handover {
+    /// Receives the offer, if there is one. From then on standard error is that of the old process,
+    /// and standard input is empty.
+    ///
+    /// # Errors
+    /// A version of the protocol that this program does not know, or an old process that is gone.
+    pub(crate) fn receive() -> anyhow::Result<Option<(Self, HandedSockets)>> {
+        let Some(version) = std::env::var_os(VARIABLE) else {
+            return Ok(None);
+        };
+        if version != VERSION {
+            bail!(
+                "this program knows only version {VERSION} of the handover ({VARIABLE}), not {version:?}: restart instead"
+            );
+        }
+        let stdin = io::stdin().as_fd().try_clone_to_owned();
+        let socket = PacketSocket::of(stdin.context("there is no standard input")?);
+        let offer = receive_offer(&socket).with_context(|| {
+            format!("the standard input is not the socket of a handover, which {VARIABLE} promises")
+        })?;
+        rustix::stdio::dup2_stderr(&offer.stderr)?;
+        rustix::stdio::dup2_stdin(&std::fs::File::open("/dev/null")?)?;
+        let sockets = HandedSockets {
+            listeners: offer.listeners.into_iter().enumerate().collect(),
+            metrics: offer.metrics,
+            admin: offer.admin,
+            taken: Vec::new(),
+        };
+        let handover = Self {
+            socket,
+            tickets: offer.tickets,
+        };
+        Ok(Some((handover, sockets)))
+    }
+
+    /// Says why this process cannot start.
+    pub(crate) fn fail(&self, why: &str) {
+        // A text that does not fit is cut at a character.
+        let cut = why.floor_char_boundary(LONGEST_REASON.min(why.len()));
+        let _ = self.say(&Said::Failed(why[..cut].to_owned()));
+    }
+
+    /// Says that all is open, and waits until this process is to serve.
+    ///
+    /// # Errors
+    /// When the old process has given the upgrade up, or has ended.
+    pub(crate) fn ready(&self, taken: &[usize]) -> io::Result<()> {
+        self.say(&Said::Ready(taken.to_vec()))?;
+        match self.socket.receive()? {
+            Some(packet) if packet.bytes == GO => Ok(()),
+            _ => Err(io::Error::other("the old process has given up the upgrade")),
+        }
+    }
+
+    /// Says that this process serves.
+    pub(crate) fn serving(&self) {
+        // An old process that is gone needs not know.
+        let _ = self.say(&Said::Serving);
+    }
+
+    /// Waits until the old process has told the service manager which process is the main one.
+    pub(crate) fn ended(&self) {
+        while let Ok(Some(_)) = self.socket.receive() {}
+    }
+
+    fn say(&self, said: &Said) -> io::Result<()> {
+        self.socket.send(said.text().as_bytes(), &[])
+    }
+}
+
+/// The longest reason of a failed start: it fits into one packet, even with every byte escaped.
+const LONGEST_REASON: usize = 4 << 10;
+
+fn receive_offer(socket: &PacketSocket) -> anyhow::Result<HandoverOffer> {
+    let (mut text, mut descriptors) = (Vec::new(), Vec::new());
+    loop {
+        let Some(packet) = socket.receive()? else {
+            bail!("the old process has ended");
+        };
+        descriptors.extend(packet.descriptors);
+        if packet.bytes == END {
+            break;
+        }
+        text.extend(packet.bytes);
+    }
+    HandoverOffer::read(&text, descriptors).context("the offer is none of this version")
+}
+
+impl HandedSockets {
+    /// The sockets of a listener, if its address was handed over: at least one for each of the
+    /// workers. Of several on one address (port 0) the one with its name is preferred.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(crate) fn listener(
+        &mut self,
+        name: &str,
+        address: &ListenAddress,
+        workers: usize,
+    ) -> io::Result<Option<BoundListener>> {
+        let of = |is_wanted: &dyn Fn(&OfferedListener) -> bool| {
+            let mut listeners = self.listeners.iter();
+            listeners.position(|(_, offered)| offered.address == *address && is_wanted(offered))
+        };
+        let Some(at) = of(&|offered| offered.name == name).or_else(|| of(&|_| true)) else {
+            return Ok(None);
+        };
+        let (place, offered) = self.listeners.remove(at);
+        let mut sockets = Arc::try_unwrap(offered.sockets).unwrap_or_default();
+        let count = sockets.len();
+        for copy in count..workers {
+            let socket = sockets[copy % count].try_clone()?;
+            sockets.push(socket);
+        }
+        self.taken.push(place);
+        Ok(Some(BoundListener {
+            address: offered.bound,
+            sockets,
+            owner: offered.owner,
+        }))
+    }
+
+    /// The socket of the metrics address, if it was handed over.
+    pub(crate) fn metrics(&mut self, address: &ListenAddress) -> Option<(OwnedFd, ListenAddress)> {
+        let is_it = |offered: &mut OfferedAddress| offered.address == *address;
+        let offered = self.metrics.take_if(is_it)?;
+        Some((offered.socket, offered.bound))
+    }
+
+    /// The admin socket, if it was handed over.
+    pub(crate) fn admin(&mut self, address: &ListenAddress) -> Option<OwnedFd> {
+        let is_it = |offered: &mut OfferedAddress| offered.address == *address;
+        Some(self.admin.take_if(is_it)?.socket)
+    }
+
+    /// The places of the listeners in the offer that were taken.
+    pub(crate) fn taken(self) -> Vec<usize> {
+        self.taken
+    }
+}
