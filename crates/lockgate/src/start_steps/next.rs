@@ -54,7 +54,6 @@ impl NextSteps<'_> {
             failed: false,
             handed: HandedSockets::default(),
             open_logs: self.running.open_logs().cloned().collect(),
-            handed: HandedSockets::default(),
         };
         let listeners = self.assembly.listeners.iter().zip(self.known);
         for (planned, _) in listeners.filter(|(_, known)| known.is_none()) {
