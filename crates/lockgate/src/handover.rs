@@ -16,7 +16,7 @@ mod packets;
 mod received;
 
 pub(crate) use message::{HandoverOffer, OfferedAddress, OfferedListener};
-pub(crate) use new_process::{HandedOver, NewProcess, UpgradeFailure, own_program};
+pub(crate) use new_process::{HandedOver, NewProcess, ProgramKiller, UpgradeFailure, own_program};
 pub(crate) use received::{HandedSockets, Handover, is_begun};
 
 /// The variable by which a new program knows that its standard input is the socket of a handover.

@@ -36,6 +36,16 @@ pub(crate) struct NewProcess {
     until: Instant,
 }
 
+/// The way to end a new program while its handover goes on in another thread.
+pub(crate) struct ProgramKiller(OwnedFd);
+
+impl ProgramKiller {
+    /// Ends the program; nothing where it has ended.
+    pub(crate) fn kill(self) {
+        let _ = pidfd_send_signal(self.0, Signal::KILL);
+    }
+}
+
 /// The new process serves.
 pub(crate) struct HandedOver {
     pub(crate) pid: u32,
@@ -134,12 +144,8 @@ impl NewProcess {
     ///
     /// # Errors
     /// When there is no descriptor left.
-    pub(crate) fn killer(&self) -> io::Result<impl FnOnce() + Send + use<>> {
-        let pidfd = self.pidfd.try_clone()?;
-        // One that has ended needs no end.
-        Ok(move || {
-            let _ = pidfd_send_signal(pidfd, Signal::KILL);
-        })
+    pub(crate) fn killer(&self) -> io::Result<ProgramKiller> {
+        self.pidfd.try_clone().map(ProgramKiller)
     }
 
     /// Hands everything over, and waits until the new process serves. Takes its time: not for a

@@ -4,7 +4,7 @@
 //! One upgrade runs at a time, and none beside a reload: both would change what is served.
 
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ use crate::admin::{ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeR
 use crate::assemble;
 use crate::handover::{
     HandedOver, Handover, HandoverOffer, NewProcess, OfferedAddress, OfferedListener,
-    UpgradeFailure,
+    ProgramKiller, UpgradeFailure,
 };
 use crate::metrics_server::Phase;
 use crate::signals::Signals;
@@ -39,8 +39,7 @@ const LAST_RESPONSES: Duration = Duration::from_secs(1);
 pub(super) struct Upgrades {
     handover: JoinSet<HandoverResult>,
     reply: Option<Reply<UpgradeOutcome>>,
-    /// Ends the new program.
-    killer: Option<Box<dyn FnOnce() + Send>>,
+    killer: Option<ProgramKiller>,
     /// The sockets of the offered listeners.
     offered: Vec<SocketId>,
     /// Whether the file is to be read again, which waits for the end of the upgrade.
@@ -80,8 +79,8 @@ impl Upgrades {
 impl Drop for Upgrades {
     /// A process that stops takes the program with it that was to take its place.
     fn drop(&mut self) {
-        if let Some(kill) = self.killer.take() {
-            kill();
+        if let Some(killer) = self.killer.take() {
+            killer.kill();
         }
     }
 }
@@ -160,16 +159,16 @@ impl RunningServer {
 
     fn start_program(
         &self,
-        program: &std::path::Path,
+        program: &Path,
         limit: Duration,
-    ) -> Result<(NewProcess, HandoverOffer, Box<dyn FnOnce() + Send>), UpgradeFailure> {
+    ) -> Result<(NewProcess, HandoverOffer, ProgramKiller), UpgradeFailure> {
         let failed = |error: std::io::Error| UpgradeFailure {
             why: format!("the handover failed: {error}"),
             output: Vec::new(),
         };
         let offer = self.offer().map_err(failed)?;
         let new = NewProcess::start(program, limit)?;
-        let killer = Box::new(new.killer().map_err(failed)?);
+        let killer = new.killer().map_err(failed)?;
         Ok((new, offer, killer))
     }
 
