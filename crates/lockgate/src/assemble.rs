@@ -377,7 +377,8 @@ pub(crate) fn address(written: &config::ListenAddr) -> ListenAddress {
     }
 }
 
-fn port(address: &ListenAddress) -> Option<u16> {
+/// The port of an address that has one.
+pub(crate) fn port(address: &ListenAddress) -> Option<u16> {
     match address {
         ListenAddress::All(port) => Some(*port),
         ListenAddress::Ip(address) => Some(address.port()),

@@ -15,7 +15,7 @@ use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp};
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::generation::{GenerationRules, GenerationSetup, LogSetup};
 use lockgate_proxy::metrics::{EarlierIndexes, WorkerCells};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::assemble::{Assembly, PlannedListener};
 use crate::configuration::Configuration;
@@ -24,7 +24,7 @@ use crate::log_writer::LogWriter;
 use crate::prober::EndpointStatuses;
 use crate::start::Workers;
 use crate::start_steps::Logs;
-use crate::worker::{SocketId, WorkerListener, WorkerMessage, WorkerSocket};
+use crate::worker::{Adoption, SocketId, WorkerListener, WorkerMessage, WorkerSocket};
 
 /// A configuration that the workers run, or are about to.
 pub(crate) struct RunningGeneration {
@@ -49,6 +49,14 @@ pub(crate) struct RunningListener {
     pub(crate) socket: SocketId,
     /// The bound address.
     pub(crate) bound: ListenAddress,
+}
+
+/// The change of the workers to a generation.
+pub(crate) struct RunningAdoption {
+    /// Each answers when a worker has changed.
+    pub(crate) adopted: Vec<oneshot::Receiver<()>>,
+    /// Has no receivers once the sockets are closed that the generation does not have.
+    pub(crate) closed: watch::Sender<()>,
 }
 
 /// The parts of a generation: what was read, opened and bound for it.
@@ -247,8 +255,9 @@ impl RunningGeneration {
             .collect()
     }
 
-    /// Has the workers take it up; each answers when it has.
-    pub(crate) fn adopt(&self, workers: &Workers) -> Vec<oneshot::Receiver<()>> {
+    /// Has the workers take it up.
+    pub(crate) fn adopt(&self, workers: &Workers) -> RunningAdoption {
+        let (closed, closing) = watch::channel(());
         let listeners: Vec<_> = self
             .listeners
             .iter()
@@ -260,11 +269,15 @@ impl RunningGeneration {
             })
             .collect();
         let adopt = |number: usize| {
-            let setup = self.setup(number);
-            let listeners = listeners.clone();
-            |answer: oneshot::Sender<()>| WorkerMessage::Adopt(Box::new(setup), listeners, answer)
+            let adoption = Box::new(Adoption {
+                setup: self.setup(number),
+                listeners: listeners.clone(),
+                closing: closing.clone(),
+            });
+            |answer: oneshot::Sender<()>| WorkerMessage::Adopt(adoption, answer)
         };
-        workers.ask((0..workers.count()).map(adopt))
+        let adopted = workers.ask((0..workers.count()).map(adopt));
+        RunningAdoption { adopted, closed }
     }
 
     fn setup(&self, worker: usize) -> GenerationSetup {

@@ -2,6 +2,7 @@
 //! orderly end.
 
 mod background;
+mod closing;
 mod commands;
 mod files;
 mod reload;
@@ -38,6 +39,7 @@ use crate::worker::WorkerOrder;
 use crate::{descriptors, operator_log, print, state, systemd};
 
 use background::RunningBackground;
+use closing::ClosingListeners;
 use commands::LoopEnd;
 use reload::Reloads;
 
@@ -147,6 +149,7 @@ pub(crate) struct RunningServer {
     monitor: MemoryMonitor,
     background: RunningBackground,
     watched: Arc<WatchedFiles>,
+    closing: ClosingListeners,
     /// When what is held to generations before one is cut.
     cuts: VecDeque<(Instant, u64)>,
     /// The configuration that runs as one text, and the one before it.
@@ -227,6 +230,7 @@ impl RunningServer {
             memory,
             background,
             watched,
+            closing: ClosingListeners::default(),
             cuts: VecDeque::new(),
             text,
             earlier_text: None,

@@ -19,7 +19,7 @@ use lockgate_proxy::downstream::{
 };
 use lockgate_proxy::generation::{Generation, GenerationSetup};
 use lockgate_proxy::worker::{Setup, Worker};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
 /// The order that holds for all workers; it only ever goes up.
@@ -80,12 +80,17 @@ pub(crate) enum WorkerMessage {
     Discard,
     /// Close what is held to a generation before this one.
     CutEarlier(u64),
-    /// Take up this generation, with its listeners in the order of its counters.
-    Adopt(
-        Box<GenerationSetup>,
-        Vec<WorkerListener>,
-        oneshot::Sender<()>,
-    ),
+    /// Take up this generation.
+    Adopt(Box<Adoption>, oneshot::Sender<()>),
+}
+
+/// What a worker needs to take up a generation.
+pub(crate) struct Adoption {
+    pub(crate) setup: GenerationSetup,
+    /// The listeners in the order of its counters.
+    pub(crate) listeners: Vec<WorkerListener>,
+    /// Dropped when the sockets are closed that the generation does not have.
+    pub(crate) closing: watch::Receiver<()>,
 }
 
 /// The resources of one worker.
@@ -180,8 +185,8 @@ impl ListeningSockets {
             }
             WorkerMessage::Discard => self.prepared.clear(),
             WorkerMessage::CutEarlier(number) => self.worker.cut_earlier(number),
-            WorkerMessage::Adopt(setup, listeners, answer) => {
-                self.adopt(*setup, listeners);
+            WorkerMessage::Adopt(adoption, answer) => {
+                self.adopt(*adoption);
                 let _ = answer.send(());
             }
         }
@@ -196,7 +201,12 @@ impl ListeningSockets {
     }
 
     /// Changes generation. What begins from here on, begins in the new one.
-    fn adopt(&mut self, setup: GenerationSetup, listeners: Vec<WorkerListener>) {
+    fn adopt(&mut self, adoption: Adoption) {
+        let Adoption {
+            setup,
+            listeners,
+            closing,
+        } = adoption;
         let generation = self.worker.adopt(setup);
         self.are_accepting();
         let mut gone = std::mem::take(&mut self.running);
@@ -207,7 +217,7 @@ impl ListeningSockets {
             }
         }
         for socket in gone.into_values() {
-            socket.close();
+            socket.close(closing.clone());
             self.drain(&socket.listener());
         }
     }

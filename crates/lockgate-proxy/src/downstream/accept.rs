@@ -17,7 +17,7 @@ use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::millis::Millis;
 use lockgate_net::socket::{PeerState, Socket};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::ActiveListener;
 use super::connection::ClientConnection;
@@ -38,7 +38,8 @@ const TURN: Duration = Duration::from_millis(1);
 /// A listening socket of a worker: the listener of its connections may change, and it may be closed.
 pub struct AcceptSocket {
     listener: RefCell<Rc<ActiveListener>>,
-    closing: Cell<bool>,
+    /// Dropped when it is closed.
+    closing: RefCell<Option<watch::Receiver<()>>>,
     close: Notify,
 }
 
@@ -47,7 +48,7 @@ impl AcceptSocket {
     pub fn new(listener: Rc<ActiveListener>) -> Rc<Self> {
         Rc::new(Self {
             listener: RefCell::new(listener),
-            closing: Cell::new(false),
+            closing: RefCell::default(),
             close: Notify::new(),
         })
     }
@@ -62,15 +63,15 @@ impl AcceptSocket {
         self.listener.replace(listener);
     }
 
-    /// Ends accepting once the backlog is empty.
-    pub fn close(&self) {
-        self.closing.set(true);
+    /// Ends accepting once the backlog is empty. `closing` is dropped when the socket is closed.
+    pub fn close(&self, closing: watch::Receiver<()>) {
+        self.closing.replace(Some(closing));
         self.close.notify_waiters();
     }
 
     /// Completes when accepting is to end.
     async fn closing(&self) {
-        if !self.closing.get() {
+        if self.closing.borrow().is_none() {
             self.close.notified().await;
         }
     }
@@ -86,6 +87,9 @@ pub async fn accept(worker: Rc<Worker>, socket: listen::Listener, of: Rc<AcceptS
         warned: Cell::new(None),
     };
     accept.run().await;
+    let AcceptLoop { socket, of, .. } = accept;
+    drop(socket);
+    of.closing.take();
 }
 
 /// The accept loop of one listening socket.

@@ -2,7 +2,7 @@
 //! taken over whole or not at all.
 //!
 //! 1. In a thread: the file is read, and everything of it assembled. What did not change is shared.
-//! 2. Here: new addresses are bound, new logs opened. Nothing that runs has changed so far.
+//! 2. Here: addresses that a reload before has left are waited for, new ones are bound, new logs opened. Nothing that runs has changed so far.
 //! 3. Each worker registers its new sockets; new names are looked up.
 //! 4. All workers change generation, each between two events.
 //!
@@ -28,7 +28,7 @@ use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
 use crate::configuration::{self, ConfigText};
 use crate::examine::examine_draft;
 use crate::fetcher::{self, PreparedValues};
-use crate::generation::{GenerationParts, RunningGeneration, SocketPlan};
+use crate::generation::{GenerationParts, RunningAdoption, RunningGeneration, SocketPlan};
 use crate::metrics_server::{AllowedHosts, MetricsListener};
 use crate::prober::{EndpointStatuses, PreparedProbes};
 use crate::resolver::{self, PreparedNames};
@@ -236,13 +236,22 @@ impl RunningServer {
                 }
                 return;
             }
-            ReloadStep::Assembled(Ok(assembled)) => match self.open(*assembled) {
-                Ok(prepare) => {
-                    reloads.steps.spawn(prepare);
+            ReloadStep::Assembled(Ok(assembled)) => {
+                if let Some(closed) = self.closing.needed_by(&assembled.assembly.listeners) {
+                    reloads.steps.spawn(async move {
+                        closed.await;
+                        ReloadStep::Assembled(Ok(assembled))
+                    });
                     return;
                 }
-                Err(failed) => failed,
-            },
+                match self.open(*assembled) {
+                    Ok(prepare) => {
+                        reloads.steps.spawn(prepare);
+                        return;
+                    }
+                    Err(failed) => failed,
+                }
+            }
             ReloadStep::Prepared(Ok(next)) => {
                 reloads.steps.spawn(self.take_over(*next));
                 return;
@@ -385,7 +394,9 @@ impl RunningServer {
         let before = &self.generation;
         let before_listeners = before.names();
         let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
-        let adopting = generation.adopt(&self.workers);
+        let RunningAdoption { adopted, closed } = generation.adopt(&self.workers);
+        self.closing
+            .add(&before.listeners, &generation.listeners, closed);
         tell_restart(&before.config, &generation.config, &mut report);
         self.exposition.store(Arc::clone(&generation.exposition));
         if let Some(change) = generation.config.drain.change {
@@ -402,7 +413,7 @@ impl RunningServer {
         self.change_metrics(opened.metrics);
         self.watched.set(self.watched_files(&text));
         async move {
-            for adopted in adopting {
+            for adopted in adopted {
                 // A worker that has ended runs none.
                 let _ = adopted.await;
             }

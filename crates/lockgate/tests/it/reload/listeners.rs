@@ -4,7 +4,7 @@ use std::net::{TcpListener, TcpStream};
 
 use lockgate_testkit::{Folder, Http, Origin, Wire, eventually};
 
-use super::{get, reload, responding};
+use super::{FAILURE, RELOADS, get, reload, responding};
 use crate::scene::{echoes, lockgate, own_host, text};
 
 /// A site at this address.
@@ -44,6 +44,19 @@ fn a_listener_is_added_and_removed_by_reloads() {
         open.stream.wait_closed();
         assert_eq!(body(&kept), b"kept");
     }
+}
+
+#[test]
+fn a_listener_that_was_just_removed_comes_back() {
+    let (kept, other) = (free(), free());
+    let gate = lockgate().workers(2).start(&at(&kept, "kept"));
+    for _ in 0..3 {
+        // Each reload must succeed: the sockets of the one before are not closed yet.
+        reload(&gate, &(at(&kept, "kept") + &at(&other, "other")));
+        assert_eq!(body(&other), b"other");
+        reload(&gate, &at(&kept, "kept"));
+    }
+    assert_eq!(gate.sample(RELOADS, &[FAILURE]), 0.0);
 }
 
 #[test]
