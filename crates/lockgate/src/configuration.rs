@@ -145,6 +145,14 @@ impl Configuration {
         self.reloads.rcu(|reloads| change(**reloads));
     }
 
+    /// The same as [`Self::check`], but a text that was read last is not checked again: false.
+    pub(crate) fn check_unread(&self) -> bool {
+        let draft = lockgate_config::read(&self.file).ok();
+        let read = draft.as_ref().map(hash);
+        let is_known = read.is_some() && read == self.last_check().hash;
+        !is_known && self.check()
+    }
+
     /// Checks the file as a start would, logs its mistakes, and keeps the result; returns whether it
     /// differs from the text that runs. Reads files: not for a thread that others wait for.
     pub(crate) fn check(&self) -> bool {
@@ -264,6 +272,24 @@ mod tests {
             .unwrap();
         let sum = String::from_utf8(output.stdout).unwrap();
         assert_eq!(sum.split_whitespace().next(), Some(&*hash(&draft)));
+    }
+
+    #[test]
+    fn a_text_that_was_read_last_is_not_checked_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lockgate.toml");
+        std::fs::write(&path, "workers = 1\n").unwrap();
+        let draft = lockgate_config::read(&path).unwrap();
+        let configuration = Configuration::new(&path, &draft);
+        let first = configuration.last_check();
+        assert!(!configuration.check_unread());
+        assert!(Arc::ptr_eq(&configuration.last_check(), &first));
+        std::fs::write(&path, "workers = 2\n").unwrap();
+        assert!(configuration.check_unread());
+        assert!(configuration.last_check().differs);
+        assert!(!configuration.check_unread());
+        std::fs::remove_file(&path).unwrap();
+        assert!(configuration.check_unread());
     }
 
     #[test]

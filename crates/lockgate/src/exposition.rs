@@ -3,7 +3,7 @@
 mod figures;
 mod process;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::net::IpAddr;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
@@ -87,13 +87,13 @@ impl Exposition {
             all.map(|acceptor| (name(planned), Arc::clone(acceptor)))
                 .collect::<Vec<_>>()
         };
-        let mut endpoints: Vec<Arc<Endpoint>> = Vec::new();
         let members = assembly.pools.iter().flat_map(|pool| pool.members());
-        for endpoint in members.map(Member::endpoint) {
-            if !endpoints.iter().any(|known| Arc::ptr_eq(known, endpoint)) {
-                endpoints.push(Arc::clone(endpoint));
-            }
-        }
+        let mut known = HashSet::new();
+        let endpoints = members
+            .map(Member::endpoint)
+            .filter(|endpoint| known.insert(Arc::as_ptr(endpoint)))
+            .cloned()
+            .collect();
         Self {
             names: listeners.iter().map(name).collect(),
             acceptors: listeners.iter().flat_map(acceptors).collect(),

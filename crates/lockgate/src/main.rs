@@ -97,7 +97,7 @@ fn run(config: &Path) -> ExitCode {
     };
     let file = Configuration::new(config, &draft);
     match draft.finish() {
-        Ok(loaded) => supervisor::run(&loaded, Some(file), |_| ()),
+        Ok(loaded) => supervisor::run(loaded, Some(file), |_| ()),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

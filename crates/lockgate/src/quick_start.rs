@@ -237,7 +237,7 @@ fn run(config: &str, name: &str, greet: impl FnOnce(&RunningServer)) -> ExitCode
     // Nothing changes it while it runs, and a service may have the default place.
     let config = format!("admin = false\n{config}");
     match parse_str(&config, Path::new(name)) {
-        Ok(loaded) => supervisor::run(&loaded, None, greet),
+        Ok(loaded) => supervisor::run(loaded, None, greet),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

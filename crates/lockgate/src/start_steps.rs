@@ -53,7 +53,7 @@ pub(crate) struct Prepared {
 }
 
 /// Takes every step that can fail; mistakes are added to `report`, and then nothing runs.
-pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prepared> {
+pub(crate) fn prepare(loaded: LoadedConfig, report: &mut Report) -> Option<Prepared> {
     match descriptors::raise() {
         Ok(raised) => tracing::debug!(
             from = raised.from,
@@ -68,7 +68,7 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
         Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
     };
     let mut steps = StartSteps {
-        loaded,
+        loaded: &loaded,
         report,
         mode: Mode::Start,
         access: ReadAccess::AsStart,
@@ -87,14 +87,14 @@ pub(crate) fn prepare(loaded: &LoadedConfig, report: &mut Report) -> Option<Prep
     let addresses: Vec<_> = bound.iter().map(|bound| &bound.address).collect();
     assembly.redirect_to(&addresses);
     Some(Prepared {
-        config: loaded.config.clone(),
+        text: loaded.merged_toml(),
+        config: loaded.config,
         assembly,
         bound,
         metrics,
         admin,
         logs: logs?,
         workers,
-        text: loaded.merged_toml(),
     })
 }
 

@@ -58,11 +58,12 @@ const UNCLEAN: u8 = 3;
 /// `file` is the file of the configuration, if it has one; `greet` is called once everything is
 /// bound and runs.
 pub(crate) fn run(
-    loaded: &LoadedConfig,
+    loaded: LoadedConfig,
     file: Option<Arc<Configuration>>,
     greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
     let config = &loaded.config;
+    let state = config.state.clone();
     if let Err(error) = operator_log::init(
         print::level(config.log.level),
         print::format(config.log.format),
@@ -74,7 +75,7 @@ pub(crate) fn run(
     let prepared = start_steps::prepare(loaded, &mut report);
     print::report(&report);
     let Some(prepared) = prepared else {
-        if let Some(good) = config.state.as_deref().and_then(state::last_good) {
+        if let Some(good) = state.as_deref().and_then(state::last_good) {
             eprintln!(
                 "The last configuration that worked: lockgate run --last-good, or -c {}",
                 good.display()

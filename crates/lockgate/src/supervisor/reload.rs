@@ -54,6 +54,8 @@ pub(super) struct Reloads {
     replies: Vec<Reply<ReloadOutcome>>,
     /// The same of the next one, if it was asked for.
     next: Option<Vec<Reply<ReloadOutcome>>>,
+    /// Whether files have changed during this one, which it has perhaps read.
+    files_changed: bool,
 }
 
 /// The result of a step that has taken time.
@@ -221,10 +223,26 @@ impl RunningServer {
         if is_watched && is_file {
             return self.reload_file(reloads);
         }
+        if reloads.is_under_way {
+            reloads.files_changed = true;
+            return;
+        }
         reloads.steps.spawn_blocking(move || {
             let differs = file.check();
             ReloadStep::Checked(is_watched && differs)
         });
+    }
+
+    /// Checks a file that has changed during a reload, unless the reload has read it so.
+    fn check_changed(&self, reloads: &mut Reloads) {
+        let changed = std::mem::take(&mut reloads.files_changed);
+        if let Some(file) = self.generation.file.clone().filter(|_| changed) {
+            let is_watched = self.generation.config.reload == ReloadTrigger::Watch;
+            reloads.steps.spawn_blocking(move || {
+                let differs = file.check_unread();
+                ReloadStep::Checked(is_watched && differs)
+            });
+        }
     }
 
     /// Goes on with a reload after one of its steps.
@@ -289,6 +307,7 @@ impl RunningServer {
     fn end_reload(&self, reloads: &mut Reloads, outcome: &ReloadOutcome) {
         reloads.is_under_way = false;
         reloads.answer(outcome);
+        self.check_changed(reloads);
         match reloads.next.take() {
             Some(answers) => {
                 reloads.replies = answers;
