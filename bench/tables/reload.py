@@ -223,11 +223,11 @@ def stage(process, text):
     """What one load had: requests, failures by kind, connections cut in between, latency in ms."""
     said = parsed(text)
     if not said or not said.get("stages"):
-        return {"asked": 0, "failures": {"load: " + (" ".join(process.said().split())[-160:] or "nothing said"): 1}, "p50": None, "p99": None, "max": None}
+        return {"asked": 0, "failures": {"load: " + (" ".join(process.said().split())[-160:] or "nothing said"): 1}, "opened": None, "p50": None, "p99": None, "max": None}
     one = said["stages"][0]
     failures = {kind: n for kind, n in one["failures"].items() if n} | ({"cut": one["cut"]} if one["cut"] else {})
     latency = {key: one["latency_us"][key] / 1e3 if one["latency_us"][key] is not None else None for key in ("p50", "p99", "max")}
-    return {"asked": one["succeeded"] + one["failed"], "failures": failures, **latency}
+    return {"asked": one["succeeded"] + one["failed"], "failures": failures, "opened": one["connections_opened"], **latency}
 
 
 def counted(failures):
@@ -247,13 +247,13 @@ def tell_load(report, found, marks):
     for kind in LOADS:
         for name, (quiet, phases) in found.items():
             if kind not in quiet["stages"]:
-                lines.append([kind, name, "it has no tunnels"] + [""] * 7)
+                lines.append([kind, name, "it has no tunnels"] + [""] * 8)
                 continue
             # The phase that has most of the first 200: as long as the quiet one.
             at, still = phases[min(1, len(phases) - 1)]["stages"][kind], quiet["stages"][kind]
-            lines.append([kind, name, still["asked"], counted(still["failures"]), sum(one["stages"][kind]["asked"] for one in phases), counted(summed(phases, kind)),
+            lines.append([kind, name, still["asked"], counted(still["failures"]), sum(one["stages"][kind]["asked"] for one in phases), counted(summed(phases, kind)), f"{figure(still['opened'], 0)} → {figure(at['opened'], 0)}",
                           *(f"{figure(still[p], 2)} → {figure(at[p], 2)}" for p in ("p50", "p99", "max"))])
-    report.plain("Requests without reloads, and with them; latency in ms, without → with", ["", "", "without", "failed", "with", "failed", "p50", "p99", "max"], lines,
+    report.plain(f"Requests without reloads, and with {marks[-1]}; connections and latency in ms without → with those up to {marks[min(1, len(marks) - 1)]}", ["", "", "without", "failed", "with", "failed", "connections opened", "p50", "p99", "max"], lines,
                  ["Every load by `lockgate load` at a fixed rate: " + ", ".join(f"{kind} {rate}/s" for kind, (_, _, rate, _) in LOADS.items()) + "."])
 
 

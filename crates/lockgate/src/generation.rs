@@ -321,15 +321,14 @@ fn rules(number: u64, config: &Config, before: Option<&RunningGeneration>) -> Ge
 }
 
 /// The names of a generation's endpoints: pool, label, and which of several with this label.
-fn endpoints(assembly: &Assembly) -> impl Iterator<Item = (String, String, usize)> {
-    let mut seen: HashMap<(String, String), usize> = HashMap::new();
+fn endpoints(assembly: &Assembly) -> impl Iterator<Item = (&str, &str, usize)> {
+    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
     let members = assembly.upstreams.iter().flat_map(|pool| {
-        let name = &pool.settings.name;
-        let labels = pool.members().iter().map(|member| &member.endpoint().label);
-        labels.map(move |label| (name.clone(), label.clone()))
+        let labels = pool.members().iter().map(|member| &*member.endpoint().label);
+        labels.map(|label| (&*pool.settings.name, label))
     });
     members.map(move |(pool, label)| {
-        let count = seen.entry((pool.clone(), label.clone())).or_default();
+        let count = seen.entry((pool, label)).or_default();
         *count += 1;
         (pool, label, *count)
     })
