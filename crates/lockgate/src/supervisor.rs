@@ -46,6 +46,10 @@ use reload::Reloads;
 /// The time that a disk which does not hang needs to write a log.
 const DISK_TIME: Duration = Duration::from_millis(200);
 
+/// How long a thread that has read a configuration waits for more work. The allocator gives back
+/// what other threads have freed of its memory, the configuration before, when it ends.
+const READER_KEPT: Duration = Duration::from_millis(500);
+
 /// The time for closing connections that were cut, and for writing the log.
 const LAST_MOMENTS: Duration = Duration::from_secs(3);
 /// The interval of checks whether ticket keys are due: they live for hours.
@@ -90,6 +94,7 @@ pub(crate) fn run(
     let ran = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .on_thread_start(threads::begin)
+        .thread_keep_alive(READER_KEPT)
         .build()
         .and_then(|runtime| {
             let code = runtime.block_on(supervise(prepared, file, greet));
