@@ -324,7 +324,10 @@ fn rules(number: u64, config: &Config, before: Option<&RunningGeneration>) -> Ge
 fn endpoints(assembly: &Assembly) -> impl Iterator<Item = (&str, &str, usize)> {
     let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
     let members = assembly.upstreams.iter().flat_map(|pool| {
-        let labels = pool.members().iter().map(|member| &*member.endpoint().label);
+        let labels = pool
+            .members()
+            .iter()
+            .map(|member| &*member.endpoint().label);
         labels.map(|label| (&*pool.settings.name, label))
     });
     members.map(move |(pool, label)| {

@@ -125,7 +125,7 @@ fn run_last_good(config: &Path) -> anyhow::Result<ExitCode> {
     let draft = lockgate_config::read_text(&text, &good);
     let file = Configuration::new(config, &draft);
     Ok(match draft.finish() {
-        Ok(loaded) => supervisor::run(&loaded, Some(file), |_| ()),
+        Ok(loaded) => supervisor::run(loaded, Some(file), |_| ()),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE
