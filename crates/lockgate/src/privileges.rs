@@ -149,8 +149,8 @@ fn become_account(account: &ServiceUser) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Calls `start`, whose program inherits CAP_NET_BIND_SERVICE where this thread has it: to a user
-/// that is not root only ambient capabilities pass on.
+/// Calls `start`; the program that it starts inherits CAP_NET_BIND_SERVICE where this thread has
+/// it. A program without root inherits only ambient capabilities.
 pub(crate) fn with_bind_passed_on<T>(start: impl FnOnce() -> T) -> T {
     let is_passed_on = geteuid().is_root()
         || capability_is_in_ambient_set(BIND).unwrap_or(true)

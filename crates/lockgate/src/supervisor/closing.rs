@@ -22,7 +22,7 @@ pub(super) struct ClosingListeners {
 }
 
 impl ClosingListeners {
-    /// Adds the listeners of `before` whose sockets are not among those that run `now`.
+    /// Adds the listeners of an earlier generation whose sockets the running one does not have.
     pub(super) fn add(
         &mut self,
         before: &[RunningListener],
