@@ -22,7 +22,7 @@ pub(super) struct ClosingListeners {
 }
 
 impl ClosingListeners {
-    /// Adds the listeners of an earlier generation whose sockets the running one does not have.
+    /// Adds the listeners of `before` with a socket that none of `now` has.
     pub(super) fn add(
         &mut self,
         before: &[RunningListener],
