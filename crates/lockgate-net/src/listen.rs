@@ -22,7 +22,7 @@ use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 use crate::socket::SocketFamily;
 use crate::syscall::{self, set_least_ttl};
 
-pub use binding::{BindCheck, bind, try_bind};
+pub use binding::{BindCheck, bind, set_options, try_bind};
 
 /// The address of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -31,16 +31,14 @@ pub(crate) fn set_fast_open(fd: impl AsFd, queue: i32) -> io::Result<()> {
 
 /// Wakes the acceptor with the first data instead of with the connection (TCP_DEFER_ACCEPT); after
 /// `wait`, which is rounded up to a step of retransmission, a silent connection is accepted all the
-/// same.
+/// same. Without `wait` it does not.
 ///
 /// # Errors
 /// When the socket is not TCP.
-pub(crate) fn set_defer_accept(fd: impl AsFd, wait: Duration) -> io::Result<()> {
-    set_tcp_int(
-        fd,
-        libc::TCP_DEFER_ACCEPT,
-        i32::try_from(wait.as_secs().max(1)).unwrap_or(i32::MAX),
-    )
+pub(crate) fn set_defer_accept(fd: impl AsFd, wait: Option<Duration>) -> io::Result<()> {
+    let seconds = wait.map_or(0, |wait| wait.as_secs().max(1));
+    let seconds = i32::try_from(seconds).unwrap_or(i32::MAX);
+    set_tcp_int(fd, libc::TCP_DEFER_ACCEPT, seconds)
 }
 
 /// Makes a socket full with `bytes` of unsent data (TCP_NOTSENT_LOWAT), so that it holds no more

@@ -12,7 +12,7 @@ use std::sync::{Arc, Weak};
 use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
-use lockgate_net::listen::{BoundListener, ListenAddress, SocketOwner};
+use lockgate_net::listen::{self, BoundListener, ListenAddress, SocketOwner};
 use lockgate_net::socket::SocketFamily;
 use lockgate_proxy::access_log::{LineFormat, LineStyle, LogSample, MaskIp};
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
@@ -303,6 +303,22 @@ impl RunningGeneration {
     /// All logs that are open.
     pub(crate) fn open_logs(&self) -> impl Iterator<Item = &Arc<LogWriter>> {
         self.logs.iter().chain(&self.earlier_logs)
+    }
+
+    /// Gives the sockets the options of their listeners, which may have changed since they were
+    /// bound. Sockets that another program has bound keep theirs.
+    pub(crate) fn set_socket_options(&self) {
+        let planned = self.assembly.listeners.iter();
+        for (planned, running) in planned.zip(&self.listeners) {
+            if running.owner != SocketOwner::Us {
+                continue;
+            }
+            for socket in running.sockets.iter() {
+                if let Err(error) = listen::set_options(socket, &planned.options) {
+                    tracing::warn!(%error, address = %running.bound, "a socket keeps its options");
+                }
+            }
+        }
     }
 
     /// Closes its duplicates of the sockets, so that those of the workers are the last ones.

@@ -171,6 +171,9 @@ async fn supervise(
     running.serve_metrics();
     running.serve_admin();
     let adoption = running.generation.adopt(&running.workers);
+    if handover.is_some() {
+        running.generation.set_socket_options();
+    }
     running.tell_ready(handover, adoption.adopted);
     // A worker that died is no failed start: the service manager may restart the process.
     match running.serve(&mut signals, watch).await {

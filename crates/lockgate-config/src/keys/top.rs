@@ -64,13 +64,13 @@ table! {
         &Words(&[("manual", ReloadTrigger::Manual), ("watch", ReloadTrigger::Watch)]),
         r#""manual""#,
         r#""watch""#,
-        "When a changed file is taken over while Lockgate runs. `\"manual\"`: on `HUP`. \
-         `\"watch\"`: also when it, an included file, an error page or a file of redirects \
+        "When a changed file is taken over while Lockgate runs. `\"manual\"`: by \
+         `lockgate reload` and on `HUP`. `\"watch\"`: also when it, an included file, an error page or a file of redirects \
          changes, once writes pause for 200 ms. A configuration is taken over as a whole or not at \
          all: one with a mistake, or with an address that cannot be bound, changes nothing and is \
          reported. Open requests, relays and tunnels go on by the old one; the next request of a \
-         kept connection has the new one. `user`, `workers` and `state` take effect with the next \
-         start.",
+         kept connection has the new one. `user`, `workers`, `state`, `admin` and `log.format` take \
+         effect with the next start or upgrade.",
     );
 
     const TRUSTED: Defaulted<Items<Cidr>> = ConfigKey::defaulted(

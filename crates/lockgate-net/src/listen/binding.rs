@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
@@ -155,10 +155,28 @@ fn tcp_socket(
     if options.fast_open {
         set_fast_open(&socket, backlog(options))?;
     }
-    if let Some(wait) = options.defer_accept {
-        set_defer_accept(&socket, wait)?;
-    }
+    set_defer_accept(&socket, options.defer_accept)?;
     Ok(socket)
+}
+
+/// Gives a listening socket these options; connections in its backlog stay.
+///
+/// # Errors
+/// When the kernel refuses one.
+pub fn set_options(socket: impl AsFd, options: &ListenOptions) -> io::Result<()> {
+    let fd = socket.as_fd();
+    let socket = socket2::SockRef::from(&fd);
+    socket.listen(backlog(options))?;
+    if socket.domain()? != Domain::UNIX {
+        let queue = if options.fast_open {
+            backlog(options)
+        } else {
+            0
+        };
+        set_fast_open(fd, queue)?;
+        set_defer_accept(fd, options.defer_accept)?;
+    }
+    Ok(())
 }
 
 fn bind_unix(

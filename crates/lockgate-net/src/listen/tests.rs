@@ -176,6 +176,45 @@ fn options_that_the_kernel_has_are_taken() {
 }
 
 #[test]
+fn options_of_a_listening_socket_are_changed() {
+    let deferred = ListenOptions {
+        defer_accept: Some(Duration::from_secs(60)),
+        fast_open: true,
+        ..PLAIN
+    };
+    run(async {
+        let bound = bind(&any_port(), &deferred, 1).unwrap();
+        let ip = ip_of(&bound);
+        let socket = bound.sockets[0].try_clone().unwrap();
+        let listener = &listeners(bound, SocketFamily::Tcp)[0];
+        let _silent = TcpStream::connect(ip).unwrap();
+        assert!(listener.accept().unwrap().is_none());
+        set_options(&socket, &PLAIN).unwrap();
+        let client = TcpStream::connect(ip).unwrap();
+        let (_, Peer::Ip(peer)) = listener.accept().unwrap().unwrap() else {
+            panic!("a client of another family");
+        };
+        assert_eq!(peer, client.local_addr().unwrap());
+        set_options(&socket, &deferred).unwrap();
+        let _silent = TcpStream::connect(ip).unwrap();
+        assert!(listener.accept().unwrap().is_none());
+    });
+}
+
+#[test]
+fn the_backlog_of_a_unix_socket_is_changed() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = ListenAddress::Unix(folder.path().join("s"));
+    let bound = bind(&address, &PLAIN, 1).unwrap();
+    let options = ListenOptions {
+        backlog: 1,
+        fast_open: true,
+        ..PLAIN
+    };
+    set_options(&bound.sockets[0], &options).unwrap();
+}
+
+#[test]
 fn a_minimum_ttl_drops_new_syns_and_spares_started_handshakes() {
     // With it a handshake is over, for the listener, with the first data: it can begin before and
     // end after.

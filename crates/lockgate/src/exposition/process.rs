@@ -69,7 +69,7 @@ impl Exposition {
     pub(super) fn configuration(&self, text: &mut ExpositionText) {
         text.gauge(
             "lockgate_config_earlier_generations",
-            "Earlier configurations that requests or connections are still held to.",
+            "Earlier configurations that requests and streams still use; relays and tunnels are not counted.",
         )
         .sample(&[], self.earlier_generations() as i64);
         let Some(configuration) = self.state.file.as_deref() else {

@@ -512,6 +512,7 @@ impl RunningServer {
         let before_listeners = before.names();
         let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
         let RunningAdoption { adopted, closed } = generation.adopt(&self.workers);
+        generation.set_socket_options();
         self.closing
             .add(&before.listeners, &generation.listeners, closed);
         tell_restart(&self.started_with, &generation.config, &mut report);
