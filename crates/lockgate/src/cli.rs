@@ -359,6 +359,9 @@ enum CommandArgs {
         after_help = "Example:\n  lockgate stop\n\nA second one cuts the connections that are left."
     )]
     Stop(admin::AdminArgs),
+    /// Take an endpoint of a running Lockgate out of its pool, or back, or set its weight
+    #[command(subcommand)]
+    Endpoint(admin::EndpointCommand),
     /// Ask a running Lockgate whether it is ready, for containers: exit code 0 or 1
     #[command(
         after_help = "Examples:\n  lockgate healthcheck -c /etc/lockgate/lockgate.toml\n  \
@@ -494,6 +497,10 @@ impl CommandArgs {
             Self::Reopen(args) => ask(args, AdminVerb::Reopen),
             Self::Drain(args) => ask(args, AdminVerb::Drain),
             Self::Stop(args) => ask(args, AdminVerb::Stop),
+            Self::Endpoint(command) => {
+                let (change, args) = command.resolve();
+                ask(args, AdminVerb::Change(change))
+            }
             Self::Run { config, last_good } => {
                 let config = once(config.file())?;
                 Ok(match last_good {

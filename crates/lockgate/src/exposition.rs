@@ -136,6 +136,11 @@ impl Exposition {
         self.state.generation
     }
 
+    /// All pools.
+    pub(crate) fn pools(&self) -> &[Arc<Pool>] {
+        &self.pools
+    }
+
     /// The bound listeners, in their order.
     pub(crate) fn bound(&self) -> &[BoundAddress] {
         &self.state.bound
@@ -157,7 +162,7 @@ impl Exposition {
     fn upstream(&self, text: &mut ExpositionText) {
         if !self.pools.is_empty() {
             let mut family =
-                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while others are preferred after a failure, and after a failed connect until it serves again.");
+                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while an operator has taken it out, while others are preferred after a failure, and after a failed connect until it serves again.");
             let now = clock::now();
             for pool in &self.pools {
                 for member in pool
@@ -171,7 +176,7 @@ impl Exposition {
                     ];
                     family.sample(
                         &labels,
-                        i64::from(member.is_up() && !member.endpoint().is_out(now)),
+                        i64::from(member.takes_any_client() && !member.endpoint().is_out(now)),
                     );
                 }
             }

@@ -193,6 +193,12 @@ impl Workers {
         self.nudge();
     }
 
+    /// Has each worker close idle connections to endpoints that an operator has taken out of their
+    /// pools; each answers when it has.
+    pub(crate) fn close_administered(&self) -> Vec<oneshot::Receiver<()>> {
+        self.ask((0..self.count()).map(|_| WorkerMessage::CloseAdministered))
+    }
+
     /// Has each worker close the sockets that it has registered last.
     pub(crate) fn discard(&self) {
         for worker in &self.messages {

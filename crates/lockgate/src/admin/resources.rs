@@ -1,6 +1,7 @@
 //! The resources of the admin socket: one row and one file each.
 
 mod certs;
+mod endpoints;
 mod log_level;
 mod logs;
 mod pools;
@@ -15,6 +16,7 @@ use hyper::{Method, StatusCode};
 
 use super::error::AdminError;
 use super::request::{AdminRequest, AdminResult};
+pub(super) use pools::mode_name;
 
 /// The work of one method of a resource.
 pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;
@@ -34,6 +36,24 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/pools",
         handlers: &[(Method::GET, |request| Box::pin(pools::show(request)))],
+    },
+    Resource {
+        path: "/v1/endpoints/drain",
+        handlers: &[(Method::POST, |request| Box::pin(endpoints::drain(request)))],
+    },
+    Resource {
+        path: "/v1/endpoints/maintenance",
+        handlers: &[(Method::POST, |request| {
+            Box::pin(endpoints::maintenance(request))
+        })],
+    },
+    Resource {
+        path: "/v1/endpoints/ready",
+        handlers: &[(Method::POST, |request| Box::pin(endpoints::ready(request)))],
+    },
+    Resource {
+        path: "/v1/endpoints/weight",
+        handlers: &[(Method::POST, |request| Box::pin(endpoints::weight(request)))],
     },
     Resource {
         path: "/v1/certs",

@@ -1,6 +1,7 @@
 //! The admin socket: its resources, the commands that ask it, its file, and clients that mean harm.
 
 mod commands;
+mod endpoints;
 mod hostile_clients;
 mod resources;
 mod socket_file;
@@ -18,7 +19,7 @@ struct AdminScene {
     folder: Folder,
     gate: Lockgate,
     socket: PathBuf,
-    _origin: Serving,
+    origin: Serving,
 }
 
 impl AdminScene {
@@ -38,7 +39,7 @@ impl AdminScene {
             folder,
             gate,
             socket,
-            _origin: origin,
+            origin,
         }
     }
 
