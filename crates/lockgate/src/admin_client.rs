@@ -90,7 +90,7 @@ fn request(verb: &AdminVerb) -> anyhow::Result<(&'static str, &'static str, Valu
         AdminVerb::Reopen => ("POST", "/v1/logs/reopen", Value::Null),
         AdminVerb::Drain => ("POST", "/v1/drain", Value::Null),
         AdminVerb::Stop => ("POST", "/v1/stop", Value::Null),
-        AdminVerb::Change(change) => ("POST", change.path, change.body.clone()),
+        AdminVerb::Change(change) => (change.method, change.path, change.body.clone()),
     })
 }
 

@@ -362,6 +362,9 @@ enum CommandArgs {
     /// Take an endpoint of a running Lockgate out of its pool, or back, or set its weight
     #[command(subcommand)]
     Endpoint(admin::EndpointCommand),
+    /// Begin or end the maintenance of a site of a running Lockgate
+    #[command(subcommand)]
+    Site(admin::SiteCommand),
     /// Ask a running Lockgate whether it is ready, for containers: exit code 0 or 1
     #[command(
         after_help = "Examples:\n  lockgate healthcheck -c /etc/lockgate/lockgate.toml\n  \
@@ -480,6 +483,7 @@ impl CommandArgs {
                 )
             })
         };
+        let change = |(change, args)| ask(args, AdminVerb::Change(change));
         match self {
             Self::Status(args) => ask(args, AdminVerb::Status),
             Self::Pools(args) => ask(args, AdminVerb::Pools),
@@ -497,10 +501,8 @@ impl CommandArgs {
             Self::Reopen(args) => ask(args, AdminVerb::Reopen),
             Self::Drain(args) => ask(args, AdminVerb::Drain),
             Self::Stop(args) => ask(args, AdminVerb::Stop),
-            Self::Endpoint(command) => {
-                let (change, args) = command.resolve();
-                ask(args, AdminVerb::Change(change))
-            }
+            Self::Endpoint(command) => change(command.resolve()),
+            Self::Site(command) => change(command.resolve()),
             Self::Run { config, last_good } => {
                 let config = once(config.file())?;
                 Ok(match last_good {

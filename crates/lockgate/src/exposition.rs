@@ -18,6 +18,7 @@ use lockgate_proxy::generation::GenerationRules;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
+use lockgate_proxy::site::SiteMaintenance;
 use lockgate_proxy::top_requests::TopRequestsSnapshot;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, WorkerTop};
 use lockgate_upstream::{Endpoint, Member, Pool};
@@ -43,6 +44,8 @@ pub(crate) struct Exposition {
     /// The relays, in the order of the workers' cells.
     relays: Vec<RelayName>,
     sites: Vec<String>,
+    /// The maintenance of each site.
+    maintenance: Vec<(String, SiteMaintenance)>,
     /// The pools of sites, in the order of the workers' cells.
     upstreams: Vec<Arc<Pool>>,
     /// All pools, those of relays included.
@@ -100,6 +103,10 @@ impl Exposition {
             endpoints,
             relays: assembly.relays.clone(),
             sites: assembly.sites.clone(),
+            maintenance: {
+                let sites = assembly.sites.iter().cloned();
+                sites.zip(assembly.maintenance.iter().cloned()).collect()
+            },
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
             statuses,
@@ -134,6 +141,11 @@ impl Exposition {
     /// The number of the generation.
     pub(crate) fn generation(&self) -> u64 {
         self.state.generation
+    }
+
+    /// The maintenance of each site and tunnel, by its name.
+    pub(crate) fn site_maintenance(&self) -> &[(String, SiteMaintenance)] {
+        &self.maintenance
     }
 
     /// All pools.

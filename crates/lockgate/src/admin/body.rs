@@ -1,5 +1,7 @@
 //! The members of a request's JSON body, and names in it that must exist.
 
+use std::ops::RangeInclusive;
+
 use hyper::StatusCode;
 use serde_json::{Map, Value};
 
@@ -21,6 +23,26 @@ pub(super) fn flag(body: &Map<String, Value>, name: &str) -> Result<bool, AdminE
         Some(Value::Bool(value)) => Ok(*value),
         Some(_) => Err(unusable(format!("`{name}` is neither true nor false"), "")),
     }
+}
+
+/// A number of the body, if it is there.
+pub(super) fn number(
+    body: &Map<String, Value>,
+    name: &str,
+    range: RangeInclusive<u64>,
+) -> Result<Option<u64>, AdminError> {
+    let Some(value) = body.get(name).filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
+    let number = value.as_u64().filter(|number| range.contains(number));
+    number.map(Some).ok_or_else(|| {
+        AdminError::new(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "out_of_range",
+            format!("`{name}` is no number or out of range"),
+            format!("it is from {} to {}", range.start(), range.end()),
+        )
+    })
 }
 
 /// The error for a body that cannot be used.

@@ -6,6 +6,7 @@ mod log_level;
 mod logs;
 mod pools;
 mod reload;
+mod sites;
 mod status;
 mod stop;
 mod upgrade;
@@ -54,6 +55,13 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/endpoints/weight",
         handlers: &[(Method::POST, |request| Box::pin(endpoints::weight(request)))],
+    },
+    Resource {
+        path: "/v1/sites/maintenance",
+        handlers: &[
+            (Method::GET, |request| Box::pin(sites::show(request))),
+            (Method::POST, |request| Box::pin(sites::set(request))),
+        ],
     },
     Resource {
         path: "/v1/certs",

@@ -2,12 +2,16 @@
 
 use serde_json::Value;
 
-use super::units::plain;
+use super::units::{plain, span};
+use crate::cli::admin::ChangeRequest;
+use crate::text_table::TextTable;
 
-/// The text of the response to a change at `path`.
-pub(super) fn text(path: &str, value: &Value) -> String {
-    match path {
-        "/v1/endpoints/weight" => {
+/// The text of the response to a change.
+pub(super) fn text(request: &ChangeRequest, value: &Value) -> String {
+    match (request.method, request.path) {
+        ("GET", _) => sites(value),
+        (_, "/v1/sites/maintenance") => site(value),
+        (_, "/v1/endpoints/weight") => {
             let [weight, configured] = [&value["weight"], &value["weight_configured"]].map(plain);
             endpoint(
                 value,
@@ -16,6 +20,27 @@ pub(super) fn text(path: &str, value: &Value) -> String {
         }
         _ => endpoint(value, &in_or_out(value)),
     }
+}
+
+fn site(value: &Value) -> String {
+    let site = plain(&value["site"]);
+    match value["status"].as_u64() {
+        Some(status) => format!("{site} is in maintenance: its requests are answered by {status}"),
+        None => format!("{site} is not in maintenance"),
+    }
+}
+
+fn sites(value: &Value) -> String {
+    let mut table = TextTable::new(&["SITE", "STATUS", "RETRY AFTER"]);
+    for one in value["sites"].as_array().into_iter().flatten() {
+        let retry_after = one["retry_after_seconds"].as_u64().unwrap_or_default();
+        table.row([
+            plain(&one["site"]),
+            plain(&one["status"]),
+            span(retry_after),
+        ]);
+    }
+    table.render()
 }
 
 fn in_or_out(value: &Value) -> String {

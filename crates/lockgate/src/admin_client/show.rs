@@ -29,7 +29,7 @@ pub(super) fn text(verb: &AdminVerb, value: &Value) -> String {
             "the new process {} serves; the one before finishes what it has begun",
             value["pid"]
         ),
-        AdminVerb::Change(request) => change::text(request.path, value),
+        AdminVerb::Change(request) => change::text(request, value),
         AdminVerb::Reopen => format!("access logs that were opened again: {}", value["reopened"]),
         AdminVerb::Drain | AdminVerb::Stop => match value["drain"].as_str() {
             Some("begins") => "the drain begins".to_owned(),

@@ -4,6 +4,7 @@ mod commands;
 mod endpoints;
 mod hostile_clients;
 mod resources;
+mod sites;
 mod socket_file;
 
 use std::path::{Path, PathBuf};

@@ -38,6 +38,9 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         let target = self.target.as_ref();
         let target = target.map_err(|error| Refusal::malformed(error))?;
         let site = self.locate_site(target)?;
+        if let Some(response) = self.context.sites.site(site).maintenance.response() {
+            return Err(Refusal::for_maintenance(response));
+        }
         let ServeContext {
             connection,
             sites,

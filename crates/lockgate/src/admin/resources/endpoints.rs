@@ -11,7 +11,7 @@ use lockgate_upstream::{AdminMode, Member, Pool};
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::super::body::{flag, text, unknown, unusable};
+use super::super::body::{flag, number, text, unknown};
 use super::super::command::AdminCommand;
 use super::super::error::AdminError;
 use super::super::kept_changes::KeptChanges;
@@ -62,21 +62,8 @@ pub(super) async fn ready(request: AdminRequest) -> AdminResult {
 /// Sets the weight of an endpoint, or without `weight` the configured one again.
 pub(super) async fn weight(request: AdminRequest) -> AdminResult {
     let body = request.object()?;
-    let weight = match body.get("weight") {
-        None | Some(Value::Null) => None,
-        Some(weight) => {
-            let weight = weight.as_u64().filter(|weight| *weight <= MOST_WEIGHT);
-            let small = weight.and_then(|weight| u32::try_from(weight).ok());
-            Some(small.ok_or_else(|| {
-                AdminError::new(
-                    StatusCode::UNPROCESSABLE_ENTITY,
-                    "out_of_range",
-                    "the weight is out of range",
-                    format!("it is a number from 0 to {MOST_WEIGHT}"),
-                )
-            })?)
-        }
-    };
+    let weight = number(&body, "weight", 0..=MOST_WEIGHT)?;
+    let weight = weight.and_then(|weight| u32::try_from(weight).ok());
     let chosen = ChosenEndpoint::of(&request, &body)?;
     if weight == Some(0) {
         chosen.may_be_taken_out(&body)?;
@@ -90,17 +77,8 @@ pub(super) async fn weight(request: AdminRequest) -> AdminResult {
 
 /// The time that the answer may wait, if it waits.
 fn wait_time(body: &Map<String, Value>) -> Result<Option<Duration>, AdminError> {
-    let Some(seconds) = body.get("wait_seconds") else {
-        return Ok(None);
-    };
-    let seconds = seconds.as_u64().filter(|seconds| *seconds <= LONGEST_WAIT);
-    let seconds = seconds.ok_or_else(|| {
-        unusable(
-            format!("`wait_seconds` is no number up to {LONGEST_WAIT}"),
-            "",
-        )
-    })?;
-    Ok(Some(Duration::from_secs(seconds)))
+    let seconds = number(body, "wait_seconds", 0..=LONGEST_WAIT)?;
+    Ok(seconds.map(Duration::from_secs))
 }
 
 /// The endpoint that a request names.

@@ -12,6 +12,7 @@ use super::AdminArgs;
 /// A change, as the admin socket takes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChangeRequest {
+    pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) body: Value,
 }
@@ -91,6 +92,86 @@ struct EndpointPath {
     endpoint: String,
 }
 
+#[derive(Subcommand)]
+pub(in crate::cli) enum SiteCommand {
+    /// Answer the requests of a site by an error, before its action
+    #[command(subcommand)]
+    Maintenance(MaintenanceCommand),
+}
+
+#[derive(Subcommand)]
+pub(in crate::cli) enum MaintenanceCommand {
+    /// Begin the maintenance of a site
+    #[command(
+        after_help = "Example:\n  lockgate site maintenance on app.example.com --retry-after 10m"
+    )]
+    On {
+        /// The site, as in the configuration
+        site: String,
+        /// The status of the response, from 400 to 599
+        #[arg(long, value_name = "STATUS", default_value_t = 503)]
+        status: u16,
+        /// When clients may try again
+        #[arg(long, value_name = "TIME", default_value = "1m", value_parser = seconds)]
+        retry_after: u64,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// End the maintenance of a site
+    #[command(after_help = "Example:\n  lockgate site maintenance off app.example.com")]
+    Off {
+        /// The site, as in the configuration
+        site: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// List the sites that are in maintenance
+    #[command(after_help = "Example:\n  lockgate site maintenance list")]
+    List(AdminArgs),
+}
+
+impl ChangeRequest {
+    fn post(path: &'static str, body: Value) -> Self {
+        Self {
+            method: "POST",
+            path,
+            body,
+        }
+    }
+
+    fn get(path: &'static str) -> Self {
+        Self {
+            method: "GET",
+            path,
+            body: Value::Null,
+        }
+    }
+}
+
+impl SiteCommand {
+    /// The change, and where it is asked for.
+    pub(in crate::cli) fn resolve(self) -> (ChangeRequest, AdminArgs) {
+        const PATH: &str = "/v1/sites/maintenance";
+        let Self::Maintenance(command) = self;
+        match command {
+            MaintenanceCommand::On {
+                site,
+                status,
+                retry_after,
+                admin,
+            } => {
+                let body = json!({ "site": site, "on": true, "status": status, "retry_after_seconds": retry_after });
+                (ChangeRequest::post(PATH, body), admin)
+            }
+            MaintenanceCommand::Off { site, admin } => {
+                let body = json!({ "site": site, "on": false });
+                (ChangeRequest::post(PATH, body), admin)
+            }
+            MaintenanceCommand::List(admin) => (ChangeRequest::get(PATH), admin),
+        }
+    }
+}
+
 impl EndpointCommand {
     /// The change, and where it is asked for.
     pub(in crate::cli) fn resolve(self) -> (ChangeRequest, AdminArgs) {
@@ -128,7 +209,7 @@ impl EndpointArgs {
         body["pool"] = self.endpoint.pool.into();
         body["endpoint"] = self.endpoint.endpoint.into();
         body["keep"] = self.keep.into();
-        (ChangeRequest { path, body }, self.admin)
+        (ChangeRequest::post(path, body), self.admin)
     }
 }
 

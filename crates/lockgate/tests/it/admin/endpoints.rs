@@ -229,7 +229,7 @@ fn weights_hold_until_the_configured_one_is_set_again() {
             (status, &refused["error"]["code"]),
             (422, &json!("out_of_range"))
         );
-        assert_eq!(refused["error"]["cure"], "it is a number from 0 to 256");
+        assert_eq!(refused["error"]["cure"], "it is from 0 to 256");
     }
 }
 
