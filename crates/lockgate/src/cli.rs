@@ -365,6 +365,9 @@ enum CommandArgs {
     /// Begin or end the maintenance of a site of a running Lockgate
     #[command(subcommand)]
     Site(admin::SiteCommand),
+    /// Ban clients of a running Lockgate for a while
+    #[command(subcommand)]
+    Client(admin::ClientCommand),
     /// Ask a running Lockgate whether it is ready, for containers: exit code 0 or 1
     #[command(
         after_help = "Examples:\n  lockgate healthcheck -c /etc/lockgate/lockgate.toml\n  \
@@ -503,6 +506,7 @@ impl CommandArgs {
             Self::Stop(args) => ask(args, AdminVerb::Stop),
             Self::Endpoint(command) => change(command.resolve()),
             Self::Site(command) => change(command.resolve()),
+            Self::Client(command) => change(command.resolve()),
             Self::Run { config, last_good } => {
                 let config = once(config.file())?;
                 Ok(match last_good {

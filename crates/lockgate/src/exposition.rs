@@ -14,6 +14,7 @@ use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
 };
 use lockgate_net::tls::Acceptor;
+use lockgate_proxy::admit::client_bans::ClientBans;
 use lockgate_proxy::generation::GenerationRules;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
@@ -146,6 +147,11 @@ impl Exposition {
     /// The maintenance of each site and tunnel, by its name.
     pub(crate) fn site_maintenance(&self) -> &[(String, SiteMaintenance)] {
         &self.maintenance
+    }
+
+    /// The banned clients.
+    pub(crate) fn bans(&self) -> &ClientBans {
+        &self.state.shared.bans
     }
 
     /// All pools.

@@ -1,6 +1,7 @@
 //! The resources of the admin socket: one row and one file each.
 
 mod certs;
+mod clients;
 mod endpoints;
 mod log_level;
 mod logs;
@@ -62,6 +63,18 @@ const RESOURCES: &[Resource] = &[
             (Method::GET, |request| Box::pin(sites::show(request))),
             (Method::POST, |request| Box::pin(sites::set(request))),
         ],
+    },
+    Resource {
+        path: "/v1/clients/bans",
+        handlers: &[(Method::GET, |request| Box::pin(clients::bans(request)))],
+    },
+    Resource {
+        path: "/v1/clients/ban",
+        handlers: &[(Method::POST, |request| Box::pin(clients::ban(request)))],
+    },
+    Resource {
+        path: "/v1/clients/unban",
+        handlers: &[(Method::POST, |request| Box::pin(clients::unban(request)))],
     },
     Resource {
         path: "/v1/certs",

@@ -9,7 +9,13 @@ use crate::text_table::TextTable;
 /// The text of the response to a change.
 pub(super) fn text(request: &ChangeRequest, value: &Value) -> String {
     match (request.method, request.path) {
+        ("GET", "/v1/clients/bans") => bans(value),
         ("GET", _) => sites(value),
+        (_, "/v1/clients/ban") => {
+            let left = span(value["seconds_left"].as_u64().unwrap_or_default());
+            format!("{} is banned for {left}", plain(&value["client"]))
+        }
+        (_, "/v1/clients/unban") => format!("{} is no longer banned", plain(&value["client"])),
         (_, "/v1/sites/maintenance") => site(value),
         (_, "/v1/endpoints/weight") => {
             let [weight, configured] = [&value["weight"], &value["weight_configured"]].map(plain);
@@ -39,6 +45,15 @@ fn sites(value: &Value) -> String {
             plain(&one["status"]),
             span(retry_after),
         ]);
+    }
+    table.render()
+}
+
+fn bans(value: &Value) -> String {
+    let mut table = TextTable::new(&["CLIENT", "TIME LEFT", "REASON"]);
+    for one in value["bans"].as_array().into_iter().flatten() {
+        let left = one["seconds_left"].as_u64().unwrap_or_default();
+        table.row([plain(&one["client"]), span(left), plain(&one["reason"])]);
     }
     table.render()
 }

@@ -130,6 +130,62 @@ pub(in crate::cli) enum MaintenanceCommand {
     List(AdminArgs),
 }
 
+#[derive(Subcommand)]
+pub(in crate::cli) enum ClientCommand {
+    /// Close the connections of a client, and refuse its requests
+    #[command(
+        after_help = "Examples:\n  lockgate client ban 192.0.2.1 --for 10m\n  \
+        lockgate client ban 198.51.100.0/24 --for 24h --reason \"scans for /wp-login.php\""
+    )]
+    Ban {
+        /// An address, or a network; an IPv6 address stands for its /64
+        #[arg(value_name = "ADDR|CIDR")]
+        client: String,
+        /// The time until the ban ends
+        #[arg(long = "for", value_name = "TIME", value_parser = seconds)]
+        time: u64,
+        /// Why, for the list of bans and the operator log
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// End a ban
+    #[command(after_help = "Example:\n  lockgate client unban 192.0.2.1")]
+    Unban {
+        /// The address or network, as it was banned
+        #[arg(value_name = "ADDR|CIDR")]
+        client: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// List the bans
+    #[command(after_help = "Example:\n  lockgate client list")]
+    List(AdminArgs),
+}
+
+impl ClientCommand {
+    /// The change, and where it is asked for.
+    pub(in crate::cli) fn resolve(self) -> (ChangeRequest, AdminArgs) {
+        match self {
+            Self::Ban {
+                client,
+                time,
+                reason,
+                admin,
+            } => {
+                let body = json!({ "client": client, "for_seconds": time, "reason": reason });
+                (ChangeRequest::post("/v1/clients/ban", body), admin)
+            }
+            Self::Unban { client, admin } => {
+                let body = json!({ "client": client });
+                (ChangeRequest::post("/v1/clients/unban", body), admin)
+            }
+            Self::List(admin) => (ChangeRequest::get("/v1/clients/bans"), admin),
+        }
+    }
+}
+
 impl ChangeRequest {
     fn post(path: &'static str, body: Value) -> Self {
         Self {
