@@ -41,6 +41,7 @@ use crate::resolver::EndpointResolver;
 use files::ReusableFiles;
 use mistakes::MistakeLog;
 use pools::{AssembledPools, PoolSuccession, ReusablePools};
+pub(crate) use rules::NamedLimit;
 use rules::ReusableRules;
 use sites::AssembledSites;
 use tls::{ReusableRings, TicketRings};
@@ -75,6 +76,8 @@ pub(crate) struct Assembly {
     pub(crate) checkers: Vec<Arc<PasswordFile>>,
     /// The maintenance of each of `sites`.
     pub(crate) maintenance: Vec<SiteMaintenance>,
+    /// The rate limits.
+    pub(crate) limits: Vec<NamedLimit>,
     reusable: Reusable,
     /// The pools that take over the state of running ones.
     successions: Vec<PoolSuccession>,
@@ -350,6 +353,7 @@ impl Assembler<'_> {
             prober: parts.prober,
             fetcher: self.fetcher,
             checkers: reusable.rules.checkers().cloned().collect(),
+            limits: reusable.rules.limits(),
             reusable,
             successions: parts.successions,
             maxima: parts.maxima,

@@ -368,6 +368,9 @@ enum CommandArgs {
     /// Ban clients of a running Lockgate for a while
     #[command(subcommand)]
     Client(admin::ClientCommand),
+    /// Show the rate limits of a running Lockgate, or forget what clients have used of them
+    #[command(after_help = "Examples:\n  lockgate limits\n  lockgate limits clear 192.0.2.1")]
+    Limits(admin::LimitsArgs),
     /// Ask a running Lockgate whether it is ready, for containers: exit code 0 or 1
     #[command(
         after_help = "Examples:\n  lockgate healthcheck -c /etc/lockgate/lockgate.toml\n  \
@@ -507,6 +510,7 @@ impl CommandArgs {
             Self::Endpoint(command) => change(command.resolve()),
             Self::Site(command) => change(command.resolve()),
             Self::Client(command) => change(command.resolve()),
+            Self::Limits(args) => change(args.resolve()),
             Self::Run { config, last_good } => {
                 let config = once(config.file())?;
                 Ok(match last_good {

@@ -25,7 +25,7 @@ use lockgate_proxy::worker::{ProcessState, PublishedTop, WorkerTop};
 use lockgate_upstream::{Endpoint, Member, Pool};
 use serde_json::{Value, json};
 
-use crate::assemble::{Assembly, PlannedListener};
+use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
@@ -45,6 +45,7 @@ pub(crate) struct Exposition {
     /// The relays, in the order of the workers' cells.
     relays: Vec<RelayName>,
     sites: Vec<String>,
+    limits: Vec<NamedLimit>,
     /// The maintenance of each site.
     maintenance: Vec<(String, SiteMaintenance)>,
     /// The pools of sites, in the order of the workers' cells.
@@ -104,6 +105,7 @@ impl Exposition {
             endpoints,
             relays: assembly.relays.clone(),
             sites: assembly.sites.clone(),
+            limits: assembly.limits.clone(),
             maintenance: {
                 let sites = assembly.sites.iter().cloned();
                 sites.zip(assembly.maintenance.iter().cloned()).collect()
@@ -152,6 +154,11 @@ impl Exposition {
     /// The banned clients.
     pub(crate) fn bans(&self) -> &ClientBans {
         &self.state.shared.bans
+    }
+
+    /// The rate limits.
+    pub(crate) fn rate_limits(&self) -> &[NamedLimit] {
+        &self.limits
     }
 
     /// All pools.

@@ -3,6 +3,7 @@
 mod certs;
 mod clients;
 mod endpoints;
+mod limits;
 mod log_level;
 mod logs;
 mod pools;
@@ -75,6 +76,14 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/clients/unban",
         handlers: &[(Method::POST, |request| Box::pin(clients::unban(request)))],
+    },
+    Resource {
+        path: "/v1/limits",
+        handlers: &[(Method::GET, |request| Box::pin(limits::show(request)))],
+    },
+    Resource {
+        path: "/v1/limits/clear",
+        handlers: &[(Method::POST, |request| Box::pin(limits::clear(request)))],
     },
     Resource {
         path: "/v1/certs",

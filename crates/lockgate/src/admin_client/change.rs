@@ -10,7 +10,9 @@ use crate::text_table::TextTable;
 pub(super) fn text(request: &ChangeRequest, value: &Value) -> String {
     match (request.method, request.path) {
         ("GET", "/v1/clients/bans") => bans(value),
+        ("GET", "/v1/limits") => limits(value),
         ("GET", _) => sites(value),
+        (_, "/v1/limits/clear") => format!("buckets that were forgotten: {}", value["cleared"]),
         (_, "/v1/clients/ban") => {
             let left = span(value["seconds_left"].as_u64().unwrap_or_default());
             format!("{} is banned for {left}", plain(&value["client"]))
@@ -56,6 +58,26 @@ fn bans(value: &Value) -> String {
         table.row([plain(&one["client"]), span(left), plain(&one["reason"])]);
     }
     table.render()
+}
+
+fn limits(value: &Value) -> String {
+    let mut table = TextTable::new(&["LIMIT", "BUCKETS", "LIMITED", "REFUSED"]);
+    for one in value["limits"].as_array().into_iter().flatten() {
+        let names = one["names"].as_array().into_iter().flatten().map(plain);
+        table.row([
+            names.collect::<Vec<_>>().join(" "),
+            plain(&one["buckets"]),
+            plain(&one["limited"]),
+            plain(&one["refused"]),
+        ]);
+    }
+    let buckets = &value["buckets"];
+    format!(
+        "{}\nbuckets: {} of {}\n",
+        table.render(),
+        buckets["used"],
+        buckets["size"]
+    )
 }
 
 fn in_or_out(value: &Value) -> String {

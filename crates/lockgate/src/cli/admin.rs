@@ -11,7 +11,7 @@ use lockgate_load::profile::duration;
 use super::{PrintFormat, output};
 
 pub(crate) use change::ChangeRequest;
-pub(super) use change::{ClientCommand, EndpointCommand, SiteCommand};
+pub(super) use change::{ClientCommand, EndpointCommand, LimitsArgs, SiteCommand};
 
 // No doc comment: clap would print it instead of the command's.
 #[derive(Args)]

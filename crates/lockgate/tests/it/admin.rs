@@ -4,6 +4,7 @@ mod clients;
 mod commands;
 mod endpoints;
 mod hostile_clients;
+mod limits;
 mod resources;
 mod sites;
 mod socket_file;

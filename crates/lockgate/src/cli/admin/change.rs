@@ -1,5 +1,6 @@
 //! The arguments of the commands that change a running Lockgate until its next start.
 
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -182,6 +183,47 @@ impl ClientCommand {
                 (ChangeRequest::post("/v1/clients/unban", body), admin)
             }
             Self::List(admin) => (ChangeRequest::get("/v1/clients/bans"), admin),
+        }
+    }
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(in crate::cli) struct LimitsArgs {
+    #[command(subcommand)]
+    command: Option<LimitsCommand>,
+    #[command(flatten)]
+    admin: AdminArgs,
+}
+
+#[derive(Subcommand)]
+enum LimitsCommand {
+    /// Forget the buckets of a rate limit, or those of a client
+    #[command(
+        after_help = "Examples:\n  lockgate limits clear app.example.com/login\n  \
+        lockgate limits clear 192.0.2.1"
+    )]
+    Clear {
+        /// A name of `lockgate limits`, or the address of a client
+        #[arg(value_name = "NAME|CLIENT")]
+        of: String,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+}
+
+impl LimitsArgs {
+    /// The change, and where it is asked for.
+    pub(in crate::cli) fn resolve(self) -> (ChangeRequest, AdminArgs) {
+        match self.command {
+            None => (ChangeRequest::get("/v1/limits"), self.admin),
+            Some(LimitsCommand::Clear { of, admin }) => {
+                let body = match of.parse::<IpAddr>() {
+                    Ok(client) => json!({ "client": client.to_string() }),
+                    Err(_) => json!({ "name": of }),
+                };
+                (ChangeRequest::post("/v1/limits/clear", body), admin)
+            }
         }
     }
 }
