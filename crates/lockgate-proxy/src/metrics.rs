@@ -79,6 +79,8 @@ pub struct ProcessCells {
     pub accept_failures: Counter,
     /// Connections that clients closed before there was a slot for them.
     pub abandoned: Counter,
+    /// Connections and requests of banned clients.
+    pub banned: Counter,
     /// Connections that were cut because memory had run out.
     pub memory_cut: Counter,
     /// Requests and handshakes that were refused for the same reason.
@@ -278,6 +280,11 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners:
         "Connections that clients closed before there was a slot for them.",
     )
     .sample(&[], shards.counter(|cells| &cells.process.abandoned));
+    text.counter(
+        "lockgate_clients_banned_total",
+        "Connections and requests of banned clients, which were refused.",
+    )
+    .sample(&[], shards.counter(|cells| &cells.process.banned));
     text.counter(
         "lockgate_memory_cut_total",
         "Connections that were cut because memory had run out.",

@@ -2,6 +2,8 @@
 //!
 //! Made once, shared by the workers. Does not serve: the loop of a connection asks here.
 
+mod maintenance;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +22,8 @@ use crate::files::Files;
 use crate::metrics::http::SiteIndex;
 use crate::route::{ListenerSiteIndex, RouteIndex, Router};
 use crate::rules::RouteRules;
+
+pub use maintenance::{MaintenanceResponse, SiteMaintenance};
 
 /// The sites of one listener.
 #[derive(Debug)]
@@ -77,6 +81,8 @@ pub struct Site {
     /// The index of the listener's acceptor for its connections: a request over another one is
     /// misdirected (421).
     pub acceptor_index: AcceptorIndex,
+    /// Whether it is in maintenance.
+    pub maintenance: SiteMaintenance,
 }
 
 /// One route: the action for its requests, their admission and their rules.

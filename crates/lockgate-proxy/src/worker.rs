@@ -35,6 +35,7 @@ use lockgate_upstream::{UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
 use crate::access_log::WorkerLog;
+use crate::admit::client_bans::ClientBans;
 use crate::files;
 use crate::generation::{Generation, GenerationSetup};
 use crate::metrics::{ProcessCells, SharedCells};
@@ -67,6 +68,8 @@ pub struct ProcessState {
     pub workers: usize,
     /// The account of each client: its connections, sockets and memory.
     pub clients: Arc<Clients>,
+    /// The clients that are banned.
+    pub bans: ClientBans,
     /// The source of request ids.
     pub request_ids: RequestIds,
     /// The next connection's number. The first is random, so that no id comes again after a
@@ -220,6 +223,16 @@ impl Worker {
             stopping: Cell::new(false),
             stop: Notify::new(),
         })
+    }
+
+    /// Whether the client is banned; then it is counted.
+    #[inline]
+    pub fn is_banned(&self, client: IpAddr) -> bool {
+        let is_banned = self.shared.bans.has(client, self.clock.now());
+        if is_banned {
+            self.cells.banned.inc();
+        }
+        is_banned
     }
 
     /// The generation that new requests begin in.

@@ -192,6 +192,11 @@ impl Serving {
         self.counts.most.load(Ordering::SeqCst)
     }
 
+    /// The connections in service now.
+    pub fn open(&self) -> usize {
+        self.counts.open.load(Ordering::SeqCst)
+    }
+
     /// All connections so far.
     pub fn accepted(&self) -> usize {
         self.counts.all.load(Ordering::SeqCst)

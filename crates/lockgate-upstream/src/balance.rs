@@ -11,6 +11,7 @@ use arc_swap::ArcSwapOption;
 use lockgate_limits::MemberIndex;
 use lockgate_net::millis::Millis;
 
+use super::administration::{AdminMode, Administration};
 use super::affinity::hash;
 use super::endpoint::Endpoint;
 use super::outlier_detection::Condition;
@@ -56,6 +57,7 @@ pub struct Member {
     down: AtomicBool,
     /// When it last came up; 0 if it was never down.
     risen: AtomicU64,
+    administration: Administration,
 }
 
 impl Member {
@@ -68,6 +70,16 @@ impl Member {
             backup: AtomicBool::new(false),
             down: AtomicBool::new(false),
             risen: AtomicU64::new(0),
+            administration: Administration::default(),
+        }
+    }
+
+    /// The same with the administrative state of `earlier`, the same endpoint's member in the pool
+    /// that had its pool's name before.
+    pub fn administered_as(self, earlier: &Self) -> Self {
+        Self {
+            administration: earlier.administration.successor(),
+            ..self
         }
     }
 
@@ -86,9 +98,14 @@ impl Member {
         self.backup.store(backup, Ordering::Relaxed);
     }
 
-    /// See [`Pool::set_alias`](super::Pool::set_alias).
+    /// See [`Pool::set_alias`](super::Pool::set_alias). What an operator has set was for another
+    /// record.
     pub(super) fn set_alias(&self, alias: &str) {
-        self.hash.store(hash(alias.as_bytes()), Ordering::Relaxed);
+        let hash = hash(alias.as_bytes());
+        if self.hash.swap(hash, Ordering::Relaxed) != hash {
+            self.administration.set_mode(AdminMode::Ready);
+            self.administration.set_weight(None);
+        }
     }
 
     /// Whether it is a backup, for when no other is up.
@@ -101,9 +118,56 @@ impl Member {
         &self.endpoint
     }
 
-    /// Its weight.
+    /// The weight that holds: the one that an operator has set, else the configured one.
     pub fn weight(&self) -> u32 {
+        let set = self.administration.weight();
+        set.unwrap_or_else(|| self.configured_weight())
+    }
+
+    /// The weight of the configuration, or of its SRV record.
+    pub fn configured_weight(&self) -> u32 {
         self.weight.load(Ordering::Relaxed)
+    }
+
+    /// The weight that an operator has set, if one was set.
+    pub fn weight_override(&self) -> Option<u32> {
+        self.administration.weight()
+    }
+
+    /// Sets a weight in place of the configured one, or the configured one again. With 0 only
+    /// requests of its sticky clients begin there. Effective with
+    /// [`Pool::reweigh`](super::Pool::reweigh).
+    pub fn override_weight(&self, weight: Option<u32>) {
+        self.administration.set_weight(weight);
+    }
+
+    /// Its administrative mode.
+    pub fn mode(&self) -> AdminMode {
+        self.administration.mode()
+    }
+
+    /// Sets its administrative mode; back in the pool its share grows as after a failure. `now` is
+    /// [`lockgate_limits::clock::Clock::now`].
+    pub fn set_mode(&self, mode: AdminMode, now: Millis) {
+        if mode == AdminMode::Ready && !self.is_ready() {
+            self.risen.store(now.as_u64().max(1), Ordering::Relaxed);
+        }
+        self.administration.set_mode(mode);
+    }
+
+    /// Whether no operator has taken it out of the pool.
+    pub fn is_ready(&self) -> bool {
+        self.administration.is_ready()
+    }
+
+    /// Whether requests of its own clients may begin there.
+    pub fn is_usable(&self) -> bool {
+        self.is_up() && self.is_ready()
+    }
+
+    /// Whether requests of any client may begin there.
+    pub fn takes_any_client(&self) -> bool {
+        self.is_usable() && self.weight() > 0
     }
 
     /// Whether it is up, by its checks; without checks it is.
@@ -134,15 +198,17 @@ impl Member {
             return;
         };
         let endpoint = &self.endpoint;
+        self.administration.succeed(&earlier.administration);
         self.hash
             .store(earlier.hash.load(Ordering::Relaxed), Ordering::Relaxed);
         if endpoint.is_of_record() {
             // Its record has set them.
-            self.set_weight(earlier.weight(), earlier.is_backup());
+            self.set_weight(earlier.configured_weight(), earlier.is_backup());
         }
         // What other checks have found says nothing; a member without checks is up.
         let is_up = earlier.is_up() || checks == CheckChange::Other && !endpoint.is_vacant();
-        if is_up && !earlier.is_up() {
+        let was_out = !earlier.is_up() || !earlier.is_ready() && self.is_ready();
+        if is_up && was_out {
             self.mark_up(now);
         } else {
             self.risen
@@ -303,7 +369,9 @@ impl Balancer {
         };
         let mut first = None;
         for draw in 0..DRAWS {
-            let at = self.draw(random, draw)?;
+            let Some(at) = self.draw(random, draw) else {
+                break;
+            };
             if first == Some(at) || standing(at) != Availability::Good {
                 continue;
             }
@@ -350,8 +418,11 @@ impl Balancer {
         // A skipped turn is lost: the others keep their order and share, and no member has two.
         for _ in 0..PASSED_OVER {
             let turn = self.next.fetch_add(1, Ordering::Relaxed);
-            let at = self.with_turns(|turns| turns.get(turn.checked_rem(turns.len())?).copied())?
-                as usize;
+            let of_turn =
+                self.with_turns(|turns| turns.get(turn.checked_rem(turns.len())?).copied());
+            let Some(at) = of_turn.map(|at| at as usize) else {
+                break;
+            };
             if standing(at) == Availability::Good {
                 return Some(at);
             }
@@ -377,7 +448,7 @@ pub(super) enum Availability {
 impl Availability {
     pub(super) fn of(member: &Member, now: Millis) -> Self {
         let endpoint = &member.endpoint;
-        if !member.is_up() {
+        if !member.takes_any_client() {
             return Self::Out;
         }
         match (
@@ -412,7 +483,8 @@ fn weighted_random(
         if found < best {
             (best, total) = (found, 0);
         }
-        let weight = u64::from(member.weight());
+        // An operator may have set it to 0 since.
+        let weight = u64::from(member.weight().max(1));
         total += weight;
         if mix(random.wrapping_add(at as u64)) % total < weight {
             chosen = Some(at);

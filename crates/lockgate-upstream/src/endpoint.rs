@@ -141,7 +141,7 @@ impl Endpoint {
     }
 
     /// Whether it stands for an SRV record.
-    pub(super) fn is_of_record(&self) -> bool {
+    pub fn is_of_record(&self) -> bool {
         matches!(&self.address, EndpointAddress::Name(name) if name.port() == 0)
     }
 

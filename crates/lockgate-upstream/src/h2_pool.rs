@@ -268,6 +268,11 @@ impl H2Pool {
     /// after their first ones.
     pub(super) fn retire(&self) {
         self.retired.set(true);
+        self.close_all_when_idle();
+    }
+
+    /// Lets every connection close after its open requests.
+    pub(super) fn close_all_when_idle(&self) {
         let connections = self.connections.borrow();
         connections.iter().for_each(|one| one.close_when_idle());
     }

@@ -6,6 +6,7 @@
 
 #![forbid(unsafe_code)]
 
+mod administration;
 mod affinity;
 mod balance;
 mod connection_usage;
@@ -34,6 +35,7 @@ mod upstream_pool;
 mod wait_budget;
 mod worker_sockets;
 
+pub use administration::AdminMode;
 pub use affinity::{Affinity, AffinityInput};
 pub use balance::{Balance, CheckChange, Member};
 pub use dial_error::DialError;

@@ -128,7 +128,8 @@ impl Pool {
         }
     }
 
-    /// Takes over the [weights](Member::set_weight) of the members.
+    /// Takes over the weights of the members, of the [configuration](Member::set_weight) and of
+    /// [operators](Member::override_weight).
     pub fn reweigh(&self) {
         self.balancer.reweigh(&self.members);
     }
@@ -173,9 +174,12 @@ impl Pool {
                     .choose(Balance::Hash, &self.members, |_| false, hash, now)
                     == Some(at)
             }
-            (None, _) => !member.is_backup() || !self.members.iter().any(is_good),
+            (None, _) => {
+                let is_backup = member.is_backup() && self.members.iter().any(is_good);
+                member.weight() > 0 && !is_backup
+            }
         };
-        is_its && member.is_up() && member.endpoint().condition(now) != Condition::Unavailable
+        is_its && member.is_usable() && member.endpoint().condition(now) != Condition::Unavailable
     }
 
     /// The member of a sticky cookie, unless it was tried, or is avoided.
@@ -189,7 +193,7 @@ impl Pool {
     /// The member, unless it was tried, or is avoided.
     fn available(&self, at: MemberIndex, tried: MemberSet, now: Millis) -> Option<&Member> {
         let member = self.member(at).filter(|_| !tried.contains(at))?;
-        (member.is_up() && member.endpoint().condition(now) != Condition::Unavailable)
+        (member.is_usable() && member.endpoint().condition(now) != Condition::Unavailable)
             .then_some(member)
     }
 
@@ -242,7 +246,11 @@ impl Pool {
         tried: MemberSet,
     ) -> Result<(MemberIndex, EndpointPermit), DialError> {
         let now = guard.clock().now();
-        let left = |at: MemberIndex, member: &Member| member.is_up() && !tried.contains(at);
+        let named = self.named(preference, tried, now);
+        let left = |at: MemberIndex, member: &Member| {
+            let may_wait = member.takes_any_client() || named == Some(at);
+            may_wait && !tried.contains(at)
+        };
         let members =
             || MemberIndex::enumerate(&self.members).filter(|(at, member)| left(*at, member));
         let well = |member: &Member| {
@@ -252,7 +260,6 @@ impl Pool {
             )
         };
         let any = !members().any(|(_, member)| well(member));
-        let named = self.named(preference, tried, now);
         let members = members()
             .filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
         let (mut indexes, mut waiting): (Vec<_>, Vec<_>) = members
@@ -269,7 +276,7 @@ impl Pool {
             drop(waiting.swap_remove(first));
             let at = indexes.swap_remove(first);
             // It may be down meanwhile, and have room because its requests were retried elsewhere.
-            if self.member(at).is_some_and(Member::is_up) {
+            if self.member(at).is_some_and(Member::is_usable) {
                 return Ok((at, permit));
             }
         }

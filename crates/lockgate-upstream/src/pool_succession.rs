@@ -19,6 +19,10 @@ impl Pool {
             .collect();
         let place_before =
             |member: &Member| by_endpoint.get(&Arc::as_ptr(member.endpoint())).copied();
+        let has_changed = |member: &Member| {
+            member.endpoint().is_of_record() || member.weight_override().is_some()
+        };
+        let had_weights = self.members().iter().any(has_changed);
         let mut places = HashMap::new();
         for (at, member) in MemberIndex::enumerate(self.members()) {
             let before = place_before(member);
@@ -36,11 +40,7 @@ impl Pool {
         if let (Some(own), Some(theirs)) = (self.settings.sessions(), earlier.settings.sessions()) {
             own.succeed(theirs, |before| places.get(&before).copied());
         }
-        if self
-            .members()
-            .iter()
-            .any(|member| member.endpoint().is_of_record())
-        {
+        if had_weights || self.members().iter().any(has_changed) {
             self.reweigh();
         }
     }

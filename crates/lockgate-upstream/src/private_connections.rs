@@ -59,13 +59,20 @@ impl IdleSockets for PrivateConnections {
             kept.remove(0);
         }
     }
+
+    fn close_administered(&self) {
+        let mut kept = self.0.borrow_mut();
+        kept.retain(|private| private.upstream.is_ready(private.member));
+    }
 }
 
 impl Lease {
     /// Keeps the connection for the next request of the same client, and closes old ones:
     /// concurrent streams of HTTP/2 need many, successive ones only the last.
     pub fn keep_private(self, kept: &Rc<PrivateConnections>, now: Millis) {
-        if let Some((idle, member, upstream)) = self.into_idle(now) {
+        if let Some((idle, member, upstream)) = self.into_idle(now)
+            && upstream.is_ready(member)
+        {
             let most = upstream.pool().settings.idle_settings.max;
             let private = PrivateConnection {
                 idle,

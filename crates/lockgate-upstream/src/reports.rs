@@ -25,7 +25,7 @@ impl Pool {
         let remains = |member: &&Member| {
             let other = &**member.endpoint();
             !std::ptr::eq(other, endpoint)
-                && member.is_up()
+                && member.takes_any_client()
                 && other.condition(now) != Condition::Unavailable
         };
         let all = |member: &&Member| !member.endpoint().is_vacant();
@@ -62,7 +62,7 @@ impl Pool {
         }
         let answers = |member: &Member| {
             let endpoint = member.endpoint();
-            member.is_up() && !endpoint.is_vacant() && !endpoint.is_lost()
+            member.is_usable() && !endpoint.is_vacant() && !endpoint.is_lost()
         };
         if self.members().iter().any(answers) {
             self.notice.ends();

@@ -219,10 +219,15 @@ impl UpstreamPool {
     /// Keeps a connection for the next request.
     pub(super) fn keep_idle(&self, member: MemberIndex, idle: IdleConnection) {
         let connections = self.connections(member);
-        if !connections.closed.get() {
+        if !connections.closed.get() && self.is_ready(member) {
             idle.socket_permit.set_idle();
             connections.idle.borrow_mut().push_back(idle);
         }
+    }
+
+    /// Whether no operator has taken the member out of the pool.
+    pub(super) fn is_ready(&self, member: MemberIndex) -> bool {
+        self.pool.member(member).is_some_and(Member::is_ready)
     }
 
     pub(super) fn are_sockets_wanted(&self) -> bool {
@@ -232,7 +237,8 @@ impl UpstreamPool {
     /// Whether a member outside `tried` is up and has room.
     pub fn has_another(&self, tried: MemberSet) -> bool {
         let members = MemberIndex::enumerate(self.pool.members());
-        let mut usable = members.filter(|(at, member)| member.is_up() && !tried.contains(*at));
+        let mut usable =
+            members.filter(|(at, member)| member.takes_any_client() && !tried.contains(*at));
         usable.any(|(_, member)| !member.endpoint().is_full())
     }
 
@@ -277,6 +283,7 @@ impl UpstreamPool {
     /// all connections are idle for a moment, and new ones for the next thousand would cost more
     /// than everything else.
     pub fn close_stale(&self, now: Millis) {
+        self.close_administered();
         let idle_settings = self.pool.settings.idle_settings;
         for connections in &self.connections {
             connections.h2.close_stale(idle_settings, now);
@@ -339,6 +346,15 @@ impl IdleSockets for UpstreamPool {
             .iter()
             .map(|connections| connections.oldest());
         oldest.flatten().min()
+    }
+
+    fn close_administered(&self) {
+        for (member, connections) in self.pool.members().iter().zip(&self.connections) {
+            if !member.is_ready() {
+                connections.idle.take();
+                connections.h2.close_all_when_idle();
+            }
+        }
     }
 
     fn close_oldest(&self) {

@@ -32,6 +32,9 @@ pub(crate) trait IdleSockets {
 
     /// Closes the longest idle socket.
     fn close_oldest(&self);
+
+    /// Closes the idle sockets of members that an operator has taken out of their pools.
+    fn close_administered(&self);
 }
 
 /// The permit for one socket of the process. It is dropped after the socket.
@@ -91,16 +94,7 @@ impl WorkerSockets {
 
     /// Closes idle sockets, the longest idle first, while they are `wanted`; returns how many.
     fn give_way(&self, mut wanted: impl FnMut() -> bool) -> usize {
-        let mut keepers = Vec::new();
-        self.keepers
-            .borrow_mut()
-            .retain(|keeper| match keeper.upgrade() {
-                Some(keeper) => {
-                    keepers.push(keeper);
-                    true
-                }
-                None => false,
-            });
+        let keepers = self.keepers();
         let oldest = || {
             keepers
                 .iter()
@@ -115,6 +109,29 @@ impl WorkerSockets {
         }
         self.process.give_way(closed);
         closed
+    }
+
+    /// The holders of idle sockets that are left.
+    fn keepers(&self) -> Vec<Rc<dyn IdleSockets>> {
+        let mut keepers = Vec::new();
+        self.keepers
+            .borrow_mut()
+            .retain(|keeper| match keeper.upgrade() {
+                Some(keeper) => {
+                    keepers.push(keeper);
+                    true
+                }
+                None => false,
+            });
+        keepers
+    }
+
+    /// Closes the idle connections to endpoints that an operator has taken out of their pools.
+    pub fn close_administered(&self) {
+        let keepers = self.keepers();
+        keepers
+            .iter()
+            .for_each(|keeper| keeper.close_administered());
     }
 
     /// Closes the longest idle sockets for waiting requests, and where this worker has too few,

@@ -4,8 +4,10 @@
 //! It runs on the main thread. Figures are read there; what the supervisor must do goes to it as an
 //! [`AdminCommand`]. Each resource is one file in `resources`.
 
+mod body;
 mod command;
 mod error;
+mod kept_changes;
 mod listener;
 mod peers;
 mod place;
@@ -21,6 +23,7 @@ pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,
     ReloadSource, Reply, UpgradeOutcome, UpgradeRequest, command_channel, tell,
 };
+pub(crate) use kept_changes::KeptChanges;
 pub(crate) use listener::AdminListener;
 pub(crate) use peers::AllowedPeers;
 pub(crate) use place::{FILE_NAME, folders_to_make, folders_to_search};

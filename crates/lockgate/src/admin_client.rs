@@ -1,6 +1,7 @@
 //! The commands that ask a running Lockgate over its admin socket: the request, and the response as
 //! a table or as JSON.
 
+mod change;
 mod find;
 mod show;
 mod units;
@@ -43,6 +44,8 @@ pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
     let (method, path, body) = request(&options.verb)?;
     let time = match &options.verb {
         AdminVerb::Upgrade(upgrade) => TIME + Duration::from_secs(upgrade.timeout),
+        // Lockgate waits for so long itself.
+        AdminVerb::Change(change) => TIME + change.waits(),
         _ => TIME,
     };
     let response = ask_within(time, &socket, (method, path, body))?;
@@ -87,6 +90,7 @@ fn request(verb: &AdminVerb) -> anyhow::Result<(&'static str, &'static str, Valu
         AdminVerb::Reopen => ("POST", "/v1/logs/reopen", Value::Null),
         AdminVerb::Drain => ("POST", "/v1/drain", Value::Null),
         AdminVerb::Stop => ("POST", "/v1/stop", Value::Null),
+        AdminVerb::Change(change) => (change.method, change.path, change.body.clone()),
     })
 }
 

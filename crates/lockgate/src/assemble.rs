@@ -31,7 +31,7 @@ use lockgate_proxy::admit::basic_auth::PasswordFile;
 use lockgate_proxy::downstream::{ListenerService, ListenerSettings};
 use lockgate_proxy::metrics::http::SiteIndex;
 use lockgate_proxy::metrics::relay::RelayName;
-use lockgate_proxy::site::{Action, Route};
+use lockgate_proxy::site::{Action, Route, SiteMaintenance};
 use lockgate_upstream::{Endpoint, Pool};
 
 use crate::fetcher::Fetcher;
@@ -41,6 +41,7 @@ use crate::resolver::EndpointResolver;
 use files::ReusableFiles;
 use mistakes::MistakeLog;
 use pools::{AssembledPools, PoolSuccession, ReusablePools};
+pub(crate) use rules::NamedLimit;
 use rules::ReusableRules;
 use sites::AssembledSites;
 use tls::{ReusableRings, TicketRings};
@@ -73,6 +74,10 @@ pub(crate) struct Assembly {
     pub(crate) fetcher: Fetcher,
     /// The files of users, each once.
     pub(crate) checkers: Vec<Arc<PasswordFile>>,
+    /// The maintenance of each of `sites`.
+    pub(crate) maintenance: Vec<SiteMaintenance>,
+    /// The rate limits.
+    pub(crate) limits: Vec<NamedLimit>,
     reusable: Reusable,
     /// The pools that take over the state of running ones.
     successions: Vec<PoolSuccession>,
@@ -288,6 +293,7 @@ struct Reusable {
     rules: ReusableRules,
     files: ReusableFiles,
     tunnels: ReusableTunnels,
+    maintenance: HashMap<String, SiteMaintenance>,
 }
 
 struct Assembler<'a> {
@@ -319,6 +325,7 @@ impl Assembler<'_> {
             upstreams,
             guards,
             files,
+            maintenance,
             ..
         } = self.sites;
         let (pools, parts) = self.pools.into_parts();
@@ -328,7 +335,10 @@ impl Assembler<'_> {
             rules: guards.into_reusable(),
             files: files.into_reusable(),
             tunnels: self.tunnels.into_reusable(),
+            maintenance,
         };
+        let maintenance =
+            |site: &String| reusable.maintenance.get(site).cloned().unwrap_or_default();
         let rings = reusable.rings.iter();
         Assembly {
             listeners,
@@ -336,12 +346,14 @@ impl Assembler<'_> {
             upstreams,
             relays: self.relays,
             sites: counted(self.config).cloned().collect(),
+            maintenance: counted(self.config).map(maintenance).collect(),
             connectors: parts.connectors,
             rings: rings.map(|(_, ring)| Arc::clone(ring)).collect(),
             resolver: parts.resolver,
             prober: parts.prober,
             fetcher: self.fetcher,
             checkers: reusable.rules.checkers().cloned().collect(),
+            limits: reusable.rules.limits(),
             reusable,
             successions: parts.successions,
             maxima: parts.maxima,

@@ -359,6 +359,18 @@ enum CommandArgs {
         after_help = "Example:\n  lockgate stop\n\nA second one cuts the connections that are left."
     )]
     Stop(admin::AdminArgs),
+    /// Take an endpoint of a running Lockgate out of its pool, or back, or set its weight
+    #[command(subcommand)]
+    Endpoint(admin::EndpointCommand),
+    /// Begin or end the maintenance of a site of a running Lockgate
+    #[command(subcommand)]
+    Site(admin::SiteCommand),
+    /// Ban clients of a running Lockgate for a while
+    #[command(subcommand)]
+    Client(admin::ClientCommand),
+    /// Show the rate limits of a running Lockgate, or forget what clients have used of them
+    #[command(after_help = "Examples:\n  lockgate limits\n  lockgate limits clear 192.0.2.1")]
+    Limits(admin::LimitsArgs),
     /// Ask a running Lockgate whether it is ready, for containers: exit code 0 or 1
     #[command(
         after_help = "Examples:\n  lockgate healthcheck -c /etc/lockgate/lockgate.toml\n  \
@@ -477,6 +489,7 @@ impl CommandArgs {
                 )
             })
         };
+        let change = |(change, args)| ask(args, AdminVerb::Change(change));
         match self {
             Self::Status(args) => ask(args, AdminVerb::Status),
             Self::Pools(args) => ask(args, AdminVerb::Pools),
@@ -494,6 +507,10 @@ impl CommandArgs {
             Self::Reopen(args) => ask(args, AdminVerb::Reopen),
             Self::Drain(args) => ask(args, AdminVerb::Drain),
             Self::Stop(args) => ask(args, AdminVerb::Stop),
+            Self::Endpoint(command) => change(command.resolve()),
+            Self::Site(command) => change(command.resolve()),
+            Self::Client(command) => change(command.resolve()),
+            Self::Limits(args) => change(args.resolve()),
             Self::Run { config, last_good } => {
                 let config = once(config.file())?;
                 Ok(match last_good {

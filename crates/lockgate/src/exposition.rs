@@ -14,16 +14,18 @@ use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
 };
 use lockgate_net::tls::Acceptor;
+use lockgate_proxy::admit::client_bans::ClientBans;
 use lockgate_proxy::generation::GenerationRules;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
+use lockgate_proxy::site::SiteMaintenance;
 use lockgate_proxy::top_requests::TopRequestsSnapshot;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, WorkerTop};
 use lockgate_upstream::{Endpoint, Member, Pool};
 use serde_json::{Value, json};
 
-use crate::assemble::{Assembly, PlannedListener};
+use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
@@ -43,6 +45,9 @@ pub(crate) struct Exposition {
     /// The relays, in the order of the workers' cells.
     relays: Vec<RelayName>,
     sites: Vec<String>,
+    limits: Vec<NamedLimit>,
+    /// The maintenance of each site.
+    maintenance: Vec<(String, SiteMaintenance)>,
     /// The pools of sites, in the order of the workers' cells.
     upstreams: Vec<Arc<Pool>>,
     /// All pools, those of relays included.
@@ -100,6 +105,11 @@ impl Exposition {
             endpoints,
             relays: assembly.relays.clone(),
             sites: assembly.sites.clone(),
+            limits: assembly.limits.clone(),
+            maintenance: {
+                let sites = assembly.sites.iter().cloned();
+                sites.zip(assembly.maintenance.iter().cloned()).collect()
+            },
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
             statuses,
@@ -136,6 +146,26 @@ impl Exposition {
         self.state.generation
     }
 
+    /// The maintenance of each site and tunnel, by its name.
+    pub(crate) fn site_maintenance(&self) -> &[(String, SiteMaintenance)] {
+        &self.maintenance
+    }
+
+    /// The banned clients.
+    pub(crate) fn bans(&self) -> &ClientBans {
+        &self.state.shared.bans
+    }
+
+    /// The rate limits.
+    pub(crate) fn rate_limits(&self) -> &[NamedLimit] {
+        &self.limits
+    }
+
+    /// All pools.
+    pub(crate) fn pools(&self) -> &[Arc<Pool>] {
+        &self.pools
+    }
+
     /// The bound listeners, in their order.
     pub(crate) fn bound(&self) -> &[BoundAddress] {
         &self.state.bound
@@ -157,7 +187,7 @@ impl Exposition {
     fn upstream(&self, text: &mut ExpositionText) {
         if !self.pools.is_empty() {
             let mut family =
-                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while others are preferred after a failure, and after a failed connect until it serves again.");
+                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while an operator has taken it out, while others are preferred after a failure, and after a failed connect until it serves again.");
             let now = clock::now();
             for pool in &self.pools {
                 for member in pool
@@ -171,7 +201,7 @@ impl Exposition {
                     ];
                     family.sample(
                         &labels,
-                        i64::from(member.is_up() && !member.endpoint().is_out(now)),
+                        i64::from(member.takes_any_client() && !member.endpoint().is_out(now)),
                     );
                 }
             }

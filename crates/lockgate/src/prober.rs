@@ -16,7 +16,7 @@ use arc_swap::ArcSwapOption;
 use lockgate_limits::MemberIndex;
 use lockgate_limits::clock;
 use lockgate_net::millis::Millis;
-use lockgate_upstream::{Endpoint, Health, Member, Pool, Random, Transition};
+use lockgate_upstream::{AdminMode, Endpoint, Health, Member, Pool, Random, Transition};
 use tokio::time::{Instant, sleep_until};
 
 use crate::background::{Background, OwnedTask};
@@ -258,7 +258,9 @@ async fn keep_checking(state: Arc<ProbeState>) {
     let random = Random::new();
     loop {
         let began = Instant::now();
-        state.check_once().await;
+        if !state.is_paused() {
+            state.check_once().await;
+        }
         // A check that took longer than that is followed by the next at once.
         sleep_until(began + random.about(state.check.every)).await;
     }
@@ -293,6 +295,13 @@ impl ProbeState {
         if !self.endpoint.is_vacant() && !member.is_up() {
             health.observe(false);
         }
+    }
+
+    /// Whether an operator has taken the endpoint out of its pool, and its checks with it.
+    fn is_paused(&self) -> bool {
+        let checked = self.checked();
+        let member = checked.member.member();
+        member.is_some_and(|member| member.mode() == AdminMode::Maintenance)
     }
 
     async fn check_once(&self) {

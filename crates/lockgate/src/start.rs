@@ -17,6 +17,7 @@ use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::sockets::SocketLimit;
 use lockgate_metrics::Shards;
 use lockgate_net::threads;
+use lockgate_proxy::admit::client_bans::ClientBans;
 use lockgate_proxy::files;
 use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
@@ -193,6 +194,12 @@ impl Workers {
         self.nudge();
     }
 
+    /// Has each worker close idle connections to endpoints that an operator has taken out of their
+    /// pools; each answers when it has.
+    pub(crate) fn close_administered(&self) -> Vec<oneshot::Receiver<()>> {
+        self.ask((0..self.count()).map(|_| WorkerMessage::CloseAdministered))
+    }
+
     /// Has each worker close the sockets that it has registered last.
     pub(crate) fn discard(&self) {
         for worker in &self.messages {
@@ -211,6 +218,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         sockets: Arc::new(SocketLimit::new(division.sockets, &woken)),
         workers: tickers.len(),
         clients: Clients::new(),
+        bans: ClientBans::default(),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
     }

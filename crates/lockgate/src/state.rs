@@ -1,4 +1,5 @@
-//! The state directory, with the last configuration that a start succeeded with.
+//! The state directory: the last configuration that a start succeeded with, and run-time changes that
+//! were to be kept.
 //!
 //! Does not decide whether a configuration is good.
 
@@ -10,7 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::folders::writable;
 
 const LAST_GOOD: &str = "last-good.toml";
-const UNFINISHED: &str = "last-good.toml.new";
+/// What operators have set while the process ran.
+const CHANGES: &str = "admin.json";
 
 /// Makes `dir` (0700) and its parents if they are missing, owned by `owner` (user and group id) if
 /// one is given: a process that gives up root later could not make it then, nor write to one that
@@ -57,19 +59,47 @@ pub(crate) fn try_prepare(dir: &Path) -> io::Result<()> {
 
 /// Keeps `toml` as the last good configuration in `dir`, which is made if it is missing.
 ///
+/// # Errors
+/// What the system says; the old file then stays.
+pub(crate) fn keep_last_good(dir: &Path, toml: &str) -> io::Result<()> {
+    keep(dir, LAST_GOOD, toml)
+}
+
+/// Keeps run-time changes in `dir`, which is made if it is missing.
+///
+/// # Errors
+/// What the system says; the old file then stays.
+pub(crate) fn keep_changes(dir: &Path, json: &str) -> io::Result<()> {
+    keep(dir, CHANGES, json)
+}
+
+/// The run-time changes in `dir`, if any were ever kept there.
+///
+/// # Errors
+/// What the system says of a file that exists.
+pub(crate) fn changes(dir: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(dir.join(CHANGES)) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keeps a text as a file of `dir`.
+///
 /// The file is 0600 (it may quote secrets) and replaced at once or not at all, also across a power
 /// cut; it is not touched when it says the same already.
 ///
 /// # Errors
 /// What the system says; the old file then stays.
-pub(crate) fn keep_last_good(dir: &Path, toml: &str) -> io::Result<()> {
+fn keep(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     prepare(dir, None)?;
-    let kept = dir.join(LAST_GOOD);
-    if fs::read(&kept).is_ok_and(|old| old == toml.as_bytes()) {
+    let kept = dir.join(name);
+    if fs::read(&kept).is_ok_and(|old| old == text.as_bytes()) {
         return Ok(());
     }
-    let unfinished = dir.join(UNFINISHED);
-    write_new(&unfinished, toml)?;
+    let unfinished = dir.join(format!("{name}.new"));
+    write_new(&unfinished, text)?;
     fs::rename(&unfinished, &kept)?;
     // The rename itself is durable only once the directory is.
     File::open(dir)?.sync_all()
@@ -81,7 +111,7 @@ pub(crate) fn last_good(dir: &Path) -> Option<PathBuf> {
     kept.is_file().then_some(kept)
 }
 
-fn write_new(path: &Path, toml: &str) -> io::Result<()> {
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
     // Left behind by a crash; `create_new` then neither follows a link nor keeps another mode.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -92,7 +122,7 @@ fn write_new(path: &Path, toml: &str) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(path)?;
-    file.write_all(toml.as_bytes())?;
+    file.write_all(text.as_bytes())?;
     file.sync_all()
 }
 
@@ -140,7 +170,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let victim = dir.path().join("victim");
         fs::write(&victim, "precious").unwrap();
-        symlink(&victim, dir.path().join(UNFINISHED)).unwrap();
+        symlink(&victim, dir.path().join("last-good.toml.new")).unwrap();
         keep_last_good(dir.path(), "a = 1\n").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert_eq!(

@@ -283,6 +283,15 @@ impl RunningServer {
         let statuses = background.probe(&mut assembly)?;
         let memory = memory::allowed(config.limits.memory);
         let state = config.state.clone();
+        if let Some(folder) = &state {
+            match admin::KeptChanges::read(folder) {
+                Ok(kept) => kept.apply(&assembly.pools),
+                Err(error) => tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the kept run-time changes are not taken up"
+                ),
+            }
+        }
         let parts = GenerationParts {
             config: Arc::new(config),
             file,

@@ -82,6 +82,9 @@ pub(crate) enum WorkerMessage {
     CutEarlier(u64),
     /// Accept no longer on these sockets: another process has them.
     HandOver(Arc<[SocketId]>),
+    /// Close idle connections to endpoints that an operator has taken out of their pools. After the
+    /// answer no request that this worker had chosen such an endpoint for begins there.
+    CloseAdministered(oneshot::Sender<()>),
     /// Take up this generation.
     Adopt(Box<Adoption>, oneshot::Sender<()>),
 }
@@ -190,6 +193,10 @@ impl ListeningSockets {
             WorkerMessage::HandOver(sockets) => {
                 let running = sockets.iter().filter_map(|id| self.running.get(id));
                 running.for_each(|socket| socket.hand_over());
+            }
+            WorkerMessage::CloseAdministered(answer) => {
+                self.worker.sockets.close_administered();
+                let _ = answer.send(());
             }
             WorkerMessage::Adopt(adoption, answer) => {
                 self.adopt(*adoption);

@@ -5,6 +5,7 @@
 //! 503.
 
 pub mod basic_auth;
+pub mod client_bans;
 mod credential_cache;
 pub mod htpasswd;
 pub mod networks;

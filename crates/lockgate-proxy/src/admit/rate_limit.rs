@@ -17,7 +17,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, BuildHasherDefault, Hasher};
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lockgate_net::nanos::Nanos;
@@ -79,7 +79,20 @@ struct LimitBucket {
 pub struct RateLimiter {
     id: u32,
     rate: TokenRate,
+    /// Requests that were refused.
+    refused: Arc<AtomicU64>,
     buckets: Arc<Buckets>,
+}
+
+/// The use of one limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LimitFigures {
+    /// Its buckets that are remembered.
+    pub buckets: usize,
+    /// Those of them whose next request would be refused.
+    pub limited: usize,
+    /// Requests that were refused so far.
+    pub refused: u64,
 }
 
 impl Buckets {
@@ -99,6 +112,7 @@ impl Buckets {
         RateLimiter {
             id: self.limits.fetch_add(1, Ordering::Relaxed),
             rate,
+            refused: Arc::default(),
             buckets: Arc::clone(self),
         }
     }
@@ -109,6 +123,37 @@ impl Buckets {
             .iter()
             .map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len())
             .sum()
+    }
+
+    /// Buckets that it has room for.
+    pub fn size(&self) -> usize {
+        self.room * SHARDS
+    }
+
+    /// The use of each of these limits of this table, in their order.
+    pub fn figures(&self, limits: &[&RateLimiter], now: Nanos) -> Vec<LimitFigures> {
+        let places: HashMap<u32, usize> = limits
+            .iter()
+            .enumerate()
+            .map(|(at, limit)| (limit.id, at))
+            .collect();
+        let refused = |limit: &&RateLimiter| LimitFigures {
+            refused: limit.refused.load(Ordering::Relaxed),
+            ..LimitFigures::default()
+        };
+        let mut figures: Vec<_> = limits.iter().map(refused).collect();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            for bucket in shard.values() {
+                let Some(at) = places.get(&bucket.limit) else {
+                    continue;
+                };
+                let mut tokens = bucket.tokens;
+                figures[*at].buckets += 1;
+                figures[*at].limited += usize::from(tokens.take(limits[*at].rate, now).is_err());
+            }
+        }
+        figures
     }
 
     /// Whether nothing is remembered.
@@ -142,10 +187,37 @@ impl RateLimiter {
         });
         match bucket.tokens.take(self.rate, now) {
             Ok(()) => Decision::Allowed,
-            Err(missing) => Decision::Refused {
-                retry_after: missing.as_u64().div_ceil(SECOND.as_u64()),
-            },
+            Err(missing) => {
+                self.refused.fetch_add(1, Ordering::Relaxed);
+                Decision::Refused {
+                    retry_after: missing.as_u64().div_ceil(SECOND.as_u64()),
+                }
+            }
         }
+    }
+
+    /// The table of its buckets.
+    pub fn table(&self) -> &Arc<Buckets> {
+        &self.buckets
+    }
+
+    /// Forgets all of its buckets; returns how many there were.
+    pub fn clear(&self) -> usize {
+        let shards = self.buckets.shards.iter().map(|shard| {
+            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let before = shard.len();
+            shard.retain(|_, bucket| bucket.limit != self.id);
+            before - shard.len()
+        });
+        shards.sum()
+    }
+
+    /// Forgets the bucket of a client; returns whether there was one.
+    pub fn forget(&self, client: IpAddr) -> bool {
+        let name = self.name(LimitKey::Client(client));
+        let shard = &self.buckets.shards[(name >> 32) as usize % SHARDS];
+        let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+        shard.remove(&name).is_some()
     }
 
     /// 64 bits that stand for limit and key: among 131,072 of them two are alike once in two
@@ -257,6 +329,36 @@ mod tests {
         // Half a second earns ten; refused requests have cost nothing.
         assert_eq!(allowed(&limit, client, 550 * MS, 100), 10);
         assert_eq!(allowed(&limit, client, 3600 * SECOND, 100), 40);
+    }
+
+    #[test]
+    fn figures_count_the_buckets_of_each_limit_until_they_are_forgotten() {
+        let buckets = Buckets::new(1_000);
+        let one = NonZeroU32::new(1).unwrap();
+        let limits =
+            [0, 1].map(|_| buckets.limit(TokenRate::new(one, Duration::from_secs(1), one)));
+        let client = |last: u8| IpAddr::from([192, 0, 2, last]);
+        for last in [1, 1, 2] {
+            limits[0].ask(LimitKey::Client(client(last)), NOW);
+        }
+        limits[1].ask(LimitKey::Route, NOW);
+        let figures = |now: Nanos| {
+            let [first, second] = &limits;
+            let figures = buckets.figures(&[first, second], now);
+            figures
+                .iter()
+                .map(|one| (one.buckets, one.limited, one.refused))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(figures(NOW), [(2, 2, 1), (1, 1, 0)]);
+        assert_eq!(figures(NOW + SECOND), [(2, 0, 1), (1, 0, 0)]);
+        assert!(limits[0].forget(client(1)) && !limits[0].forget(client(1)));
+        assert_eq!(
+            limits[0].ask(LimitKey::Client(client(1)), NOW),
+            Decision::Allowed
+        );
+        assert_eq!((limits[0].clear(), limits[0].clear()), (2, 0));
+        assert_eq!(figures(NOW), [(0, 0, 1), (1, 1, 0)]);
     }
 
     #[test]

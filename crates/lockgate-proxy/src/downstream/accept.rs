@@ -224,7 +224,11 @@ impl AcceptLoop {
         }
     }
 
+    /// Serves a connection, unless its client is banned: then it is closed.
     fn start(&self, socket: Socket, peer: Peer, permit: Permit) {
+        if peer.ip().is_some_and(|ip| self.worker.is_banned(ip)) {
+            return;
+        }
         let connection = ClientConnection::new(&self.worker, self.of.listener(), peer, permit);
         tokio::task::spawn_local(connection.serve(socket));
     }

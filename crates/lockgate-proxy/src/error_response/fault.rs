@@ -33,6 +33,8 @@ pub enum HttpFault {
     MethodNotAllowed,
     /// The connection was opened for another site.
     Misdirected,
+    /// The site is in maintenance.
+    Maintenance,
     /// The client has asked too often.
     TooManyRequests,
     /// The endpoint's name does not resolve.
@@ -165,7 +167,7 @@ const DENIED: &str = "http_request_denied";
 
 impl HttpFault {
     /// Every fault.
-    pub const ALL: [Self; 41] = [
+    pub const ALL: [Self; 42] = [
         Self::Malformed,
         Self::RequestTimeout,
         Self::ContentTooLarge,
@@ -178,6 +180,7 @@ impl HttpFault {
         Self::NotFound,
         Self::MethodNotAllowed,
         Self::Misdirected,
+        Self::Maintenance,
         Self::TooManyRequests,
         Self::Dns,
         Self::ConnectionRefused,
@@ -250,6 +253,13 @@ impl HttpFault {
                 "this address does not support the method of the request",
             ),
             Self::Misdirected => refused(421, "this connection cannot be used for this host"),
+            Self::Maintenance => row(
+                503,
+                "destination_unavailable",
+                RefusedByRule,
+                Lockgate,
+                "the site is in maintenance: try again later",
+            ),
             Self::TooManyRequests => limited(429, "too many requests: try again later"),
             Self::Dns => unreachable(
                 502,
@@ -419,6 +429,7 @@ impl HttpFault {
             }
             Self::Unauthorized | Self::ProxyUnauthorized => UNAUTHENTICATED,
             Self::Misdirected
+            | Self::Maintenance
             | Self::Dns
             | Self::ConnectionRefused
             | Self::ConnectionTimeout

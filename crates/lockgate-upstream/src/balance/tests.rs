@@ -516,6 +516,56 @@ fn a_pool_successor_keeps_health_and_slow_start_of_its_members() {
 }
 
 #[test]
+fn a_member_that_is_taken_out_is_not_chosen_and_returns_slowly() {
+    for balance in [
+        Balance::LatencyAware,
+        Balance::Least,
+        Balance::RoundRobin,
+        Balance::Hash,
+    ] {
+        for mode in [AdminMode::Drain, AdminMode::Maintenance] {
+            let pool = Script::new(balance, &[1; 3]);
+            pool.members[1].set_mode(mode, Millis::ZERO);
+            assert!(pool.members[1].is_up() && !pool.members[1].is_usable());
+            assert_eq!(pool.shares()[1], 0, "{balance:?} {mode:?}");
+            pool.members[1].set_mode(AdminMode::Ready, Millis::new(1_000));
+            assert!(pool.shares()[1] > 200, "{balance:?}");
+            assert_eq!(share(&pool.members[1]), 0.5);
+        }
+        let pool = Script::new(balance, &[1; 3]);
+        pool.members[1].override_weight(Some(0));
+        pool.balancer.reweigh(&pool.members);
+        assert_eq!(pool.shares()[1], 0, "{balance:?}");
+    }
+}
+
+#[test]
+fn a_pool_successor_shares_the_mode_and_takes_over_the_weight() {
+    let now = Millis::new(1_500);
+    let earlier = members(&[1]).remove(0);
+    let successor = || Member::new(Arc::clone(earlier.endpoint()), 1);
+    let same = successor().administered_as(&earlier);
+    // After the successor was made, and before it is used.
+    earlier.set_mode(AdminMode::Drain, now);
+    earlier.override_weight(Some(5));
+    same.succeed(Some(&earlier), CheckChange::Same, now);
+    assert_eq!((same.mode(), same.weight()), (AdminMode::Drain, 5));
+    // Requests of the earlier pool find what is set later.
+    same.set_mode(AdminMode::Maintenance, now);
+    assert_eq!(earlier.mode(), AdminMode::Maintenance);
+    let other = successor();
+    other.succeed(Some(&earlier), CheckChange::Same, now);
+    assert_eq!((other.mode(), other.weight()), (AdminMode::Ready, 1));
+    assert_eq!(share(&other), SMALLEST);
+    // Another record of a service is another endpoint.
+    same.set_alias("other.test:80");
+    assert_eq!(
+        (same.mode(), same.weight_override()),
+        (AdminMode::Ready, None)
+    );
+}
+
+#[test]
 fn slow_start_holds_for_a_member_that_joins_a_running_pool() {
     let joined = members(&[1]).remove(0);
     joined.succeed(None, CheckChange::Same, Millis::new(1_500));

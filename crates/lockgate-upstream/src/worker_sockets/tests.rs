@@ -33,6 +33,8 @@ impl IdleSockets for Idle {
     fn close_oldest(&self) {
         self.0.borrow_mut().pop_front();
     }
+
+    fn close_administered(&self) {}
 }
 
 /// Runs `work` in a worker of its own, until it ends.

@@ -35,6 +35,9 @@ pub(crate) enum AdminCommand {
     Confirm(Reply<bool>),
     /// Open the access logs again; the answer is their number.
     Reopen(Reply<usize>),
+    /// Have the workers close idle connections to endpoints that were taken out of their pools; the
+    /// answer is those of the workers.
+    CloseAdministered(Reply<Vec<oneshot::Receiver<()>>>),
 }
 
 /// The answer to a stop or drain.

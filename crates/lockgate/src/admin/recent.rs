@@ -112,6 +112,7 @@ mod tests {
     use super::*;
     use lockgate_metrics::{Bounds, Histogram};
     use lockgate_proxy::metrics::http::EndpointCounts;
+    use lockgate_upstream::AdminMode;
 
     use crate::exposition::{EndpointCondition, EndpointFigures};
 
@@ -126,7 +127,9 @@ mod tests {
             endpoint: "10.0.0.1:80".to_owned(),
             condition: EndpointCondition::Up,
             why: None,
+            mode: AdminMode::Ready,
             weight: 1,
+            weight_configured: 1,
             backup: false,
             connections: 0,
             in_flight: 0,

@@ -1,10 +1,14 @@
 //! The resources of the admin socket: one row and one file each.
 
 mod certs;
+mod clients;
+mod endpoints;
+mod limits;
 mod log_level;
 mod logs;
 mod pools;
 mod reload;
+mod sites;
 mod status;
 mod stop;
 mod upgrade;
@@ -15,6 +19,7 @@ use hyper::{Method, StatusCode};
 
 use super::error::AdminError;
 use super::request::{AdminRequest, AdminResult};
+pub(super) use pools::mode_name;
 
 /// The work of one method of a resource.
 pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;
@@ -34,6 +39,51 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/pools",
         handlers: &[(Method::GET, |request| Box::pin(pools::show(request)))],
+    },
+    Resource {
+        path: "/v1/endpoints/drain",
+        handlers: &[(Method::POST, |request| Box::pin(endpoints::drain(request)))],
+    },
+    Resource {
+        path: "/v1/endpoints/maintenance",
+        handlers: &[(Method::POST, |request| {
+            Box::pin(endpoints::maintenance(request))
+        })],
+    },
+    Resource {
+        path: "/v1/endpoints/ready",
+        handlers: &[(Method::POST, |request| Box::pin(endpoints::ready(request)))],
+    },
+    Resource {
+        path: "/v1/endpoints/weight",
+        handlers: &[(Method::POST, |request| Box::pin(endpoints::weight(request)))],
+    },
+    Resource {
+        path: "/v1/sites/maintenance",
+        handlers: &[
+            (Method::GET, |request| Box::pin(sites::show(request))),
+            (Method::POST, |request| Box::pin(sites::set(request))),
+        ],
+    },
+    Resource {
+        path: "/v1/clients/bans",
+        handlers: &[(Method::GET, |request| Box::pin(clients::bans(request)))],
+    },
+    Resource {
+        path: "/v1/clients/ban",
+        handlers: &[(Method::POST, |request| Box::pin(clients::ban(request)))],
+    },
+    Resource {
+        path: "/v1/clients/unban",
+        handlers: &[(Method::POST, |request| Box::pin(clients::unban(request)))],
+    },
+    Resource {
+        path: "/v1/limits",
+        handlers: &[(Method::GET, |request| Box::pin(limits::show(request)))],
+    },
+    Resource {
+        path: "/v1/limits/clear",
+        handlers: &[(Method::POST, |request| Box::pin(limits::clear(request)))],
     },
     Resource {
         path: "/v1/certs",

@@ -1,5 +1,6 @@
 //! What the resources of the admin socket read: the figures of the process, and its listeners.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -20,16 +21,19 @@ pub(crate) struct AdminState {
     pub(super) commands: CommandSender,
     pub(super) peers: AllowedPeers,
     pub(super) recent: RecentCounts,
+    /// The folder of `state`, as at the start.
+    pub(super) folder: Option<PathBuf>,
 }
 
 impl AdminState {
-    /// The state of a server with so many `workers`; the last is the way to the supervisor, and the
-    /// users that may use the socket.
+    /// The state of a server with so many `workers`; then the way to the supervisor, and the
+    /// users that may use the socket; `folder` is that of `state`.
     pub(crate) fn new(
         exposition: Arc<ArcSwap<Exposition>>,
         readiness: Arc<Readiness>,
         workers: usize,
         (commands, peers): (CommandSender, AllowedPeers),
+        folder: Option<PathBuf>,
     ) -> Self {
         Self {
             exposition,
@@ -38,6 +42,7 @@ impl AdminState {
             commands,
             peers,
             recent: RecentCounts::default(),
+            folder,
         }
     }
 

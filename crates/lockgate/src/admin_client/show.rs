@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::change;
 use super::units::{bytes, latency, plain, span};
 use crate::cli::admin::AdminVerb;
 use crate::text_table::TextTable;
@@ -28,6 +29,7 @@ pub(super) fn text(verb: &AdminVerb, value: &Value) -> String {
             "the new process {} serves; the one before finishes what it has begun",
             value["pid"]
         ),
+        AdminVerb::Change(request) => change::text(request, value),
         AdminVerb::Reopen => format!("access logs that were opened again: {}", value["reopened"]),
         AdminVerb::Drain | AdminVerb::Stop => match value["drain"].as_str() {
             Some("begins") => "the drain begins".to_owned(),
@@ -158,7 +160,10 @@ fn pools(value: &Value) -> String {
     let mut table = TextTable::new(&head);
     for pool in items(&value["pools"]) {
         let endpoints: Vec<&Value> = items(&pool["endpoints"]).collect();
-        let up = endpoints.iter().filter(|one| one["state"] == "up").count();
+        let up = endpoints
+            .iter()
+            .filter(|one| one["state"] == "up" && one["admin"].is_null())
+            .count();
         let sum = |name: &str| {
             let figures = endpoints.iter().filter_map(|one| one[name].as_u64());
             figures.reduce(|sum, more| sum + more)
@@ -209,8 +214,8 @@ fn endpoints(value: &Value) -> String {
             table.row([
                 plain(&pool["pool"]),
                 plain(&one["endpoint"]),
-                format!("{}{backup}", plain(&one["state"])),
-                plain(&one["weight"]),
+                format!("{}{backup}", shown_state(one)),
+                shown_weight(one),
                 plain(&one["connections"]),
                 plain(&one["in_flight"]),
                 plain(&one["requests_per_second"]),
@@ -228,6 +233,26 @@ fn endpoints(value: &Value) -> String {
         "{}\nREQ/S, P50 and P99 are of the last {seconds}.\n",
         table.render()
     )
+}
+
+/// The state of an endpoint, with what an operator has set first.
+fn shown_state(endpoint: &Value) -> String {
+    let state = plain(&endpoint["state"]);
+    match endpoint["admin"].as_str() {
+        Some(admin) if state == "up" => admin.to_owned(),
+        Some(admin) => format!("{admin}, {state}"),
+        None => state,
+    }
+}
+
+/// The weight of an endpoint, with the configured one where that is another.
+fn shown_weight(endpoint: &Value) -> String {
+    let [weight, configured] = ["weight", "weight_configured"].map(|name| plain(&endpoint[name]));
+    if weight == configured {
+        weight
+    } else {
+        format!("{weight} (of {configured})")
+    }
 }
 
 /// The sum of an endpoint's errors.

@@ -43,8 +43,11 @@ pub(super) struct ReusablePools {
     endpoints: HashMap<config::EndpointAddr, Arc<Endpoint>>,
     connectors: HashMap<ConnectorSettings, Arc<Connector>>,
     /// The pools with their settings, by name.
-    pools: HashMap<String, (Arc<config::EndpointPool>, Arc<Pool>)>,
+    pools: HashMap<String, ReusablePool>,
 }
+
+/// A pool and its settings.
+type ReusablePool = (Arc<config::EndpointPool>, Arc<Pool>);
 
 /// The settings of TLS to endpoints: name, authorities and protocols.
 type ConnectorSettings = (Option<String>, config::AuthoritySource, Vec<String>);
@@ -132,8 +135,8 @@ impl<'a> AssembledPools<'a> {
             None => None,
             Some(health) => Some(self.check(mistakes, &name, written, health)?),
         };
-        let (members, services) = self.members(written);
         let running = self.previous.pools.get(&name);
+        let (members, services) = self.members(written, running);
         let same = running.filter(|(settings, pool)| {
             let has_member =
                 |(own, theirs): (&Member, &Member)| Arc::ptr_eq(own.endpoint(), theirs.endpoint());
@@ -160,9 +163,11 @@ impl<'a> AssembledPools<'a> {
     }
 
     /// The members of a pool, and its services with the index of the first member of each.
+    /// `running` is the pool that runs with its name.
     fn members<'w>(
         &mut self,
         written: &'w config::EndpointPool,
+        running: Option<&ReusablePool>,
     ) -> (Vec<Member>, Vec<(&'w str, MemberIndex, bool)>) {
         let (mut members, mut services) = (Vec::new(), Vec::new());
         for one in &written.endpoints {
@@ -181,16 +186,18 @@ impl<'a> AssembledPools<'a> {
                     services.push((name.as_str(), MemberIndex::new(members.len()), one.backup));
                     let slots = self.resolver.service(name, one.max);
                     self.set_max(&slots, one.max);
-                    members.extend(slots.into_iter().map(vacant_member));
+                    let slots = slots.into_iter().map(vacant_member);
+                    members.extend(slots.map(|slot| administered(slot, one, running)));
                     continue;
                 }
             };
             let member = Member::new(self.endpoint(one, address), u32::from(one.weight));
-            members.push(if one.backup {
+            let member = if one.backup {
                 member.as_backup()
             } else {
                 member
-            });
+            };
+            members.push(administered(member, one, running));
         }
         (members, services)
     }
@@ -382,6 +389,24 @@ pub(super) struct PoolParts {
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
     pub(super) resolver: EndpointResolver,
     pub(super) prober: Prober,
+}
+
+/// The member with the administrative state that the same endpoint has in the running pool, where its
+/// settings there are the same.
+fn administered(
+    member: Member,
+    written: &config::WeightedEndpoint,
+    running: Option<&ReusablePool>,
+) -> Member {
+    let known = running.filter(|(settings, _)| settings.endpoints.contains(written));
+    let known = known.and_then(|(_, pool)| {
+        let mut members = pool.members().iter();
+        members.find(|known| Arc::ptr_eq(known.endpoint(), member.endpoint()))
+    });
+    match known {
+        Some(known) => member.administered_as(known),
+        None => member,
+    }
 }
 
 /// A member without a record so far, which is never chosen until it has one.

@@ -50,6 +50,13 @@ pub(super) struct SharedRules<'a> {
     page_sets: HashMap<Vec<(u16, PathBuf)>, Arc<ErrorPages>>,
 }
 
+/// A rate limit with the names of the routes and tunnels that share it.
+#[derive(Debug, Clone)]
+pub(crate) struct NamedLimit {
+    pub(crate) names: Vec<String>,
+    pub(crate) limiter: RateLimiter,
+}
+
 /// The state of rules that the next assembly may take over.
 #[derive(Default)]
 pub(super) struct ReusableRules {
@@ -62,6 +69,28 @@ pub(super) struct ReusableRules {
 }
 
 impl ReusableRules {
+    /// The rate limits, each once, with the names of those that share it.
+    pub(super) fn limits(&self) -> Vec<NamedLimit> {
+        let mut limits: Vec<NamedLimit> = Vec::new();
+        for (user, (_, limit)) in &self.limits {
+            let limiter = limit.state();
+            let known = limits.iter_mut();
+            match known
+                .into_iter()
+                .find(|one| one.limiter.shares_buckets(limiter))
+            {
+                Some(known) => known.names.push(user.name()),
+                None => limits.push(NamedLimit {
+                    names: vec![user.name()],
+                    limiter: limiter.clone(),
+                }),
+            }
+        }
+        limits.iter_mut().for_each(|one| one.names.sort_unstable());
+        limits.sort_by(|one, other| one.names.cmp(&other.names));
+        limits
+    }
+
     /// The files of users, each once.
     pub(super) fn checkers(&self) -> impl Iterator<Item = &Arc<PasswordFile>> {
         self.checkers.values()

@@ -26,6 +26,14 @@ impl SettingUser {
         }
     }
 
+    /// Its name for people: the site and the route, or the table.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Route { site, route } => format!("{site}{route}"),
+            Self::Relay(name) | Self::Tunnel(name) => name.to_string(),
+        }
+    }
+
     pub(super) fn relay(name: &str) -> Self {
         Self::Relay(name.into())
     }
@@ -58,6 +66,12 @@ impl<V, S> Default for SharedStates<V, S> {
             by_place: HashMap::new(),
             by_user: HashMap::new(),
         }
+    }
+}
+
+impl<S> NumberedState<S> {
+    pub(super) fn state(&self) -> &S {
+        &self.state
     }
 }
 

@@ -18,7 +18,7 @@ use lockgate_proxy::route::{
     Clash, ListenerSiteIndex, RouteEntry, RouteIndex, Router, SiteRoutes, Unreachable,
 };
 use lockgate_proxy::rules::RouteRules;
-use lockgate_proxy::site::{self, Action, Admission, Auth};
+use lockgate_proxy::site::{self, Action, Admission, Auth, SiteMaintenance};
 use lockgate_rules::{HostPattern, Pattern};
 use lockgate_upstream::Pool;
 
@@ -26,7 +26,7 @@ use super::files::{AssembledFiles, folder};
 use super::rules::{self, SharedRules};
 use super::shared_states::SettingUser;
 use super::tls::Neighbours;
-use super::{Assembler, DEFERRED, PlannedListener, Reusable, address, options};
+use super::{Assembler, DEFERRED, PlannedListener, Reusable, address, counted, options};
 
 /// The state that the sites of all listeners share.
 pub(super) struct AssembledSites<'a> {
@@ -35,6 +35,8 @@ pub(super) struct AssembledSites<'a> {
     numbers: HashMap<usize, PoolIndex>,
     pub(super) guards: SharedRules<'a>,
     pub(super) files: AssembledFiles<'a>,
+    /// The maintenance of each site and tunnel, by its name.
+    pub(super) maintenance: HashMap<String, SiteMaintenance>,
 }
 
 /// The time limit of an authorization service where the site's responses have none.
@@ -48,7 +50,18 @@ impl<'a> AssembledSites<'a> {
             numbers: HashMap::new(),
             guards: SharedRules::after(&previous.rules, config),
             files: AssembledFiles::after(&previous.files),
+            maintenance: counted(config)
+                .map(|site| {
+                    let running = previous.maintenance.get(site);
+                    (site.clone(), running.cloned().unwrap_or_default())
+                })
+                .collect(),
         }
+    }
+
+    /// The maintenance of the site or tunnel with this name.
+    pub(super) fn maintenance_of(&self, name: &str) -> SiteMaintenance {
+        self.maintenance.get(name).cloned().unwrap_or_default()
     }
 }
 
@@ -290,7 +303,8 @@ impl Assembler<'_> {
             .sites
             .guards
             .pages(&mut self.mistakes, &site.error_pages)?;
-        table.add(served, hosts, own, pages);
+        let maintenance = self.sites.maintenance_of(&site.name);
+        table.add(served, hosts, own, (pages, maintenance));
         whole
     }
 
@@ -314,7 +328,8 @@ impl Assembler<'_> {
             rules: rules::defaults(self.config.rates),
         });
         table.route_places.push(served.site.at.clone());
-        table.add(served, hosts, vec![rule], Arc::default());
+        let maintenance = self.sites.maintenance_of(&served.site.name);
+        table.add(served, hosts, vec![rule], (Arc::default(), maintenance));
     }
 
     fn route(
@@ -486,7 +501,7 @@ impl SiteTable {
         served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
         routes: Vec<RouteEntry>,
-        pages: Arc<ErrorPages>,
+        (pages, maintenance): (Arc<ErrorPages>, SiteMaintenance),
     ) {
         self.hosts.push(SiteRoutes { hosts, routes });
         let name = served.site.name.clone();
@@ -496,6 +511,7 @@ impl SiteTable {
             log: served.site.access_log,
             pages,
             acceptor_index: AcceptorIndex::new(0),
+            maintenance,
         });
         self.site_places.push(served.site.at.clone());
     }

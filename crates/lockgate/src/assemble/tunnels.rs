@@ -154,6 +154,7 @@ impl Assembler<'_> {
             log: SiteLog::Shared,
             pages: Arc::default(),
             acceptor_index: AcceptorIndex::new(0),
+            maintenance: self.sites.maintenance_of(&tunnel.name),
         };
         let sites = site::ListenerSites {
             tunnels: true,

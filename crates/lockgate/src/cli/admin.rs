@@ -1,5 +1,7 @@
 //! The arguments of the commands that ask a running Lockgate over its admin socket.
 
+mod change;
+
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -7,6 +9,9 @@ use clap::{Args, ValueEnum};
 use lockgate_load::profile::duration;
 
 use super::{PrintFormat, output};
+
+pub(crate) use change::ChangeRequest;
+pub(super) use change::{ClientCommand, EndpointCommand, LimitsArgs, SiteCommand};
 
 // No doc comment: clap would print it instead of the command's.
 #[derive(Args)]
@@ -88,6 +93,7 @@ pub(crate) enum AdminVerb {
     Reopen,
     Drain,
     Stop,
+    Change(ChangeRequest),
 }
 
 /// The level of the operator log.

@@ -8,7 +8,7 @@ use lockgate_limits::clock;
 use lockgate_net::memory::{self, MemoryKind, MemoryLevel};
 use lockgate_net::tls::{Acceptor, CertSummary};
 use lockgate_proxy::metrics::http::EndpointCounts;
-use lockgate_upstream::{Condition, EndpointIndex, Member, Pool};
+use lockgate_upstream::{AdminMode, Condition, EndpointIndex, Member, Pool};
 
 use super::Exposition;
 use crate::configuration::Configuration;
@@ -75,7 +75,11 @@ pub(crate) struct EndpointFigures {
     pub(crate) condition: EndpointCondition,
     /// The reason, unless it is up.
     pub(crate) why: Option<String>,
+    /// What an operator has set.
+    pub(crate) mode: AdminMode,
+    /// The weight that holds.
     pub(crate) weight: u32,
+    pub(crate) weight_configured: u32,
     pub(crate) backup: bool,
     pub(crate) connections: usize,
     pub(crate) in_flight: usize,
@@ -234,7 +238,9 @@ impl Exposition {
             endpoint: endpoint.label.clone(),
             condition,
             why,
+            mode: member.mode(),
             weight: member.weight(),
+            weight_configured: member.configured_weight(),
             backup: member.is_backup(),
             connections: endpoint.connections(),
             in_flight: endpoint.in_flight(),

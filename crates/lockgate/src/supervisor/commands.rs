@@ -36,6 +36,9 @@ impl RunningServer {
             AdminCommand::Upgrade(request) => self.begin_upgrade(upgrades, reloads, request),
             AdminCommand::Confirm(reply) => tell(reply, self.confirm(reloads)),
             AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
+            AdminCommand::CloseAdministered(reply) => {
+                tell(reply, self.workers.close_administered());
+            }
         }
         LoopEnd::Continues
     }
@@ -60,6 +63,9 @@ impl RunningServer {
             }
             AdminCommand::Confirm(reply) => tell(reply, false),
             AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
+            AdminCommand::CloseAdministered(reply) => {
+                tell(reply, self.workers.close_administered());
+            }
         }
         LoopEnd::Continues
     }
@@ -84,6 +90,7 @@ impl RunningServer {
             Arc::clone(&self.readiness),
             self.workers.count(),
             (commands, listener.peers),
+            self.state.clone(),
         );
         let serving = tokio::spawn(async move {
             if let Err(error) = admin::serve(listener.socket, Arc::new(state)).await {

@@ -1,8 +1,12 @@
 //! The admin socket: its resources, the commands that ask it, its file, and clients that mean harm.
 
+mod clients;
 mod commands;
+mod endpoints;
 mod hostile_clients;
+mod limits;
 mod resources;
+mod sites;
 mod socket_file;
 
 use std::path::{Path, PathBuf};
@@ -18,7 +22,7 @@ struct AdminScene {
     folder: Folder,
     gate: Lockgate,
     socket: PathBuf,
-    _origin: Serving,
+    origin: Serving,
 }
 
 impl AdminScene {
@@ -38,7 +42,7 @@ impl AdminScene {
             folder,
             gate,
             socket,
-            _origin: origin,
+            origin,
         }
     }
 

@@ -26,6 +26,9 @@ use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSnapshot, RelayRoute, RelaySettings};
 use crate::generation::Generation;
 
+/// The detail of a connection whose client is banned.
+const BANNED: &str = "the client is banned";
+
 /// The acceptor for a client's handshake.
 struct ChosenAcceptor {
     /// Its index among those of the address.
@@ -56,6 +59,12 @@ impl ClientConnection {
         };
         if listener.accept_proxy != AcceptProxy::Never {
             self.read_proxy_header(snapshot, &mut first).await?;
+            // The other end was looked up when it was accepted.
+            let client = self.client.ip().filter(|_| self.destination.is_some());
+            if client.is_some_and(|ip| self.worker.is_banned(ip)) {
+                let (cause, side) = (Cause::RefusedByRule, CauseSide::Lockgate);
+                return Err(Termination::because(cause, side, BANNED));
+            }
         }
         let slot = self.take_client_permit(&snapshot.generation).await?;
         let began = Instant::now();

@@ -38,6 +38,10 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         let target = self.target.as_ref();
         let target = target.map_err(|error| Refusal::malformed(error))?;
         let site = self.locate_site(target)?;
+        self.check_ban()?;
+        if let Some(response) = self.context.sites.site(site).maintenance.response() {
+            return Err(Refusal::for_maintenance(response));
+        }
         let ServeContext {
             connection,
             sites,
@@ -97,6 +101,24 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             return Err(self.misdirected(why));
         }
         Ok(site)
+    }
+
+    /// Refuses the request of a banned client, and ends a connection that is its own.
+    fn check_ban(&self) -> Result<(), Refusal<'s>> {
+        let ServeContext {
+            connection, client, ..
+        } = *self.context;
+        let ip = self.record.client.key();
+        if !ip.is_some_and(|ip| connection.worker.is_banned(ip)) {
+            return Ok(());
+        }
+        if !client.is_trusted(self.generation()) {
+            connection.worker.drain_one(connection.guard.watch());
+        }
+        Err(Refusal::because(
+            HttpFault::Forbidden,
+            "the client is banned",
+        ))
     }
 
     /// A request for a site that its connection is not for. Where a reload has made it so, the

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Display;
 
 use crate::error_response::{Advice, HttpFault};
+use crate::site::MaintenanceResponse;
 
 /// A refusal, and what goes with it.
 pub(super) struct Refusal<'a> {
@@ -32,6 +33,15 @@ impl Refusal<'_> {
         Self {
             allow: allow.into(),
             ..Self::of(HttpFault::MethodNotAllowed)
+        }
+    }
+
+    /// A request of a site that is in maintenance.
+    pub(super) fn for_maintenance(response: MaintenanceResponse) -> Self {
+        Self {
+            status: Some(response.status),
+            advice: Advice::RetryAfter(response.retry_after),
+            ..Self::of(HttpFault::Maintenance)
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use lockgate_upstream::AdminMode;
 use serde_json::{Map, Value, json};
 
 use super::super::recent::{EndpointSpan, RecentSpan};
@@ -52,7 +53,9 @@ fn endpoint(figures: &EndpointFigures, recent: Option<&EndpointSpan>) -> Value {
         "endpoint": figures.endpoint,
         "state": state,
         "why": figures.why,
+        "admin": mode_name(figures.mode),
         "weight": figures.weight,
+        "weight_configured": figures.weight_configured,
         "backup": figures.backup,
         "connections": figures.connections,
         "idle": counts.map(|counts| counts.idle),
@@ -67,6 +70,15 @@ fn endpoint(figures: &EndpointFigures, recent: Option<&EndpointSpan>) -> Value {
         "p99_seconds": recent.and_then(|span| span.p99),
         "check": check,
     })
+}
+
+/// The administrative mode; nothing where an endpoint is as configured.
+pub(in crate::admin) fn mode_name(mode: AdminMode) -> Option<&'static str> {
+    match mode {
+        AdminMode::Ready => None,
+        AdminMode::Drain => Some("drain"),
+        AdminMode::Maintenance => Some("maintenance"),
+    }
 }
 
 /// Seconds with one digit behind the point.

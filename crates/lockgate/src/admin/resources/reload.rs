@@ -7,6 +7,7 @@ use hyper::StatusCode;
 use lockgate_config::Report;
 use serde_json::{Value, json};
 
+use super::super::body::unusable;
 use super::super::command::{AdminCommand, ReloadOutcome, ReloadRequest, ReloadSource};
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
@@ -103,8 +104,4 @@ async fn take_over(
 
 fn diagnostics(report: &Report) -> Value {
     report.to_json()["diagnostics"].take()
-}
-
-fn unusable(message: &str, cure: &str) -> AdminError {
-    AdminError::new(StatusCode::UNPROCESSABLE_ENTITY, "unusable", message, cure)
 }

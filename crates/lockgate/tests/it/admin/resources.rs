@@ -429,7 +429,13 @@ fn every_documented_example_has_the_form_of_its_response() {
             let reload = scene.post("/v1/reload", r#"{ "confirm_seconds": 300 }"#);
             assert_eq!(reload.0, 200, "{}", reload.1);
         }
-        let (status, found) = ask(&scene.socket, method, path, body);
+        if path == "/v1/clients/unban" {
+            let ban = r#"{ "client": "192.0.2.1", "for_seconds": 600 }"#;
+            assert_eq!(scene.post("/v1/clients/ban", ban).0, 200);
+        }
+        let endpoint = scene.origin.address();
+        let body = body.replace("10.0.0.1:8080", endpoint);
+        let (status, found) = ask(&scene.socket, method, path, &body);
         assert_eq!(status, 200, "{path}");
         same_form(&documented, &found, path);
         asked.push(format!("{method} {path}"));

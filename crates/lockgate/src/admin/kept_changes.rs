@@ -1,0 +1,181 @@
+//! What operators have set for endpoints, as the folder of `state` keeps it for the next start.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use lockgate_limits::clock;
+use lockgate_upstream::{AdminMode, Member, Pool};
+use serde_json::{Value, json};
+
+use super::resources::mode_name;
+use crate::state;
+
+/// The version of the file's form.
+const VERSION: u64 = 1;
+
+/// The kept changes, in the order of their names.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeptChanges {
+    endpoints: Vec<KeptEndpoint>,
+}
+
+/// What was set for one endpoint of one pool.
+#[derive(Debug, PartialEq, Eq)]
+struct KeptEndpoint {
+    pool: String,
+    endpoint: String,
+    mode: AdminMode,
+    weight: Option<u32>,
+}
+
+impl KeptChanges {
+    /// Reads those of a folder; none where none were kept.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or has another form.
+    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
+        let Some(text) = state::changes(folder)? else {
+            return Ok(Self::default());
+        };
+        let file: Value = serde_json::from_str(&text).context("it is no JSON")?;
+        if file["version"] != VERSION {
+            bail!("its version is {}, not {VERSION}", file["version"]);
+        }
+        let written = file["endpoints"].as_array().into_iter().flatten();
+        let endpoints =
+            written.map(|one| KeptEndpoint::of_json(one).context("an entry is unusable"));
+        Ok(Self {
+            endpoints: endpoints.collect::<anyhow::Result<_>>()?,
+        })
+    }
+
+    /// Sets in `pools` what was kept; entries for endpoints that do not exist are told.
+    pub(crate) fn apply(&self, pools: &[Arc<Pool>]) {
+        for kept in &self.endpoints {
+            let (pool, endpoint) = (&*kept.pool, &*kept.endpoint);
+            let found = pools.iter().find(|known| known.settings.name == pool);
+            let members = found.iter().flat_map(|pool| pool.members());
+            let named = members.filter(|member| member.endpoint().label == endpoint);
+            let mut set = 0;
+            for member in named {
+                member.set_mode(kept.mode, clock::now());
+                member.override_weight(kept.weight);
+                set += 1;
+            }
+            if set == 0 {
+                tracing::warn!(
+                    pool,
+                    endpoint,
+                    "a kept change is for an endpoint that does not exist"
+                );
+                continue;
+            }
+            found.iter().for_each(|pool| pool.reweigh());
+            let (admin, weight) = (mode_name(kept.mode), kept.weight);
+            tracing::info!(pool, endpoint, admin, weight, "a kept change holds");
+        }
+    }
+
+    /// Notes the state of a member in place of what was kept for it.
+    pub(super) fn note(&mut self, pool: &str, member: &Member) {
+        let endpoint = &member.endpoint().label;
+        self.endpoints
+            .retain(|kept| (&*kept.pool, &kept.endpoint) != (pool, endpoint));
+        let (mode, weight) = (member.mode(), member.weight_override());
+        if (mode, weight) != (AdminMode::Ready, None) {
+            self.endpoints.push(KeptEndpoint {
+                pool: pool.to_owned(),
+                endpoint: endpoint.clone(),
+                mode,
+                weight,
+            });
+        }
+        let name = |kept: &KeptEndpoint| (kept.pool.clone(), kept.endpoint.clone());
+        self.endpoints.sort_by_key(name);
+    }
+
+    /// The text of the file.
+    pub(super) fn to_text(&self) -> String {
+        let endpoints: Vec<_> = self.endpoints.iter().map(KeptEndpoint::to_json).collect();
+        format!(
+            "{:#}\n",
+            json!({ "version": VERSION, "endpoints": endpoints })
+        )
+    }
+}
+
+impl KeptEndpoint {
+    fn of_json(written: &Value) -> Option<Self> {
+        let text = |name: &str| written[name].as_str().map(str::to_owned);
+        let mode = match &written["admin"] {
+            Value::Null => AdminMode::Ready,
+            Value::String(mode) if mode == "drain" => AdminMode::Drain,
+            Value::String(mode) if mode == "maintenance" => AdminMode::Maintenance,
+            _ => return None,
+        };
+        let weight = match &written["weight"] {
+            Value::Null => None,
+            weight => Some(u32::try_from(weight.as_u64()?).ok()?),
+        };
+        Some(Self {
+            pool: text("pool")?,
+            endpoint: text("endpoint")?,
+            mode,
+            weight,
+        })
+    }
+
+    fn to_json(&self) -> Value {
+        json!({
+            "pool": self.pool,
+            "endpoint": self.endpoint,
+            "admin": mode_name(self.mode),
+            "weight": self.weight,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kept_changes_have_one_form_and_unknown_ones_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = |text: &str| {
+            state::keep_changes(folder.path(), text).unwrap();
+            KeptChanges::read(folder.path())
+        };
+        assert_eq!(
+            KeptChanges::read(folder.path()).unwrap(),
+            KeptChanges::default()
+        );
+        let kept = |mode, weight| KeptChanges {
+            endpoints: vec![KeptEndpoint {
+                pool: "app".into(),
+                endpoint: "10.0.0.1:80".into(),
+                mode,
+                weight,
+            }],
+        };
+        for changes in [
+            kept(AdminMode::Drain, None),
+            kept(AdminMode::Maintenance, Some(0)),
+            kept(AdminMode::Ready, Some(256)),
+            KeptChanges::default(),
+        ] {
+            assert_eq!(read(&changes.to_text()).unwrap(), changes);
+        }
+        for text in [
+            "",
+            "{}",
+            r#"{ "version": 2, "endpoints": [] }"#,
+            r#"{ "version": 1, "endpoints": [{ "pool": "app" }] }"#,
+            r#"{ "version": 1, "endpoints": [{ "pool": "a", "endpoint": "b", "admin": "off" }] }"#,
+            r#"{ "version": 1, "endpoints": [{ "pool": "a", "endpoint": "b", "weight": -1 }] }"#,
+        ] {
+            assert!(read(text).is_err(), "{text}");
+        }
+    }
+}
