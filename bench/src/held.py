@@ -8,6 +8,7 @@ upload is ended and the rest of the download is read; prints one JSON object: ho
 import argparse
 import asyncio
 import json
+import socket
 import ssl
 import sys
 
@@ -52,7 +53,12 @@ class Held:
 
     async def connect(self, kind):
         port = {"relayed": self.a.relay, "tunnel": self.a.tunnel}.get(kind)
-        return await asyncio.open_connection("127.0.0.1", port or self.a.port, ssl=None if port else self.tls)
+        # With a buffer of megabytes, which the loopback interface has, the window of a slow reader stays closed for longer than any server waits.
+        sock = socket.socket()
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        sock.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", port or self.a.port))
+        return await asyncio.open_connection(sock=sock, **({} if port else {"ssl": self.tls, "server_hostname": "localhost"}))
 
     async def head(self, reader, status):
         head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)).decode("latin-1")
