@@ -141,7 +141,7 @@ COMMANDS = {"lockgate": ("lockgate.toml", [LOCKGATE, "run", "-c", "FILE"]), "loc
 
 
 def write(name, directory, text):
-    """Writes the configuration, at once for whoever reads it; where it is."""
+    """Writes the configuration, as a whole in one moment; where it is."""
     path = os.path.join(directory, COMMANDS[name][0])
     next_one = written(directory, COMMANDS[name][0] + ".next", [line.replace("DIRECTORY", directory) for line in text])
     os.rename(next_one, path)

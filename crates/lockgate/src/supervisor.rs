@@ -354,6 +354,7 @@ impl RunningServer {
             reloads.check(Arc::clone(file));
         }
         let mut upgrades = Upgrades::default();
+        self.check_after_start(&mut reloads);
         loop {
             tokio::select! {
                 _ = tick.tick() => {

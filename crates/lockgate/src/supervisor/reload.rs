@@ -61,7 +61,7 @@ pub(super) struct Reloads {
     replies: Vec<Reply<ReloadOutcome>>,
     /// The same of the next one, if it was asked for.
     next: Option<Vec<Reply<ReloadOutcome>>>,
-    /// Whether files have changed during this one, which it has perhaps read.
+    /// Whether files have changed, or may have, since this one has read them, or the start.
     files_changed: bool,
 }
 
@@ -295,7 +295,19 @@ impl RunningServer {
         });
     }
 
-    /// Checks a file that has changed during a reload, unless the reload has read it so.
+    /// Checks the file after the start, which has read it before it was watched.
+    pub(super) fn check_after_start(&self, reloads: &mut Reloads) {
+        reloads.files_changed = true;
+        self.check_changed(reloads);
+    }
+
+    /// Whether a text was made of files that were not watched while it was read.
+    fn has_joining_files(&self, text: &ConfigText) -> bool {
+        let file = self.generation.file.as_ref();
+        file.is_some_and(|file| !text.files.is_subset(&file.running().files))
+    }
+
+    /// Checks a file that may have changed since it was read, unless it has the text that was read.
     fn check_changed(&self, reloads: &mut Reloads) {
         let changed = std::mem::take(&mut reloads.files_changed);
         if let Some(file) = self.generation.file.clone().filter(|_| changed) {
@@ -337,6 +349,7 @@ impl RunningServer {
                 }
             }
             ReloadStep::Prepared(Ok(next)) => {
+                reloads.files_changed |= self.has_joining_files(&next.assembled.text);
                 reloads.steps.spawn(self.take_over(*next));
                 return;
             }
