@@ -30,7 +30,15 @@ struct UpgradeScene {
 }
 
 /// A process that an upgrade has started: it ends with the test.
-struct Successor(Pid);
+pub(crate) struct Successor(Pid);
+
+impl Successor {
+    /// The process that the answer to a request for an upgrade names.
+    pub(crate) fn of(answer: &Value) -> Self {
+        let pid = answer["pid"].as_u64().expect("a number");
+        Self(pid_of(u32::try_from(pid).expect("a process")))
+    }
+}
 
 impl Drop for Successor {
     fn drop(&mut self) {

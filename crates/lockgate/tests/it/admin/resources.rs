@@ -7,6 +7,7 @@ use super::{AdminScene, ask, exchange};
 use crate::docs::{blocks, root};
 use crate::http::plain_site;
 use crate::scene::{NAME, Site, deserted, echoes, lockgate, plain, text};
+use crate::upgrade::Successor;
 
 #[test]
 fn status_shows_the_process_its_listeners_and_its_limits() {
@@ -437,6 +438,7 @@ fn every_documented_example_has_the_form_of_its_response() {
         let body = body.replace("10.0.0.1:8080", endpoint);
         let (status, found) = ask(&scene.socket, method, path, &body);
         assert_eq!(status, 200, "{path}");
+        let _successor = (path == "/v1/upgrade").then(|| Successor::of(&found));
         same_form(&documented, &found, path);
         asked.push(format!("{method} {path}"));
     }

@@ -1,8 +1,10 @@
 //! Upgrades that succeed, and what goes on across them.
 
+use std::os::unix::fs::symlink;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use lockgate_testkit::{Http, Origin, Signal, Wire, eventually};
+use lockgate_testkit::{Folder, Http, Launch, Origin, Signal, Wire, eventually};
 
 use super::{UpgradeScene, body, get, responding, wait_for_end};
 use crate::admin::ask;
@@ -247,4 +249,26 @@ fn a_reload_that_comes_during_an_upgrade_follows_it() {
         assert!(why.contains("upgrade is under way"), "{why}");
     }
     eventually("the new text", || (body(address) == "new").then_some(()));
+}
+
+#[test]
+fn a_program_that_was_started_by_a_link_is_found_by_the_link() {
+    let folder = Folder::new();
+    let (link, beside) = (folder.path("lockgate"), folder.path("beside"));
+    let leads_to = |target: &Path| {
+        symlink(target, &beside).unwrap();
+        std::fs::rename(&beside, &link).unwrap();
+    };
+    let binary = Path::new(env!("CARGO_BIN_EXE_lockgate"));
+    leads_to(binary);
+    let mut scene = UpgradeScene::new(&Launch::new(&text(&link)), &responding("here"));
+    leads_to(&scene.script("other", "exit 7"));
+    let (status, answer) = scene.ask("");
+    assert_eq!(status, 502, "{answer}");
+    assert!(answer.to_string().contains("exit status: 7"), "{answer}");
+    leads_to(binary);
+    for _ in 0..2 {
+        wait_for_end(scene.upgrade());
+        assert_eq!(body(scene.gate.address()), "here");
+    }
 }
