@@ -41,7 +41,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    /// An empty table that can [take over](Self::succeed) the sessions of this one.
+    /// An empty table that can take over the sessions of this one.
     pub fn successor(&self) -> Self {
         Self {
             key: self.key.clone(),
