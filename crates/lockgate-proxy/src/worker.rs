@@ -34,7 +34,7 @@ use lockgate_net::traffic_shaping::ShapingQueue;
 use lockgate_upstream::{UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
-use crate::access_log::WorkerLog;
+use crate::access_log::{Tails, WorkerLog};
 use crate::files;
 use crate::generation::{Generation, GenerationSetup};
 use crate::metrics::{ProcessCells, SharedCells};
@@ -67,6 +67,8 @@ pub struct ProcessState {
     pub workers: usize,
     /// The account of each client: its connections, sockets and memory.
     pub clients: Arc<Clients>,
+    /// The readers of the access log.
+    pub tails: Arc<Tails>,
     /// The source of request ids.
     pub request_ids: RequestIds,
     /// The next connection's number. The first is random, so that no id comes again after a
@@ -117,6 +119,8 @@ pub struct Setup {
 pub struct Worker {
     /// The state that all workers share.
     pub shared: Arc<ProcessState>,
+    /// Its index.
+    pub index: WorkerIndex,
     /// Time and deadlines.
     pub clock: Rc<Clock>,
     /// The connections that wait for their rates.
@@ -202,6 +206,7 @@ impl Worker {
             sockets,
             date: Cell::new((Millis::MAX, [0; date::LENGTH])),
             shared: setup.shared,
+            index: setup.index,
             clock: Clock::new(setup.ticker),
             relay_buffers: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&shaping_queue)),
             shaping_queue,

@@ -6,9 +6,11 @@
 
 mod command;
 mod error;
+mod line_stream;
 mod listener;
 mod peers;
 mod place;
+mod query;
 mod recent;
 mod request;
 mod resources;

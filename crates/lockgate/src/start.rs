@@ -17,6 +17,7 @@ use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::sockets::SocketLimit;
 use lockgate_metrics::Shards;
 use lockgate_net::threads;
+use lockgate_proxy::access_log::Tails;
 use lockgate_proxy::files;
 use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
@@ -211,6 +212,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         sockets: Arc::new(SocketLimit::new(division.sockets, &woken)),
         workers: tickers.len(),
         clients: Clients::new(),
+        tails: Tails::new(tickers.len()),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
     }

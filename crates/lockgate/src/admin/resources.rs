@@ -1,12 +1,15 @@
 //! The resources of the admin socket: one row and one file each.
 
 mod certs;
+mod connections;
 mod log_level;
 mod logs;
 mod pools;
 mod reload;
+mod sites;
 mod status;
 mod stop;
+mod tail;
 mod upgrade;
 
 use std::pin::Pin;
@@ -14,7 +17,9 @@ use std::pin::Pin;
 use hyper::{Method, StatusCode};
 
 use super::error::AdminError;
+use super::line_stream::LineStream;
 use super::request::{AdminRequest, AdminResult};
+use super::state::AdminState;
 
 /// The work of one method of a resource.
 pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;
@@ -25,7 +30,13 @@ pub(super) struct Resource {
     handlers: &'static [(Method, Handler)],
 }
 
-/// All resources.
+/// The begin of a response that goes on, by the query of a GET.
+pub(super) type StreamHandler = fn(&AdminState, &str) -> Result<LineStream, AdminError>;
+
+/// The resources whose responses go on.
+const STREAMS: &[(&str, StreamHandler)] = &[("/v1/tail", tail::open)];
+
+/// All other resources.
 const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/status",
@@ -34,6 +45,26 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/pools",
         handlers: &[(Method::GET, |request| Box::pin(pools::show(request)))],
+    },
+    Resource {
+        path: "/v1/sites",
+        handlers: &[(Method::GET, |request| Box::pin(sites::show(request)))],
+    },
+    Resource {
+        path: "/v1/clients",
+        handlers: &[(Method::GET, |request| {
+            Box::pin(sites::show_clients(request))
+        })],
+    },
+    Resource {
+        path: "/v1/connections",
+        handlers: &[(Method::GET, |request| Box::pin(connections::list(request)))],
+    },
+    Resource {
+        path: "/v1/connections/close",
+        handlers: &[(Method::POST, |request| {
+            Box::pin(connections::close(request))
+        })],
     },
     Resource {
         path: "/v1/certs",
@@ -110,11 +141,20 @@ impl Resource {
     }
 }
 
+/// The handler of a path whose response goes on.
+pub(super) fn find_stream(path: &str) -> Option<StreamHandler> {
+    let mut streams = STREAMS.iter();
+    streams
+        .find(|(own, _)| *own == path)
+        .map(|(_, handler)| *handler)
+}
+
 /// The resource of a path.
 pub(super) fn find(path: &str) -> Result<&'static Resource, AdminError> {
     let known = RESOURCES.iter().find(|resource| resource.path == path);
     known.ok_or_else(|| {
-        let paths: Vec<_> = RESOURCES.iter().map(|resource| resource.path).collect();
+        let whole = RESOURCES.iter().map(|resource| resource.path);
+        let paths: Vec<_> = whole.chain(STREAMS.iter().map(|(path, _)| *path)).collect();
         AdminError::new(
             StatusCode::NOT_FOUND,
             "unknown_path",

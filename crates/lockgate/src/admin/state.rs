@@ -20,6 +20,7 @@ pub(crate) struct AdminState {
     pub(super) commands: CommandSender,
     pub(super) peers: AllowedPeers,
     pub(super) recent: RecentCounts,
+    pub(super) recent_sites: RecentCounts,
 }
 
 impl AdminState {
@@ -38,6 +39,7 @@ impl AdminState {
             commands,
             peers,
             recent: RecentCounts::default(),
+            recent_sites: RecentCounts::default(),
         }
     }
 

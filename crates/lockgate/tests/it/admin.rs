@@ -1,9 +1,12 @@
 //! The admin socket: its resources, the commands that ask it, its file, and clients that mean harm.
 
 mod commands;
+mod connections;
 mod hostile_clients;
 mod resources;
 mod socket_file;
+mod tail;
+mod top;
 
 use std::path::{Path, PathBuf};
 

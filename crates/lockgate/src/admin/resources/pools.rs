@@ -70,6 +70,6 @@ fn endpoint(figures: &EndpointFigures, recent: Option<&EndpointSpan>) -> Value {
 }
 
 /// Seconds with one digit behind the point.
-fn rounded(time: Duration) -> f64 {
+pub(super) fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }
