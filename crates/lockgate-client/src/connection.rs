@@ -182,20 +182,29 @@ impl ClientResponse<'_> {
         enough: impl Fn(&[u8], usize) -> bool,
     ) -> Result<Vec<u8>, ClientError> {
         let (mut body, most) = (Vec::new(), self.tasks.limits.body_bytes);
+        while let Some(data) = self.next().await? {
+            let new = body.len();
+            body.extend_from_slice(&data);
+            body.truncate(most);
+            if body.len() == most || enough(&body, new) {
+                break;
+            }
+        }
+        Ok(body)
+    }
+
+    /// The next piece of the body, without a limit of its length; none at its end.
+    ///
+    /// # Errors
+    /// When it does not come.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
         loop {
             let next = async { self.body.frame().await.transpose() };
             let Some(frame) = self.tasks.drive(next).await? else {
-                return Ok(body);
+                return Ok(None);
             };
             match frame.into_data() {
-                Ok(data) => {
-                    let new = body.len();
-                    body.extend_from_slice(&data);
-                    body.truncate(most);
-                    if body.len() == most || enough(&body, new) {
-                        return Ok(body);
-                    }
-                }
+                Ok(data) => return Ok(Some(data)),
                 Err(frame) => self.trailers = frame.into_trailers().unwrap_or_default(),
             }
         }

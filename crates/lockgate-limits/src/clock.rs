@@ -10,6 +10,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
+use std::num::NonZeroU64;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +24,7 @@ use lockgate_net::relay::Meter;
 use tokio::sync::Notify;
 
 use crate::clients::CountedConnection;
-use crate::index::{ListenerId, MemberIndex};
+use crate::index::{ListenerId, MemberIndex, SiteNumber};
 use crate::member_set::MemberSet;
 
 /// How often the supervisor ticks.
@@ -99,6 +100,8 @@ pub enum Cut {
     Slow,
     /// The process ends.
     Drain,
+    /// The operator has closed it.
+    Closed,
     /// The endpoint of the request is down, and another one can be asked.
     EndpointDown,
     /// Memory has run out, and the connection held more than others.
@@ -181,14 +184,30 @@ impl WaitReason {
     }
 }
 
+/// What a connection is used for, as far as it has opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum ConnectionUse {
+    /// It opens: PROXY header, ClientHello, handshake.
+    #[default]
+    Opening,
+    /// Requests over HTTP/1.
+    Http1,
+    /// Requests over HTTP/2.
+    Http2,
+    /// A relay.
+    Relay,
+    /// A tunnel or upgrade that began as a request over HTTP/1.
+    Tunnel,
+}
+
 /// The least that a client must move while it is waited for, in bytes a second, and for how long a
 /// wait it may stay below.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MinRate {
     /// Bytes a second of a body from the client; `None` is any.
-    pub min_in: Option<u64>,
+    pub min_in: Option<NonZeroU64>,
     /// Bytes a second that the client takes; `None` is any.
-    pub min_out: Option<u64>,
+    pub min_out: Option<NonZeroU64>,
     /// The time of waiting below the minimum.
     pub grace: Millis,
 }
@@ -203,7 +222,7 @@ struct WaitTime {
 impl WaitTime {
     /// Adds `more` to the time waited; whether after a wait of `grace` fewer than `least` bytes a
     /// second have moved.
-    fn is_slow(&self, more: Millis, moved: u64, least: Option<u64>, grace: Millis) -> bool {
+    fn is_slow(&self, more: Millis, moved: u64, least: Option<NonZeroU64>, grace: Millis) -> bool {
         let Some(least) = least else { return false };
         let waited = self.waited.get() + more;
         self.waited.set(waited);
@@ -211,7 +230,7 @@ impl WaitTime {
             return false;
         }
         let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000)
-            < least.saturating_mul(waited.as_u64());
+            < least.get().saturating_mul(waited.as_u64());
         self.restart(moved);
         slow
     }
@@ -275,7 +294,7 @@ impl Clock {
         self.refresh();
         let watch = Rc::new(Watch::new(self.now()));
         let mut watches = self.watches.borrow_mut();
-        watch.index.set(watches.len());
+        watch.index.set(place(watches.len()));
         watches.push(Rc::clone(&watch));
         // It may end before the next tick, and leave a connection to an endpoint that ticks must
         // close.
@@ -326,7 +345,7 @@ impl Clock {
     }
 
     /// The same with shared ownership.
-    pub(crate) fn each_shared(&self, visit: impl FnMut(&Rc<Watch>)) {
+    pub fn each_shared(&self, visit: impl FnMut(&Rc<Watch>)) {
         self.watches.borrow().iter().for_each(visit);
     }
 
@@ -371,13 +390,18 @@ impl Clock {
         self.now.set(self.start.elapsed().into());
     }
 
-    fn forget(&self, index: usize) {
+    fn forget(&self, index: u32) {
         let mut watches = self.watches.borrow_mut();
-        watches.swap_remove(index);
-        if let Some(moved) = watches.get(index) {
+        watches.swap_remove(index as usize);
+        if let Some(moved) = watches.get(index as usize) {
             moved.index.set(index);
         }
     }
+}
+
+/// A place in four bytes: a worker has never so many connections.
+fn place(index: usize) -> u32 {
+    u32::try_from(index).expect("memory has room for fewer than four billion watches")
 }
 
 /// One connection as the clock sees it.
@@ -390,6 +414,12 @@ pub struct Watch {
     /// The account of its client, once it is known; none where this is a part of another
     /// connection.
     pub account: OnceCell<CountedConnection>,
+    /// The number of the connection; 0 for a part of another one.
+    pub id: Cell<u64>,
+    /// What the connection is used for.
+    pub used_as: Cell<ConnectionUse>,
+    /// The site of its request, in the configuration that it is held to.
+    pub site: Cell<Option<SiteNumber>>,
     /// The listener that has accepted it; none for a part of another connection.
     pub listener: Cell<Option<ListenerId>>,
     /// The counter of its listener, where its bytes count for one.
@@ -416,7 +446,9 @@ pub struct Watch {
     pub stream_of: OnceCell<Rc<Watch>>,
     /// When a stream of it was last seen to wait for the client.
     pub stalled_at: Cell<Millis>,
-    index: Cell<usize>,
+    opened: Millis,
+    /// Its place among those of its clock.
+    index: Cell<u32>,
     deadline: Cell<Millis>,
     lifetime: Cell<Millis>,
     idle: Cell<Millis>,
@@ -440,6 +472,9 @@ impl Watch {
             meter: Meter::default(),
             client: Cell::default(),
             account: OnceCell::default(),
+            id: Cell::default(),
+            used_as: Cell::default(),
+            site: Cell::default(),
             listener: Cell::default(),
             listener_traffic: OnceCell::new(),
             relay_traffic: OnceCell::new(),
@@ -452,6 +487,7 @@ impl Watch {
             held_at_rest: OnceCell::new(),
             stream_of: OnceCell::new(),
             stalled_at: Cell::new(Millis::MAX),
+            opened: now,
             index: Cell::default(),
             deadline: Cell::new(Millis::MAX),
             lifetime: Cell::new(Millis::MAX),
@@ -554,6 +590,11 @@ impl Watch {
     /// What it waits for: set with every wait, checked with every tick.
     pub fn waiting(&self) -> WaitReason {
         self.waiting.get()
+    }
+
+    /// When it was accepted.
+    pub fn opened(&self) -> Millis {
+        self.opened
     }
 
     /// When its present phase began.

@@ -1,7 +1,7 @@
 //! The indexes by which connections and limits are told apart. The things themselves belong to
 //! higher crates.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use lockgate_net::index_type;
 
@@ -13,6 +13,23 @@ impl ListenerId {
     /// The listener with this number.
     pub const fn new(number: NonZeroU64) -> Self {
         Self(number)
+    }
+}
+
+/// The place of a site among those of its configuration, in four bytes with that of no site.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SiteNumber(NonZeroU32);
+
+impl SiteNumber {
+    /// That of the site with this index; none for one beyond four billion.
+    pub fn of(index: usize) -> Option<Self> {
+        let number = u32::try_from(index).ok()?.checked_add(1)?;
+        NonZeroU32::new(number).map(Self)
+    }
+
+    /// The index of the site.
+    pub const fn index(self) -> usize {
+        self.0.get() as usize - 1
     }
 }
 

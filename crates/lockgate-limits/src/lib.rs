@@ -19,7 +19,9 @@ mod process_limit;
 mod sharded_table;
 pub mod sockets;
 
-pub use index::{ListenerId, ListenerIndex, MemberIndex, PoolIndex, RelayIndex, WorkerIndex};
+pub use index::{
+    ListenerId, ListenerIndex, MemberIndex, PoolIndex, RelayIndex, SiteNumber, WorkerIndex,
+};
 pub use process_limit::{
     CountGuard, KeyedLimit, KeyedPermit, PerClient, PerClientPermit, Permit, ProcessLimit, client,
 };

@@ -15,6 +15,7 @@ mod exchange_entry;
 mod line;
 mod log;
 pub mod reference;
+mod tail;
 mod timestamp;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -26,6 +27,7 @@ pub use exchange_entry::{
 };
 use line::{Json, LineSyntax, LineWriter, Logfmt, key, write_number};
 pub use log::{LineStyle, LogSample, WorkerLog};
+pub use tail::{OpenTails, TailFilter, TailReader, Tails};
 use timestamp::Timestamps;
 
 /// Why a connection ended. The names are the same in the log, in metric labels and in the

@@ -30,6 +30,9 @@ use crate::rules::RouteRules;
 use crate::shaping::Shapers;
 use crate::worker::Worker;
 
+/// The detail of what was closed over the admin socket.
+pub const CLOSED: &str = "closed by the operator";
+
 /// A request with its route.
 pub struct RoutedRequest<'a> {
     /// The worker of its connection.
@@ -325,6 +328,7 @@ impl ExchangeFailure {
             Cut::Lifetime => Self::silent(Cause::Lifetime, CauseSide::Lockgate, ""),
             Cut::Spent => Self::silent(Cause::Limit, CauseSide::Lockgate, "bytes"),
             Cut::Drain => Self::silent(Cause::Drain, CauseSide::Lockgate, ""),
+            Cut::Closed => Self::silent(Cause::Drain, CauseSide::Lockgate, CLOSED),
             Cut::Slow => Self::because(HttpFault::RequestTimeout, "below the minimum rate"),
             Cut::EndpointDown => Self::of(HttpFault::EndpointDown),
             Cut::Memory => Self::silent(Cause::Limit, CauseSide::Lockgate, "memory"),

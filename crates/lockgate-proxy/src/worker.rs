@@ -34,7 +34,7 @@ use lockgate_net::traffic_shaping::ShapingQueue;
 use lockgate_upstream::{UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
-use crate::access_log::WorkerLog;
+use crate::access_log::{Tails, WorkerLog};
 use crate::admit::client_bans::ClientBans;
 use crate::files;
 use crate::generation::{Generation, GenerationSetup};
@@ -70,6 +70,8 @@ pub struct ProcessState {
     pub clients: Arc<Clients>,
     /// The clients that are banned.
     pub bans: ClientBans,
+    /// The readers of the access log.
+    pub tails: Arc<Tails>,
     /// The source of request ids.
     pub request_ids: RequestIds,
     /// The next connection's number. The first is random, so that no id comes again after a
@@ -120,6 +122,8 @@ pub struct Setup {
 pub struct Worker {
     /// The state that all workers share.
     pub shared: Arc<ProcessState>,
+    /// Its index.
+    pub index: WorkerIndex,
     /// Time and deadlines.
     pub clock: Rc<Clock>,
     /// The connections that wait for their rates.
@@ -205,6 +209,7 @@ impl Worker {
             sockets,
             date: Cell::new((Millis::MAX, [0; date::LENGTH])),
             shared: setup.shared,
+            index: setup.index,
             clock: Clock::new(setup.ticker),
             relay_buffers: RelayBuffers::new(Pipes::new(setup.pipes), Rc::clone(&shaping_queue)),
             shaping_queue,

@@ -2,9 +2,12 @@
 //! a table or as JSON.
 
 mod change;
+pub(crate) mod connections;
 mod find;
+mod query;
 mod show;
-mod units;
+pub(crate) mod tail;
+pub(crate) mod units;
 
 use std::io::{ErrorKind, Read as _};
 use std::path::Path;
@@ -19,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::cli::PrintFormat;
 use crate::cli::admin::{AdminOptions, AdminVerb};
-use crate::local_request::LocalRequest;
+use crate::local_request::{CollectedResponse, LocalRequest};
 use crate::print::out;
 
 pub(crate) use find::find;
@@ -49,19 +52,27 @@ pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
         _ => TIME,
     };
     let response = ask_within(time, &socket, (method, path, body))?;
+    let text = |value: &Value| show::text(&options.verb, value);
+    Ok(print(&response, options.output, text))
+}
+
+/// Prints a response, as JSON or as `text` has it; the exit code is 1 where it is an error.
+fn print(
+    response: &AdminResponse,
+    output: PrintFormat,
+    text: impl FnOnce(&Value) -> String,
+) -> ExitCode {
     let is_ok = response.status < 400;
-    match options.output {
+    match output {
         PrintFormat::Json => out!("{:#}", response.value),
-        PrintFormat::Text if is_ok => {
-            out!("{}", show::text(&options.verb, &response.value).trim_end());
-        }
+        PrintFormat::Text if is_ok => out!("{}", text(&response.value).trim_end()),
         PrintFormat::Text => eprint!("{}", show::error(&response.value)),
     }
-    Ok(if is_ok {
+    if is_ok {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
-    })
+    }
 }
 
 fn request(verb: &AdminVerb) -> anyhow::Result<(&'static str, &'static str, Value)> {
@@ -126,18 +137,31 @@ fn ask_within(
     socket: &Path,
     (method, path, body): (&str, &str, Value),
 ) -> anyhow::Result<AdminResponse> {
+    let body = match body {
+        Value::Null => Bytes::new(),
+        body => body.to_string().into(),
+    };
     let request = LocalRequest {
+        time,
+        ..request_to(socket, method, path, body)
+    };
+    let response = request.send().map_err(|error| unreachable(socket, error))?;
+    response_of(socket, response)
+}
+
+fn request_to<'a>(socket: &Path, method: &'a str, path: &'a str, body: Bytes) -> LocalRequest<'a> {
+    LocalRequest {
         addresses: vec![DialTarget::Unix(socket.to_owned())],
         host: "lockgate",
         method,
         path,
-        body: match body {
-            Value::Null => Bytes::new(),
-            body => body.to_string().into(),
-        },
-        time,
-    };
-    let response = request.send().map_err(|error| unreachable(socket, error))?;
+        body,
+        time: TIME,
+    }
+}
+
+/// The response of a Lockgate.
+fn response_of(socket: &Path, response: CollectedResponse) -> anyhow::Result<AdminResponse> {
     let shown = socket.display();
     if !response.server.starts_with(SERVER) {
         bail!("another program answers at unix:{shown}: name the admin socket with -c or --admin");

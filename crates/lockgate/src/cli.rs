@@ -5,11 +5,14 @@
 
 pub(crate) mod admin;
 mod compare;
+pub(crate) mod connections;
 mod describe;
 mod foreign;
 pub(crate) mod healthcheck;
 pub(crate) mod load;
 pub(crate) mod serve;
+pub(crate) mod tail;
+pub(crate) mod top;
 pub(crate) mod tunnel;
 
 use std::ffi::OsString;
@@ -66,6 +69,12 @@ pub(crate) enum Command {
     },
     /// Ask a running Lockgate over its admin socket.
     Admin(admin::AdminOptions),
+    /// List or close the connections of a running Lockgate.
+    Connections(connections::ConnectionsOptions),
+    /// Follow the access log of a running Lockgate.
+    Tail(tail::TailOptions),
+    /// Show the figures of a running Lockgate as they change.
+    Top(top::TopOptions),
     /// Ask a running Lockgate whether it is ready.
     Healthcheck(healthcheck::HealthcheckOptions),
     /// Print the completion script of a shell.
@@ -301,6 +310,21 @@ enum CommandArgs {
     /// Show the endpoints of a running Lockgate: state, connections, requests, latency
     #[command(after_help = "Example:\n  lockgate endpoints -c /etc/lockgate/lockgate.toml")]
     Endpoints(admin::AdminArgs),
+    /// List the connections of a running Lockgate, or close some
+    #[command(
+        after_help = "Examples:\n  lockgate connections --client 10.0.0.0/8 --older-than 10m\n  \
+        lockgate connections close 9b1d3a52c07e4f10"
+    )]
+    Connections(connections::ConnectionsArgs),
+    /// Follow the access log of a running Lockgate, also where it is written nowhere
+    #[command(
+        after_help = "Examples:\n  lockgate tail --status 5xx --status 404\n  \
+        lockgate tail --site app.example.com --slower-than 1s --json"
+    )]
+    Tail(tail::TailArgs),
+    /// Show what a running Lockgate does, each second anew: sites, pools, endpoints, clients
+    #[command(after_help = "Examples:\n  lockgate top\n  lockgate top --once")]
+    Top(top::TopArgs),
     /// Show the certificates of a running Lockgate, the first to expire first
     #[command(after_help = "Example:\n  lockgate certs")]
     Certs(admin::AdminArgs),
@@ -480,17 +504,50 @@ impl CommandArgs {
             )),
             None => Ok(command),
         };
-        let ask = |args: admin::AdminArgs, verb| {
-            let options = args.resolve(verb, outer.clone(), default.clone());
-            options.map(Command::Admin).ok_or_else(|| {
+        let choose = |args: admin::AdminArgs| {
+            args.choice(outer.clone(), default.clone()).ok_or_else(|| {
                 usage(
                     ErrorKind::ArgumentConflict,
                     "give one configuration file or one admin socket",
                 )
             })
         };
+        let ask = |args: admin::AdminArgs, verb| {
+            let (socket, output) = choose(args)?;
+            Ok(Command::Admin(admin::AdminOptions {
+                socket,
+                output,
+                verb,
+            }))
+        };
         let change = |(change, args)| ask(args, AdminVerb::Change(change));
         match self {
+            Self::Connections(args) => {
+                let (verb, args) = args.split();
+                let (socket, output) = choose(args)?;
+                Ok(Command::Connections(connections::ConnectionsOptions {
+                    socket,
+                    output,
+                    verb,
+                }))
+            }
+            Self::Tail(args) => {
+                let (parameters, args) = args.split();
+                let (socket, output) = choose(args)?;
+                Ok(Command::Tail(tail::TailOptions {
+                    socket,
+                    output,
+                    parameters,
+                }))
+            }
+            Self::Top(args) => {
+                let (socket, output) = choose(args.admin)?;
+                Ok(Command::Top(top::TopOptions {
+                    socket,
+                    output,
+                    once: args.once,
+                }))
+            }
             Self::Status(args) => ask(args, AdminVerb::Status),
             Self::Pools(args) => ask(args, AdminVerb::Pools),
             Self::Endpoints(args) => ask(args, AdminVerb::Endpoints),

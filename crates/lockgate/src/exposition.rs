@@ -29,7 +29,9 @@ use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
-pub(crate) use figures::{EndpointCondition, EndpointFigures, LimitFigures, PoolFigures};
+pub(crate) use figures::{
+    EndpointCondition, EndpointFigures, LimitFigures, PoolFigures, SiteFigures,
+};
 
 /// The number of clients that `/top` lists.
 const LISTED: usize = 100;
@@ -345,20 +347,25 @@ impl Exposition {
 
     /// The traffic of clients and their requests as JSON, the largest first.
     pub(crate) fn top(&self) -> String {
-        let listing = self.snapshot().top(LISTED, TopOrder::Bytes);
-        let clients: Vec<Value> = listing.entries.iter().map(client).collect();
+        let mut top = self.client_traffic();
         let popular =
             TopRequestsSnapshot::merge(self.worker_tops().map(|top| top.top_requests.clone()));
-        let top = json!({
+        top["hosts"] = requests("host", &popular.hosts);
+        top["pages"] = requests("page", &popular.pages);
+        top["referers"] = requests("referer", &popular.referers);
+        top["checks"] = self.statuses.now().iter().map(check).collect();
+        format!("{top:#}\n")
+    }
+
+    /// The traffic of clients as JSON, the largest first.
+    pub(crate) fn client_traffic(&self) -> Value {
+        let listing = self.snapshot().top(LISTED, TopOrder::Bytes);
+        let clients: Vec<Value> = listing.entries.iter().map(client).collect();
+        json!({
             "clients": clients,
             "other": traffic(&listing.other),
             "total": traffic(&listing.total),
-            "hosts": requests("host", &popular.hosts),
-            "pages": requests("page", &popular.pages),
-            "referers": requests("referer", &popular.referers),
-            "checks": self.statuses.now().iter().map(check).collect::<Vec<_>>(),
-        });
-        format!("{top:#}\n")
+        })
     }
 
     fn snapshot(&self) -> TopSnapshot<IpAddr> {

@@ -38,6 +38,7 @@ mod state;
 mod supervisor;
 mod systemd;
 mod text_table;
+mod top;
 mod worker;
 
 use std::path::Path;
@@ -77,6 +78,9 @@ fn main() -> ExitCode {
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
         Command::Admin(options) => admin_client::run(&options),
+        Command::Connections(options) => admin_client::connections::run(&options),
+        Command::Tail(options) => admin_client::tail::run(&options),
+        Command::Top(options) => top::run(&options),
         Command::Healthcheck(options) => healthcheck::run(&options),
         Command::Completion(shell) => cli::print_completion(shell).map_err(Into::into),
         Command::Man(command) => cli::print_manual(command.as_deref()).map_err(Into::into),

@@ -1,6 +1,8 @@
 //! One worker thread: a runtime of its own, its listening sockets, and the connections accepted on
 //! them.
 
+mod connections;
+
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -21,6 +23,9 @@ use lockgate_proxy::generation::{Generation, GenerationSetup};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
+
+use connections::KnownListeners;
+pub(crate) use connections::{ConnectionFilter, ConnectionList, ConnectionQuery, ConnectionRow};
 
 /// The order that holds for all workers; it only ever goes up.
 #[derive(Debug, Default)]
@@ -78,6 +83,10 @@ pub(crate) enum WorkerMessage {
     Prepare(Vec<WorkerSocket>, oneshot::Sender<io::Result<()>>),
     /// Close the sockets that were registered last: their generation will not be.
     Discard,
+    /// Tell which connections there are.
+    List(Arc<ConnectionQuery>, oneshot::Sender<ConnectionList>),
+    /// Close connections; the answer is their number.
+    Close(Arc<ConnectionFilter>, oneshot::Sender<usize>),
     /// Close what is held to a generation before this one.
     CutEarlier(u64),
     /// Accept no longer on these sockets: another process has them.
@@ -164,6 +173,7 @@ struct ListeningSockets {
     prepared: Vec<(SocketId, listen::Listener)>,
     /// The accept loops.
     accepting: Vec<JoinHandle<()>>,
+    known: KnownListeners,
 }
 
 impl ListeningSockets {
@@ -173,6 +183,7 @@ impl ListeningSockets {
             running: HashMap::new(),
             prepared: Vec::new(),
             accepting: Vec::new(),
+            known: KnownListeners::default(),
         }
     }
 
@@ -189,6 +200,12 @@ impl ListeningSockets {
                 let _ = answer.send(self.prepare(sockets));
             }
             WorkerMessage::Discard => self.prepared.clear(),
+            WorkerMessage::List(query, answer) => {
+                let _ = answer.send(connections::list(&self.worker, &self.known, &query));
+            }
+            WorkerMessage::Close(filter, answer) => {
+                let _ = answer.send(connections::close(&self.worker, &self.known, &filter));
+            }
             WorkerMessage::CutEarlier(number) => self.worker.cut_earlier(number),
             WorkerMessage::HandOver(sockets) => {
                 let running = sockets.iter().filter_map(|id| self.running.get(id));
@@ -255,12 +272,16 @@ impl ListeningSockets {
                 before.update(snapshot);
             } else {
                 // Its connections cannot be held to the new settings.
-                socket.hand_to(ActiveListener::new(listener.id, cells, snapshot));
+                let next = ActiveListener::new(listener.id, cells, snapshot);
+                self.known.add(&next);
+                socket.hand_to(next);
                 self.drain(&before);
             }
             return Some(socket);
         }
-        let socket = AcceptSocket::new(ActiveListener::new(listener.id, cells, snapshot));
+        let active = ActiveListener::new(listener.id, cells, snapshot);
+        self.known.add(&active);
+        let socket = AcceptSocket::new(active);
         // There are several if an earlier process with more workers has handed them over.
         let is_new = |(id, _): &mut (SocketId, _)| *id == listener.socket;
         let mut new = self.prepared.extract_if(.., is_new).peekable();

@@ -289,7 +289,7 @@ fn guards_may_be_dropped_in_any_order() {
         watched.sort_unstable();
         assert_eq!(watched, left);
         for (index, watch) in clock.watches.borrow().iter().enumerate() {
-            assert_eq!(watch.index.get(), index);
+            assert_eq!(watch.index.get() as usize, index);
         }
     }
     drop(guards);
@@ -422,4 +422,12 @@ fn ticks_go_on_without_connections_while_something_expires() {
     assert!(clock.ticker.wanted.load(Ordering::Relaxed));
     ticks(1);
     assert!(!clock.ticker.wanted.load(Ordering::Relaxed));
+}
+
+/// With the counts of its `Rc` it is in the allocator's class of 512 bytes: of 100,000 connections a
+/// larger one takes 13 MB more.
+#[test]
+fn a_watch_stays_within_the_size_class_of_512_bytes() {
+    let counts = 2 * size_of::<usize>();
+    assert!(size_of::<Watch>() + counts <= 512, "{}", size_of::<Watch>());
 }

@@ -86,6 +86,11 @@ impl WorkerLog {
         Arc::ptr_eq(&self.lost, lost) && self.style == style
     }
 
+    /// The mask of its addresses.
+    pub fn mask(&self) -> MaskIp {
+        self.style.mask
+    }
+
     /// Adds the entry of a connection; hands the buffer over when it has grown to 32 KB.
     pub fn write(&mut self, entry: &ConnectionEntry<'_>) {
         let is_error = !matches!(entry.cause, Cause::ClientClosed | Cause::UpstreamClosed);

@@ -257,7 +257,9 @@ impl Cause {
                 "A rule refused it: of the configuration (`allow`, `auth`, `body.max`, …) or of the protocol (a malformed message)."
             }
             Self::Limit => "A limit was reached; `detail` names it.",
-            Self::Drain => "Lockgate was stopping and `drain.deadline` passed.",
+            Self::Drain => {
+                "Lockgate was stopping and `drain.deadline` passed, or the operator has closed the connection."
+            }
             Self::Internal => "An internal error of Lockgate.",
         }
     }

@@ -93,6 +93,8 @@ impl ClientConnection {
     ) -> Self {
         let guard = worker.clock.watch();
         let watch = guard.watch();
+        let id = worker.next_id();
+        watch.id.set(id);
         watch.listener.set(Some(listener.id));
         // It is set once.
         let _ = watch.listener_traffic.set(Arc::clone(&listener.cells) as _);
@@ -105,7 +107,7 @@ impl ClientConnection {
             guard,
             accepted: Instant::now(),
             accepted_at: unix_millis(),
-            id: worker.next_id(),
+            id,
             peer,
             client: peer,
             received_proxy_header: Vec::new(),
@@ -246,9 +248,9 @@ impl ClientConnection {
             return;
         }
         let snapshot = self.listener.snapshot();
-        if let Some(log) = &snapshot.generation.log {
-            let entry = self.log_entry(&snapshot, termination, received, sent);
-            log.borrow_mut().write(&entry);
+        let generation = &snapshot.generation;
+        if let Some(sinks) = self.line_sinks(generation.log.as_ref(), generation) {
+            sinks.write(&self.log_entry(&snapshot, termination, received, sent));
         }
     }
 
@@ -263,11 +265,12 @@ impl ClientConnection {
         termination: &Termination,
     ) {
         let snapshot = self.listener.snapshot();
-        let Some(log) = &snapshot.generation.log else {
+        let generation = &snapshot.generation;
+        let Some(sinks) = self.line_sinks(generation.log.as_ref(), generation) else {
             return;
         };
         let took = began.elapsed();
-        log.borrow_mut().write(&ConnectionEntry {
+        sinks.write(&ConnectionEntry {
             accepted: unix_millis().saturating_sub(took.as_millis() as u64),
             handshake: None,
             duration: took,

@@ -15,9 +15,10 @@ use lockgate_upstream::Pool;
 
 use super::ListenerSnapshot;
 use super::connection::{ClientConnection, address};
+use super::line_sinks::LineSinks;
 use crate::access_log::{
     self, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
-    LoggedRequest, LoggedTls, LoggedUpstream, WorkerLog,
+    LoggedRequest, LoggedTls, LoggedUpstream,
 };
 use crate::error_response::HttpFault;
 use crate::exchange::{ExchangeFailure, ExchangeOutcome};
@@ -138,8 +139,8 @@ impl ClientConnection {
             SiteLog::Off => None,
             SiteLog::Own(number) => generation.site_logs.get(number),
         };
-        if let Some(log) = log {
-            self.log_exchange(&mut log.borrow_mut(), request, snapshot, record, took);
+        if let Some(sinks) = self.line_sinks(log, generation) {
+            self.log_exchange(&sinks, request, snapshot, record, took);
         }
     }
 
@@ -178,7 +179,7 @@ impl ClientConnection {
 
     fn log_exchange(
         &self,
-        log: &mut WorkerLog,
+        sinks: &LineSinks<'_>,
         request: &ReadRequest<'_>,
         snapshot: &ListenerSnapshot,
         record: &ExchangeRecord<'_>,
@@ -198,7 +199,7 @@ impl ClientConnection {
         };
         let tried = upstream.map_or_else(String::new, |pool| tried(pool, &outcome.tried));
         let was_dispatched = record.upstream.is_some() || outcome.endpoint.is_some();
-        log.write_exchange(&ExchangeEntry {
+        sinks.write_exchange(&ExchangeEntry {
             id: record.id.as_str(),
             trace: record.trace.as_ref().map(TraceId::as_str),
             began: unix_millis().saturating_sub(took.as_millis() as u64),

@@ -13,7 +13,7 @@ use lockgate_http_io::body::ReadError;
 use lockgate_http_io::h1::H1Connection;
 use lockgate_http_io::message::Persistence;
 use lockgate_limits::box_future::boxed;
-use lockgate_limits::clock::{Cut, WaitReason};
+use lockgate_limits::clock::{ConnectionUse, Cut, WaitReason};
 use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::stream::Stream;
 use lockgate_upstream::{InFlight, UpstreamConnection};
@@ -61,6 +61,7 @@ impl ClientConnection {
             unsent,
         } = client;
         let context = ClientContext::of(self, &self.listener.snapshot().generation);
+        self.guard.watch().used_as.set(ConnectionUse::Http1);
         let stream = Stream::new(socket, session, unsent);
         let mut down = H1Connection::new(stream, &self.worker.blocks, &received);
         loop {
@@ -109,6 +110,7 @@ impl ClientConnection {
                         shapers,
                         tunnel_request,
                     } = *switched;
+                    self.guard.watch().used_as.set(ConnectionUse::Tunnel);
                     self.tunnel_request = tunnel_request;
                     self.endpoint_permit = Some(permit);
                     // Its bytes are in the connection's own line.
@@ -165,6 +167,7 @@ impl ClientConnection {
         let mut head: Option<Box<RequestHead>> = None;
         let (guard, spare) = (&self.guard, &self.worker.request_heads);
         guard.watch().generation.set(0);
+        guard.watch().site.set(None);
         guard.begin_phase(idle);
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);

@@ -21,7 +21,7 @@ use lockgate_http_io::h2::{
 };
 use lockgate_http_io::message::Persistence;
 use lockgate_limits::box_future::boxed;
-use lockgate_limits::clock::{Cut, Guard, WaitReason};
+use lockgate_limits::clock::{ConnectionUse, Cut, Guard, WaitReason};
 use lockgate_limits::memory::charged;
 use lockgate_net::memory::{MemoryLevel, level};
 use lockgate_net::stream::Stream as Connected;
@@ -187,6 +187,7 @@ impl H2ClientConnection {
         let (limits, rates) = (snapshot.sites().http2, snapshot.sites().rates);
         guard.begin_phase(snapshot.sites().head);
         drop(snapshot);
+        guard.watch().used_as.set(ConnectionUse::Http2);
         guard.watch().set_wait(WaitReason::ForHead);
         let begun = guard.within(boxed(|| self.begin())).await;
         guard.watch().set_wait(WaitReason::Nothing);

@@ -8,6 +8,7 @@ mod exchange_record;
 mod first_bytes;
 mod http1;
 mod http2;
+mod line_sinks;
 mod linger;
 mod listener;
 mod relay_settings;

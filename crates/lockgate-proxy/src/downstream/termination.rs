@@ -6,7 +6,7 @@ use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
 use crate::access_log::{Cause, CauseSide};
-use crate::exchange::ExchangeFailure;
+use crate::exchange::{CLOSED, ExchangeFailure};
 
 /// The end of a connection: its cause, the side, and the detail.
 pub(super) struct Termination {
@@ -91,6 +91,9 @@ pub(super) fn termination_of_cut(cut: Cut, phase: &str) -> Termination {
         Cut::Lifetime => Termination::new(Cause::Lifetime, CauseSide::Lockgate),
         Cut::Spent => Termination::limit("bytes"),
         Cut::Drain => Termination::because(Cause::Drain, CauseSide::Lockgate, phase),
+        Cut::Closed => {
+            Termination::because(Cause::Drain, CauseSide::Lockgate, CLOSED).always_logged()
+        }
         Cut::Memory => Termination::limit("memory"),
         Cut::Crowded => Termination::limit("idle while others waited"),
     }

@@ -20,7 +20,7 @@ use super::{EarlierIndexes, SharedCells, WorkerCells};
 use crate::access_log::Cause;
 use crate::error_response::{HttpFault, grpc};
 
-pub use counts::EndpointCounts;
+pub use counts::{EndpointCounts, SiteCounts};
 
 /// Classes of a status; what is none of the first five was made up by an origin.
 const CODES: [&str; 6] = ["1xx", "2xx", "3xx", "4xx", "5xx", "other"];
@@ -28,7 +28,8 @@ const METHODS: [&str; 10] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH", "other",
 ];
 /// The site of requests that have none.
-const OTHER: &str = "other";
+/// The site of requests without one.
+pub const OTHER: &str = "other";
 
 fn class(status: u16) -> usize {
     match status {

@@ -8,6 +8,7 @@ use lockgate_config::Report;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::handover::UpgradeFailure;
+use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery};
 
 /// The most commands that wait for the supervisor: there are fewer connections.
 const WAITING: usize = 64;
@@ -33,6 +34,13 @@ pub(crate) enum AdminCommand {
     Upgrade(UpgradeRequest),
     /// Confirm the configuration that runs; the answer is whether that was to be done.
     Confirm(Reply<bool>),
+    /// List connections; the answer is what each worker will answer.
+    List(
+        Arc<ConnectionQuery>,
+        Reply<Vec<oneshot::Receiver<ConnectionList>>>,
+    ),
+    /// Close connections; the workers will answer with their numbers.
+    Close(Arc<ConnectionFilter>, Reply<Vec<oneshot::Receiver<usize>>>),
     /// Open the access logs again; the answer is their number.
     Reopen(Reply<usize>),
     /// Have the workers close idle connections to endpoints that were taken out of their pools; the

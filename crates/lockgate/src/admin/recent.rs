@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_metrics::HistogramSnapshot;
 
-use crate::exposition::PoolFigures;
+use crate::exposition::{PoolFigures, SiteFigures};
 
 /// The time that figures look back.
 const BACK: Duration = Duration::from_secs(10);
@@ -48,7 +48,24 @@ impl RecentCounts {
         now: Instant,
         uptime: Duration,
     ) -> RecentSpan {
-        let sample = sample(pools);
+        self.compare(sample(pools), now, uptime)
+    }
+
+    /// The same of sites, which have the name of their pool empty.
+    pub(super) fn observe_sites(
+        &self,
+        sites: &[SiteFigures],
+        now: Instant,
+        uptime: Duration,
+    ) -> RecentSpan {
+        let durations = sites.iter().filter_map(|site| {
+            let duration = site.counts.duration.clone()?;
+            Some(((String::new(), site.name.clone()), duration))
+        });
+        self.compare(durations.collect(), now, uptime)
+    }
+
+    fn compare(&self, sample: Sample, now: Instant, uptime: Duration) -> RecentSpan {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(at, _)| now.duration_since(*at) <= BACK);
         let is_far = |at: Instant| now.duration_since(at) >= APART;

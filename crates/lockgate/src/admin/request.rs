@@ -14,6 +14,8 @@ use super::state::AdminState;
 /// A request with its whole body.
 pub(super) struct AdminRequest {
     pub(super) state: Arc<AdminState>,
+    /// The query of the target, without its question mark.
+    pub(super) query: String,
     pub(super) body: Bytes,
     /// Whether the client has all rights of this process.
     pub(super) may_start_programs: bool,

@@ -2,15 +2,18 @@
 
 mod certs;
 mod clients;
+mod connections;
 mod endpoints;
 mod limits;
 mod log_level;
 mod logs;
+mod maintenance;
 mod pools;
 mod reload;
 mod sites;
 mod status;
 mod stop;
+mod tail;
 mod upgrade;
 
 use std::pin::Pin;
@@ -18,7 +21,9 @@ use std::pin::Pin;
 use hyper::{Method, StatusCode};
 
 use super::error::AdminError;
+use super::line_stream::LineStream;
 use super::request::{AdminRequest, AdminResult};
+use super::state::AdminState;
 pub(super) use pools::mode_name;
 
 /// The work of one method of a resource.
@@ -30,7 +35,13 @@ pub(super) struct Resource {
     handlers: &'static [(Method, Handler)],
 }
 
-/// All resources.
+/// The begin of a response that goes on, by the query of a GET.
+pub(super) type StreamHandler = fn(&AdminState, &str) -> Result<LineStream, AdminError>;
+
+/// The resources whose responses go on.
+const STREAMS: &[(&str, StreamHandler)] = &[("/v1/tail", tail::open)];
+
+/// All other resources.
 const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/status",
@@ -61,8 +72,8 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/sites/maintenance",
         handlers: &[
-            (Method::GET, |request| Box::pin(sites::show(request))),
-            (Method::POST, |request| Box::pin(sites::set(request))),
+            (Method::GET, |request| Box::pin(maintenance::show(request))),
+            (Method::POST, |request| Box::pin(maintenance::set(request))),
         ],
     },
     Resource {
@@ -84,6 +95,26 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/limits/clear",
         handlers: &[(Method::POST, |request| Box::pin(limits::clear(request)))],
+    },
+    Resource {
+        path: "/v1/sites",
+        handlers: &[(Method::GET, |request| Box::pin(sites::show(request)))],
+    },
+    Resource {
+        path: "/v1/clients",
+        handlers: &[(Method::GET, |request| {
+            Box::pin(sites::show_clients(request))
+        })],
+    },
+    Resource {
+        path: "/v1/connections",
+        handlers: &[(Method::GET, |request| Box::pin(connections::list(request)))],
+    },
+    Resource {
+        path: "/v1/connections/close",
+        handlers: &[(Method::POST, |request| {
+            Box::pin(connections::close(request))
+        })],
     },
     Resource {
         path: "/v1/certs",
@@ -160,11 +191,20 @@ impl Resource {
     }
 }
 
+/// The handler of a path whose response goes on.
+pub(super) fn find_stream(path: &str) -> Option<StreamHandler> {
+    let mut streams = STREAMS.iter();
+    streams
+        .find(|(own, _)| *own == path)
+        .map(|(_, handler)| *handler)
+}
+
 /// The resource of a path.
 pub(super) fn find(path: &str) -> Result<&'static Resource, AdminError> {
     let known = RESOURCES.iter().find(|resource| resource.path == path);
     known.ok_or_else(|| {
-        let paths: Vec<_> = RESOURCES.iter().map(|resource| resource.path).collect();
+        let whole = RESOURCES.iter().map(|resource| resource.path);
+        let paths: Vec<_> = whole.chain(STREAMS.iter().map(|(path, _)| *path)).collect();
         AdminError::new(
             StatusCode::NOT_FOUND,
             "unknown_path",

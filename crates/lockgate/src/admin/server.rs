@@ -11,7 +11,7 @@ use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, SERVER};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Response, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
@@ -19,9 +19,10 @@ use tokio::time::timeout;
 use crate::accept_loop::{Acceptance, HeadReceived};
 
 use super::error::AdminError;
+use super::line_stream::AdminBody;
 use super::peers::{PeerJudgement, PeerRights};
 use super::request::AdminRequest;
-use super::resources::{self, Resource};
+use super::resources;
 use super::state::AdminState;
 use super::write_limit::WriteLimited;
 
@@ -35,6 +36,11 @@ const BODY: Duration = Duration::from_secs(10);
 const WRITE: Duration = Duration::from_secs(20);
 /// The field by which a command knows a Lockgate.
 const NAME: HeaderValue = HeaderValue::from_static(concat!("lockgate/", env!("CARGO_PKG_VERSION")));
+
+/// The type of a whole response.
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// The type of a response that goes on, an object in each line.
+const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
 /// Serves the resources until the future is dropped.
 ///
@@ -64,7 +70,9 @@ fn serve_connection(
         async move {
             let response = respond(request, state, judgement).await;
             // From here on a client that does not read may be closed for another.
-            head_received.clear();
+            if let AdminBody::Whole(_) = response.body() {
+                head_received.clear();
+            }
             Ok::<_, Infallible>(response)
         }
     });
@@ -85,21 +93,28 @@ async fn respond(
     request: Request<Incoming>,
     state: Arc<AdminState>,
     judgement: PeerJudgement,
-) -> Response<Full<Bytes>> {
+) -> Response<AdminBody> {
     if let PeerJudgement::Refused(user) = judgement {
         return refusal(forbidden(user));
     }
     let (head, body) = request.into_parts();
+    let query = head.uri.query().unwrap_or_default();
+    if let Some(open) = resources::find_stream(head.uri.path()) {
+        if head.method != Method::GET {
+            return not_allowed(wrong_method(head.uri.path(), "GET"), "GET");
+        }
+        return match open(&state, query) {
+            Ok(lines) => response(StatusCode::OK, LINES, AdminBody::Lines(lines)),
+            Err(error) => refusal(error),
+        };
+    }
     let resource = match resources::find(head.uri.path()) {
         Ok(resource) => resource,
         Err(error) => return refusal(error),
     };
     let Some(handler) = resource.handler(&head.method) else {
-        let mut response = refusal(wrong_method(resource));
-        if let Ok(methods) = HeaderValue::from_str(&resource.methods()) {
-            response.headers_mut().insert(ALLOW, methods);
-        }
-        return response;
+        let methods = resource.methods();
+        return not_allowed(wrong_method(resource.path, &methods), &methods);
     };
     let body = match read_body(body, resource.longest_body()).await {
         Ok(body) => body,
@@ -107,6 +122,7 @@ async fn respond(
     };
     let request = AdminRequest {
         state,
+        query: query.to_owned(),
         body,
         may_start_programs: judgement == PeerJudgement::Allowed(PeerRights::All),
     };
@@ -154,24 +170,37 @@ fn forbidden(user: Option<u32>) -> AdminError {
     )
 }
 
-fn wrong_method(resource: &Resource) -> AdminError {
+fn not_allowed(error: AdminError, methods: &str) -> Response<AdminBody> {
+    let mut response = refusal(error);
+    if let Ok(methods) = HeaderValue::from_str(methods) {
+        response.headers_mut().insert(ALLOW, methods);
+    }
+    response
+}
+
+fn wrong_method(path: &str, methods: &str) -> AdminError {
     AdminError::new(
         StatusCode::METHOD_NOT_ALLOWED,
         "wrong_method",
-        format!("{} has only {}", resource.path, resource.methods()),
+        format!("{path} has only {methods}"),
         "",
     )
 }
 
-fn refusal(error: AdminError) -> Response<Full<Bytes>> {
+fn refusal(error: AdminError) -> Response<AdminBody> {
     json(error.status, &error.into_json())
 }
 
-fn json(status: StatusCode, value: &serde_json::Value) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(format!("{value:#}\n").into()));
+fn json(status: StatusCode, value: &serde_json::Value) -> Response<AdminBody> {
+    let body = Full::new(format!("{value:#}\n").into());
+    response(status, JSON, AdminBody::Whole(body))
+}
+
+fn response(status: StatusCode, kind: HeaderValue, body: AdminBody) -> Response<AdminBody> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     let fields = response.headers_mut();
-    fields.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    fields.insert(CONTENT_TYPE, kind);
     fields.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     fields.insert(SERVER, NAME);
     response

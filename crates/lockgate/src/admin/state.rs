@@ -23,6 +23,7 @@ pub(crate) struct AdminState {
     pub(super) recent: RecentCounts,
     /// The folder of `state`, as at the start.
     pub(super) folder: Option<PathBuf>,
+    pub(super) recent_sites: RecentCounts,
 }
 
 impl AdminState {
@@ -43,6 +44,7 @@ impl AdminState {
             peers,
             recent: RecentCounts::default(),
             folder,
+            recent_sites: RecentCounts::default(),
         }
     }
 

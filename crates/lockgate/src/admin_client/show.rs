@@ -72,7 +72,7 @@ fn diagnostics(text: &mut String, found: &Value) {
     }
 }
 
-fn items(value: &Value) -> impl Iterator<Item = &Value> {
+pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
@@ -112,6 +112,10 @@ fn status(value: &Value) -> String {
             text.push_str("; the file differs now");
         }
         text.push('\n');
+    }
+    let held = value["held_to_earlier_generations"].as_u64();
+    if let Some(held) = held.filter(|held| *held > 0) {
+        let _ = writeln!(text, "connections held by earlier generations: {held}");
     }
     let mut listeners = TextTable::new(&[
         "LISTENER", "ADDRESS", "KIND", "OPEN", "ACCEPTED", "RECEIVED", "SENT",

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// A text or a number as it is.
-pub(super) fn plain(value: &Value) -> String {
+pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
@@ -12,7 +12,7 @@ pub(super) fn plain(value: &Value) -> String {
 }
 
 /// Seconds: `250 µs`, `3.2 ms`, `1.25 s`.
-pub(super) fn latency(value: &Value) -> String {
+pub(crate) fn latency(value: &Value) -> String {
     let Some(seconds) = value.as_f64() else {
         return String::new();
     };
@@ -24,7 +24,7 @@ pub(super) fn latency(value: &Value) -> String {
 }
 
 /// Bytes: `170 B`, `1.05 MB`.
-pub(super) fn bytes(value: &Value) -> String {
+pub(crate) fn bytes(value: &Value) -> String {
     let Some(count) = value.as_u64() else {
         return String::new();
     };
@@ -43,7 +43,7 @@ pub(super) fn bytes(value: &Value) -> String {
 }
 
 /// A span of seconds in its two largest units: `3d 4h`, `5m 10s`, `12s`.
-pub(super) fn span(seconds: u64) -> String {
+pub(crate) fn span(seconds: u64) -> String {
     let units = [(86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")];
     let first = units.iter().position(|(size, _)| seconds >= *size);
     let mut left = seconds;

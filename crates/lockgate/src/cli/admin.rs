@@ -137,25 +137,20 @@ pub(super) fn confirmation(written: &str) -> Result<u64, String> {
 }
 
 impl AdminArgs {
-    /// The options of a verb; `outer` is a file before the command, `default` the one for none.
-    /// `None` where a file is given twice, or a file and a socket.
-    pub(super) fn resolve(
+    /// Where the socket is, and how the response is printed; `outer` is a file before the command,
+    /// `default` the one for none. `None` where a file is given twice, or a file and a socket.
+    pub(super) fn choice(
         self,
-        verb: AdminVerb,
         outer: Option<PathBuf>,
         default: PathBuf,
-    ) -> Option<AdminOptions> {
+    ) -> Option<(SocketChoice, PrintFormat)> {
         let socket = match (self.admin, self.config, outer) {
             (Some(SocketArg(path)), None, None) => SocketChoice::At(path),
             (None, Some(file), None) | (None, None, Some(file)) => SocketChoice::Configured(file),
             (None, None, None) => SocketChoice::Default(default),
             _ => return None,
         };
-        Some(AdminOptions {
-            socket,
-            output: output(self.json),
-            verb,
-        })
+        Some((socket, output(self.json)))
     }
 }
 

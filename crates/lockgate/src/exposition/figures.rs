@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use lockgate_limits::clock;
 use lockgate_net::memory::{self, MemoryKind, MemoryLevel};
 use lockgate_net::tls::{Acceptor, CertSummary};
-use lockgate_proxy::metrics::http::EndpointCounts;
+use lockgate_proxy::access_log::Tails;
+use lockgate_proxy::metrics::http::{EndpointCounts, OTHER, SiteCounts, SiteIndex};
 use lockgate_upstream::{AdminMode, Condition, EndpointIndex, Member, Pool};
 
 use super::Exposition;
@@ -47,6 +48,13 @@ pub(crate) struct LimitFigures {
     pub(crate) memory_level: &'static str,
     /// Connected clients.
     pub(crate) clients: usize,
+}
+
+/// A site, or all requests without one.
+#[derive(Debug)]
+pub(crate) struct SiteFigures {
+    pub(crate) name: String,
+    pub(crate) counts: SiteCounts,
 }
 
 /// A pool.
@@ -110,6 +118,16 @@ impl Exposition {
         self.state.file.as_deref()
     }
 
+    /// The readers of the access log.
+    pub(crate) fn tails(&self) -> &Arc<Tails> {
+        &self.state.shared.tails
+    }
+
+    /// The names of the sites, in the order of their numbers.
+    pub(crate) fn site_names(&self) -> &[String] {
+        &self.sites
+    }
+
     /// The listeners, in their order.
     pub(crate) fn listeners(&self) -> Vec<ListenerFigures> {
         let shards = &self.state.shards;
@@ -164,6 +182,19 @@ impl Exposition {
             all.map(|one| (listener.clone(), one)).collect::<Vec<_>>()
         };
         self.acceptors.iter().flat_map(of).collect()
+    }
+
+    /// The sites, and at the end what has none.
+    pub(crate) fn site_figures(&self) -> Vec<SiteFigures> {
+        let sites = SiteIndex::enumerate(&self.sites);
+        let sites = sites.map(|(index, name)| (Some(index), name.as_str()));
+        let figures = sites
+            .chain([(None, OTHER)])
+            .map(|(index, name)| SiteFigures {
+                name: name.to_owned(),
+                counts: SiteCounts::of(&self.state.shards, index),
+            });
+        figures.collect()
     }
 
     /// The pools that have a name, with their endpoints.

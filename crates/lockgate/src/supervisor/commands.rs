@@ -2,12 +2,15 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot::{Receiver, Sender};
+
 use super::RunningServer;
 use super::reload::Reloads;
 use super::upgrade::Upgrades;
 use crate::admin::{
-    self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, UpgradeOutcome, tell,
+    self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, Reply, UpgradeOutcome, tell,
 };
+use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery, WorkerMessage};
 
 /// What a command changes in the supervisor's loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +38,8 @@ impl RunningServer {
             }
             AdminCommand::Upgrade(request) => self.begin_upgrade(upgrades, reloads, request),
             AdminCommand::Confirm(reply) => tell(reply, self.confirm(reloads)),
+            AdminCommand::List(query, reply) => self.list(&query, reply),
+            AdminCommand::Close(filter, reply) => self.close(&filter, reply),
             AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
             AdminCommand::CloseAdministered(reply) => {
                 tell(reply, self.workers.close_administered());
@@ -62,12 +67,32 @@ impl RunningServer {
                 }
             }
             AdminCommand::Confirm(reply) => tell(reply, false),
+            AdminCommand::List(query, reply) => self.list(&query, reply),
+            AdminCommand::Close(filter, reply) => self.close(&filter, reply),
             AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
             AdminCommand::CloseAdministered(reply) => {
                 tell(reply, self.workers.close_administered());
             }
         }
         LoopEnd::Continues
+    }
+
+    /// Asks the workers for their connections.
+    fn list(&self, query: &Arc<ConnectionQuery>, reply: Reply<Vec<Receiver<ConnectionList>>>) {
+        let messages = (0..self.workers.count()).map(|_| {
+            let query = Arc::clone(query);
+            |answer: Sender<ConnectionList>| WorkerMessage::List(query, answer)
+        });
+        tell(reply, self.workers.ask(messages));
+    }
+
+    /// Has the workers close connections.
+    fn close(&self, filter: &Arc<ConnectionFilter>, reply: Reply<Vec<Receiver<usize>>>) {
+        let messages = (0..self.workers.count()).map(|_| {
+            let filter = Arc::clone(filter);
+            |answer: Sender<usize>| WorkerMessage::Close(filter, answer)
+        });
+        tell(reply, self.workers.ask(messages));
     }
 
     /// Opens the access logs again; returns their number.

@@ -2,12 +2,15 @@
 
 mod clients;
 mod commands;
+mod connections;
 mod endpoints;
 mod hostile_clients;
 mod limits;
 mod resources;
 mod sites;
 mod socket_file;
+mod tail;
+mod top;
 
 use std::path::{Path, PathBuf};
 

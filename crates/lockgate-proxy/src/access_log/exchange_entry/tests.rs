@@ -7,7 +7,7 @@ fn ip(text: &str) -> LoggedAddress {
     LoggedAddress::Ip(text.parse().unwrap())
 }
 
-fn exchange() -> ExchangeEntry<'static> {
+pub(in crate::access_log) fn exchange() -> ExchangeEntry<'static> {
     ExchangeEntry {
         id: "0123456789abcdef0123456789abcdef",
         trace: Some("4bf92f3577b34da6a3ce929d0e0e4736"),

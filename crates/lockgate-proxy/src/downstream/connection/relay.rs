@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
-use lockgate_limits::clock::{Cut, WaitReason};
+use lockgate_limits::clock::{ConnectionUse, Cut, WaitReason};
 use lockgate_net::listen::{self, Peer};
 use lockgate_net::millis::Millis;
 use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
@@ -37,6 +37,7 @@ impl ClientConnection {
     ) -> Result<Relay, Termination> {
         let watch = self.guard.watch();
         watch.set_wait(WaitReason::ForTunnel);
+        watch.used_as.set(ConnectionUse::Relay);
         self.relay = generation.cells.relay(relaying.index).cloned();
         if let Some(cells) = &self.relay {
             // A connection is relayed once.

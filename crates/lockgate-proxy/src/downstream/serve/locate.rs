@@ -7,6 +7,7 @@ use lockgate_http::head::Method;
 use lockgate_http::path_interpretations::{interpretations, without_parameters};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::{Authority, TargetError, decode};
+use lockgate_limits::SiteNumber;
 use lockgate_rules::{Cors, Pattern, RequestValues, Template};
 
 use super::refusal::Refusal;
@@ -95,6 +96,8 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             });
         };
         self.record.site = Some(site);
+        let number = SiteNumber::of(sites.site(site).index.get());
+        self.context.guard.watch().site.set(number);
         self.context.cells(site).in_flight.inc();
         if secure && !connection.is_made_by(snapshot, sites.site(site).acceptor_index) {
             let why = "the host has other TLS settings than this connection";

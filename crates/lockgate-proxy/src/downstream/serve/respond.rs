@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::future::poll_fn;
+use std::num::NonZeroU64;
 use std::task::ready;
 
 use lockgate_http::fields::{Fields, Known};
@@ -507,8 +508,8 @@ impl ClientConnection {
 /// The rates as the clock holds a client to them.
 pub(in crate::downstream) fn min_rate(rates: MinRates) -> MinRate {
     MinRate {
-        min_in: rates.min_in,
-        min_out: rates.min_out,
+        min_in: rates.min_in.and_then(NonZeroU64::new),
+        min_out: rates.min_out.and_then(NonZeroU64::new),
         grace: rates.grace.into(),
     }
 }

@@ -1,11 +1,12 @@
-//! What the workers have counted of one endpoint, as a value.
+//! What the workers have counted of one site or endpoint, as values.
 
 use std::collections::BTreeMap;
 
 use lockgate_metrics::{HistogramSnapshot, Shards};
 use lockgate_upstream::EndpointIndex;
 
-use super::{EndpointCells, WorkerCells};
+use super::{CODES, EndpointCells, SiteCells, SiteIndex, WorkerCells};
+use crate::access_log::Cause;
 use crate::error_response::HttpFault;
 
 /// The sums of an endpoint's counters over all workers.
@@ -53,5 +54,54 @@ impl EndpointCounts {
     /// The responses that have come.
     pub fn requests(&self) -> u64 {
         self.response.as_ref().map_or(0, HistogramSnapshot::count)
+    }
+}
+
+/// The sums of a site's counters over all workers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SiteCounts {
+    /// Exchanges in progress.
+    pub in_flight: i64,
+    /// Requests that wait for an endpoint to become free.
+    pub queued: i64,
+    /// Responses by the class of their status; only those that have occurred.
+    pub responses: BTreeMap<&'static str, u64>,
+    /// Failures by their cause; only those that have occurred.
+    pub failures: BTreeMap<&'static str, u64>,
+    /// Bytes of bodies from clients.
+    pub received: u64,
+    /// Bytes of bodies to clients.
+    pub sent: u64,
+    /// From a request's first byte to its response's last; `None` without a worker.
+    pub duration: Option<HistogramSnapshot>,
+}
+
+impl SiteCounts {
+    /// The sums of the site with this index; those of requests without a site for none.
+    pub fn of(shards: &Shards<WorkerCells>, site: Option<SiteIndex>) -> Self {
+        let cells: Vec<&SiteCells> = shards
+            .iter()
+            .map(|cells| &**cells.http.site(site))
+            .collect();
+        let responses = CODES.iter().enumerate().map(|(code, name)| {
+            let methods = cells.iter().flat_map(|one| &one.requests);
+            (*name, methods.map(|codes| codes[code].value()).sum())
+        });
+        let failures = Cause::ALL.into_iter().map(|cause| {
+            let counts = cells.iter().map(|one| one.errors[cause.index()].value());
+            (cause.as_str(), counts.sum())
+        });
+        Self {
+            in_flight: cells.iter().map(|one| one.in_flight.value()).sum(),
+            queued: cells.iter().map(|one| one.queued.value()).sum(),
+            responses: responses.filter(|(_, count)| *count > 0).collect(),
+            failures: failures.filter(|(_, count)| *count > 0).collect(),
+            received: cells.iter().map(|one| one.received.value()).sum(),
+            sent: cells.iter().map(|one| one.sent.value()).sum(),
+            duration: cells
+                .iter()
+                .map(|one| one.duration.snapshot())
+                .reduce(HistogramSnapshot::merge),
+        }
     }
 }

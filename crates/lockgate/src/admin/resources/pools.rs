@@ -82,6 +82,6 @@ pub(in crate::admin) fn mode_name(mode: AdminMode) -> Option<&'static str> {
 }
 
 /// Seconds with one digit behind the point.
-fn rounded(time: Duration) -> f64 {
+pub(super) fn rounded(time: Duration) -> f64 {
     (time.as_secs_f64() * 10.0).round() / 10.0
 }

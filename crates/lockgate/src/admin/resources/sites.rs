@@ -1,69 +1,47 @@
-//! `/v1/sites/maintenance`: requests of a site get an error before its action, while it is in
-//! maintenance.
+//! `/v1/sites`: the requests of each site, and `/v1/clients`: the clients with the most traffic.
 
-use lockgate_proxy::site::MaintenanceResponse;
-use serde_json::{Map, Value, json};
+use std::time::Instant;
 
-use super::super::body::{flag, number, text, unknown};
-use super::super::error::AdminError;
+use serde_json::{Value, json};
+
+use super::super::recent::RecentSpan;
 use super::super::request::{AdminRequest, AdminResult};
+use super::pools::rounded;
+use crate::exposition::SiteFigures;
 
-/// The status without another one.
-const STATUS: u64 = 503;
-/// The seconds of `Retry-After` without others.
-const RETRY_AFTER: u64 = 60;
-
-/// The sites that are in maintenance.
+/// All sites, and at the end what has none.
 pub(super) async fn show(request: AdminRequest) -> AdminResult {
-    let exposition = request.state.exposition();
-    let sites = exposition.site_maintenance().iter();
-    let sites = sites.filter_map(|(site, state)| Some(shown(site, state.response()?)));
-    Ok(json!({ "sites": sites.collect::<Vec<_>>() }))
+    let state = &*request.state;
+    let exposition = state.exposition();
+    let sites = exposition.site_figures();
+    let since = exposition.started().elapsed().unwrap_or_default();
+    let recent = &state.recent_sites;
+    let recent = recent.observe_sites(&sites, Instant::now(), since);
+    let shown = sites.iter().map(|site| shown(site, &recent));
+    Ok(json!({
+        "recent_seconds": rounded(recent.time),
+        "sites": shown.collect::<Vec<_>>(),
+    }))
 }
 
-/// Begins the maintenance of a site, or ends it with `"on": false`.
-pub(super) async fn set(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
-    let is_on = match body.get("on") {
-        None => true,
-        Some(_) => flag(&body, "on")?,
-    };
-    let response = response(&body)?;
-    let name = text(&body, "site")?;
-    let exposition = request.state.exposition();
-    let sites = exposition.site_maintenance();
-    let known = sites.iter().find(|(site, _)| site == name);
-    let names = sites.iter().map(|(site, _)| site.as_str());
-    let (site, state) = known.ok_or_else(|| unknown("site", name, names))?;
-    let before = state.response().is_some();
-    state.set(is_on.then_some(response));
-    match (before, is_on) {
-        (false, true) => {
-            tracing::info!(site, status = response.status, "the site is in maintenance")
-        }
-        (true, false) => tracing::info!(site, "the maintenance of the site is over"),
-        _ => {}
-    }
-    Ok(if is_on {
-        shown(site, response)
-    } else {
-        json!({ "site": site, "status": null, "retry_after_seconds": null })
-    })
+/// The clients with the most traffic.
+pub(super) async fn show_clients(request: AdminRequest) -> AdminResult {
+    Ok(request.state.exposition().client_traffic())
 }
 
-fn response(body: &Map<String, Value>) -> Result<MaintenanceResponse, AdminError> {
-    let status = number(body, "status", 400..=599)?.unwrap_or(STATUS);
-    let retry_after = number(body, "retry_after_seconds", 0..=u64::from(u32::MAX))?;
-    Ok(MaintenanceResponse {
-        status: status as u16,
-        retry_after: retry_after.unwrap_or(RETRY_AFTER) as u32,
-    })
-}
-
-fn shown(site: &str, response: MaintenanceResponse) -> Value {
+fn shown(site: &SiteFigures, recent: &RecentSpan) -> Value {
+    let (counts, span) = (&site.counts, recent.of("", &site.name));
     json!({
-        "site": site,
-        "status": response.status,
-        "retry_after_seconds": response.retry_after,
+        "site": site.name,
+        "in_flight": counts.in_flight,
+        "queued": counts.queued,
+        "requests": counts.responses.values().sum::<u64>(),
+        "responses": counts.responses,
+        "errors": counts.failures,
+        "received_bytes": counts.received,
+        "sent_bytes": counts.sent,
+        "requests_per_second": span.map(|span| span.rate),
+        "p50_seconds": span.and_then(|span| span.p50),
+        "p99_seconds": span.and_then(|span| span.p99),
     })
 }

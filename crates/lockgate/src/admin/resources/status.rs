@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::request::{AdminRequest, AdminResult};
 use super::super::timestamp::timestamp;
+use super::connections::held_to_earlier;
 use crate::configuration::Configuration;
 use crate::exposition::{Exposition, LimitFigures};
 use crate::metrics_server::Phase;
@@ -18,6 +19,11 @@ pub(super) async fn show(request: AdminRequest) -> AdminResult {
         Phase::Draining => "draining",
     };
     let started = exposition.started();
+    // The first generation has none before it.
+    let held = match exposition.generation() {
+        1 => 0,
+        _ => held_to_earlier(&request).await?,
+    };
     Ok(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
@@ -27,6 +33,7 @@ pub(super) async fn show(request: AdminRequest) -> AdminResult {
         "workers": state.workers,
         "generation": exposition.generation(),
         "earlier_generations": exposition.earlier_generations(),
+        "held_to_earlier_generations": held,
         "listeners": listeners(&exposition),
         "limits": limits(&exposition.limits()),
         "configuration": exposition.configuration_file().map(configuration),

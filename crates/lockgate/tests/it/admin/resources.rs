@@ -377,8 +377,8 @@ fn same_form(documented: &Value, found: &Value, path: &str) {
     match (documented, found) {
         (Value::Null, _) | (_, Value::Null) => {}
         (Value::Object(documented), Value::Object(found)) => {
-            // The members of `errors` are the errors that have occurred.
-            if path.ends_with(".errors") {
+            // Their members are what has occurred.
+            if path.ends_with(".errors") || path.ends_with(".responses") {
                 return;
             }
             let keys = |object: &serde_json::Map<String, Value>| {
@@ -448,6 +448,10 @@ fn every_documented_example_has_the_form_of_its_response() {
     let (_, unknown) = ask(&scene.socket, "GET", "/v1/unknown", "");
     let cure = unknown["error"]["cure"].as_str().unwrap();
     for path in cure.trim_start_matches("there are ").split(", ") {
+        // Its response goes on.
+        if path == "/v1/tail" {
+            continue;
+        }
         assert!(
             asked.iter().any(|one| one.ends_with(path)),
             "{path} has no example: {asked:?}"
