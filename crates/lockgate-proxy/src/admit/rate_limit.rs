@@ -89,7 +89,7 @@ pub struct RateLimiter {
 pub struct LimitFigures {
     /// Its buckets that are remembered.
     pub buckets: usize,
-    /// Those of them whose next request would be refused.
+    /// Those of them that would refuse the next request.
     pub limited: usize,
     /// Requests that were refused so far.
     pub refused: u64,

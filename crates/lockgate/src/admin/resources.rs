@@ -38,7 +38,7 @@ pub(super) struct Resource {
 /// The begin of a response that goes on, by the query of a GET.
 pub(super) type StreamHandler = fn(&AdminState, &str) -> Result<LineStream, AdminError>;
 
-/// The resources whose responses go on.
+/// The resources with responses that go on.
 const STREAMS: &[(&str, StreamHandler)] = &[("/v1/tail", tail::open)];
 
 /// All other resources.
@@ -191,7 +191,7 @@ impl Resource {
     }
 }
 
-/// The handler of a path whose response goes on.
+/// The handler of a path with a response that goes on.
 pub(super) fn find_stream(path: &str) -> Option<StreamHandler> {
     let mut streams = STREAMS.iter();
     streams

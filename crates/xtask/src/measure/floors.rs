@@ -45,6 +45,7 @@ const MODULES: [(&str, &Floors); 4] = [
         "lockgate-upstream",
         &[
             &[
+                "administration",
                 "connection_usage",
                 "dial_error",
                 "endpoint_limit",

@@ -26,7 +26,7 @@ use crate::downstream::termination::{Termination, termination_of_cut};
 use crate::downstream::{ListenerService, ListenerSnapshot, RelayRoute, RelaySettings};
 use crate::generation::Generation;
 
-/// The detail of a connection whose client is banned.
+/// The detail of a connection of a banned client.
 const BANNED: &str = "the client is banned";
 
 /// The acceptor for a client's handshake.
