@@ -336,7 +336,6 @@ fn a_reload_keeps_the_state_of_all_that_did_not_change() {
                 .replace("max_per_client = 10", "max_per_client = 11"),
             SharedParts {
                 shapes: [true, true, false],
-                tunnels: [true, false, true],
                 ..ALL
             },
         ),

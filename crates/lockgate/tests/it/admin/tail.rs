@@ -238,12 +238,10 @@ fn the_command_follows_until_the_process_ends() {
         lockgate().command(&[&["tail", "--status", "5xx", "-c", &file], more].concat())
     };
     let (people, programs) = (command(&[]), command(&["--json"]));
-    let mut count = 0;
-    let shown = eventually("a line", || {
-        count += 1;
+    let shown = eventually("a line of both", || {
         scene.get(503);
-        let text = people.stdout().text();
-        text.lines().next().map(str::to_owned)
+        let _programs = programs.stdout().text().lines().next()?;
+        people.stdout().text().lines().next().map(str::to_owned)
     });
     for text in ["127.0.0.1 GET http://a.test/503 503", "endpoint=127.0.0.1:"] {
         assert!(shown.contains(text), "{shown}");
