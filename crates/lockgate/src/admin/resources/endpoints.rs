@@ -16,7 +16,6 @@ use super::super::command::AdminCommand;
 use super::super::error::AdminError;
 use super::super::kept_changes::KeptChanges;
 use super::super::request::{AdminRequest, AdminResult};
-use super::pools::mode_name;
 use crate::state;
 
 /// The largest weight, as in the configuration.
