@@ -339,11 +339,7 @@ fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Metr
     with_body(status, kind, MetricsBody::whole(body))
 }
 
-fn with_body(
-    status: StatusCode,
-    kind: HeaderValue,
-    body: MetricsBody,
-) -> Response<MetricsBody> {
+fn with_body(status: StatusCode, kind: HeaderValue, body: MetricsBody) -> Response<MetricsBody> {
     let mut response = Response::new(body);
     *response.status_mut() = status;
     let fields = response.headers_mut();

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 pub(crate) use certs::certs;
 pub(crate) use pools::{mode_name, pools};
-pub(crate) use recent::{RecentCounts, RecentSpan};
+pub(crate) use recent::RecentCounts;
 pub(crate) use sites::sites;
 pub(crate) use status::status;
 

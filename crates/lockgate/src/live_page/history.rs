@@ -95,13 +95,12 @@ impl Totals {
             let rate = now.saturating_sub(before) as f64 / seconds;
             (rate * 100.0).round() / 100.0
         };
-        let rates =
-            |now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>| {
-                let of = |(name, count): (&&'static str, &u64)| {
-                    (*name, rate(*count, before.get(name).copied().unwrap_or(0)))
-                };
-                now.iter().map(of).collect()
+        let rates = |now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>| {
+            let of = |(name, count): (&&'static str, &u64)| {
+                (*name, rate(*count, before.get(name).copied().unwrap_or(0)))
             };
+            now.iter().map(of).collect()
+        };
         let duration = match (&self.duration, &earlier.duration) {
             (Some(now), Some(before)) if now.count() >= before.count() => Some(now.since(before)),
             (Some(now), None) => Some(now.clone()),
@@ -304,8 +303,7 @@ mod tests {
             let passed = STEP * self.step;
             self.step += 1;
             let unix = UNIX_EPOCH + Duration::from_secs(1_000) + passed;
-            self.history
-                .take(sites, pools, (self.begin + passed, unix));
+            self.history.take(sites, pools, (self.begin + passed, unix));
         }
     }
 
@@ -325,7 +323,10 @@ mod tests {
         assert_eq!(history["sent"], json!([500.0, 0.0]));
         assert_eq!(history["p99"][1], Value::Null);
         assert!(history["p50"][0].as_f64().unwrap() > 0.0);
-        assert_eq!((&history["last"], &history["seconds"]), (&json!(1_020), &json!(10)));
+        assert_eq!(
+            (&history["last"], &history["seconds"]),
+            (&json!(1_020), &json!(10))
+        );
     }
 
     #[test]
@@ -361,10 +362,7 @@ mod tests {
         }
         steps.take(&[], &ejected);
         let strip = |steps: &Steps| steps.history.to_json()["strips"].clone();
-        assert_eq!(
-            strip(&steps),
-            json!({ "app": { "10.0.0.1:80": "13564" } })
-        );
+        assert_eq!(strip(&steps), json!({ "app": { "10.0.0.1:80": "13564" } }));
         // An endpoint that is gone is forgotten.
         for _ in 0..2 * MINUTE {
             steps.take(&[], &[]);

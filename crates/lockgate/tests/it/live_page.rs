@@ -20,7 +20,8 @@ struct Page(Http);
 
 impl PageScene {
     fn new() -> Self {
-        let origin = Origin::tcp().http();
+        let origin =
+            Origin::tcp().answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok".to_vec());
         let toml = format!(
             "access_log = false\n{}[pool.app]\nendpoints = [\"{}\"]\n\
              [pool.broken]\nendpoints = [\"{}\"]\n[site.\"b.test:0\"]\nlisten = [\"127.0.0.3\"]\nproxy = \"pool:broken\"\n",
@@ -98,7 +99,14 @@ fn the_live_page_loads_nothing_from_elsewhere() {
         ] {
             assert!(head.contains(field), "{field} in {head}");
         }
-        for word in ["https:", "//cdn", "innerHTML", "eval(", "style=", "onclick=\""] {
+        for word in [
+            "https:",
+            "//cdn",
+            "innerHTML",
+            "eval(",
+            "style=",
+            "onclick=\"",
+        ] {
             assert!(!body.contains(word), "{word} in {path}");
         }
     }
@@ -153,7 +161,10 @@ fn the_events_of_the_live_page_have_the_figures_of_the_metrics() {
         sample("lockgate_request_bytes_total", &[&label, sent])
     );
     let pool = &now["pools"]["pools"][0];
-    assert_eq!((&pool["pool"], &pool["endpoints"][0]["state"]), (&json!("app"), &json!("up")));
+    assert_eq!(
+        (&pool["pool"], &pool["endpoints"][0]["state"]),
+        (&json!("app"), &json!("up"))
+    );
     assert!(now["totals"]["requests_per_second"].as_f64().unwrap() > 0.0);
     assert_eq!(now["certs"]["certs"], json!([]));
 }

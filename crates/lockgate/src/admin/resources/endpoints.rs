@@ -17,6 +17,7 @@ use super::super::error::AdminError;
 use super::super::kept_changes::KeptChanges;
 use super::super::request::{AdminRequest, AdminResult};
 use crate::state;
+use crate::views::mode_name;
 
 /// The largest weight, as in the configuration.
 const MOST_WEIGHT: u64 = 256;
