@@ -48,7 +48,7 @@ function span(value) {
   return `${Math.floor(value / 86400)} d ${Math.floor(value % 86400 / 3600)} h`;
 }
 
-const clock = (unix) => new Date(unix * 1000).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
+const clock = (unix) => new Date(unix * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
 const sum = (counts) => Object.values(counts || {}).reduce((all, one) => all + one, 0);
 
 // Charts
@@ -60,7 +60,9 @@ const CHARTS = {
   "chart-bytes": { unit: bytes, series: (h) => [["sent", h.sent, "var(--c2)"], ["received", h.received, "var(--c5)"]] },
 };
 const STATUSES = [["2xx", "var(--c1)"], ["3xx", "var(--c2)"], ["4xx", "var(--c3)"], ["5xx", "var(--c4)"], ["1xx", "var(--c6)"]];
-const PLACES = 360;
+// A young history fills the width: ten minutes at least, an hour at most.
+const FEWEST = 60;
+const MOST = 360;
 const HEIGHT = 100;
 
 // The five most frequent causes, and the others together.
@@ -85,13 +87,14 @@ function drawChart(id, history) {
   const { unit, stacked, series } = CHARTS[id];
   const lines = series(history);
   const count = Math.max(0, ...lines.map(([, values]) => values.length));
-  const first = PLACES - count;
+  const places = Math.min(MOST, Math.max(FEWEST, count));
+  const first = places - count;
   const base = new Array(count).fill(0);
   const tops = lines.map(([, values]) => values.map((value, at) => stacked ? (base[at] += value || 0) : value));
   const most = niceTop(Math.max(0, ...tops.flat().filter((value) => value != null)));
   const y = (value) => (HEIGHT - value / most * HEIGHT).toFixed(2);
-  const drawing = svg("svg", { viewBox: `0 0 ${PLACES - 1} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label(id, lines, unit) });
-  for (const part of [0, 0.5, 1]) drawing.append(svg("line", { class: "grid", x1: 0, x2: PLACES - 1, y1: part * HEIGHT, y2: part * HEIGHT }));
+  const drawing = svg("svg", { viewBox: `0 0 ${places - 1} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": label(id, lines, unit) });
+  for (const part of [0, 0.5, 1]) drawing.append(svg("line", { class: "grid", x1: 0, x2: places - 1, y1: part * HEIGHT, y2: part * HEIGHT }));
   for (let at = lines.length - 1; at >= 0; at -= 1) {
     const color = lines[at][2];
     if (stacked) {
@@ -115,12 +118,12 @@ function drawChart(id, history) {
   }
   const key = make("div", { className: "key" });
   const plot = make("div", { className: "plot" }, drawing, make("span", { className: "most", textContent: unit(most) }),
-    make("span", { className: "hour", textContent: "1 h ago" }), make("span", { className: "end", textContent: "now" }));
+    make("span", { className: "hour", textContent: `${span(places * history.seconds)} ago` }), make("span", { className: "end", textContent: "now" }));
   const show = (place) => showKey(key, lines, unit, place, history, count);
   const pointer = svg("line", { class: "pointer", y1: 0, y2: HEIGHT });
   plot.onpointermove = (event) => {
     const box = drawing.getBoundingClientRect();
-    const place = Math.round((event.clientX - box.left) / box.width * (PLACES - 1)) - first;
+    const place = Math.round((event.clientX - box.left) / box.width * (places - 1)) - first;
     if (place < 0 || place >= count) return;
     pointer.setAttribute("x1", first + place);
     pointer.setAttribute("x2", first + place);
@@ -214,8 +217,8 @@ const TABLES = {
   errors: {
     rows: (now) => now.errors,
     columns: [
-      text("time", (row) => row.time, { draw: (cell, row) => { cell.textContent = new Date(row.time).toLocaleTimeString(); } }),
-      text("cause", (row) => row.cause || ""),
+      text("time", (row) => row.time, { draw: (cell, row) => { cell.textContent = new Date(row.time).toLocaleTimeString("en-GB"); } }),
+      text("cause", (row) => row.cause ? row.cause.replaceAll("_", " ") : "the application's status"),
       count("status", (row) => row.status ?? null, (value) => value ?? NONE),
       text("site", (row) => row.site || row.listener, { wide: true }),
       text("request", (row) => row.path ? `${row.method} ${row.path}` : "", { className: "text" }),
