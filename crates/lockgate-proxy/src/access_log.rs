@@ -14,6 +14,7 @@
 mod exchange_entry;
 mod line;
 mod log;
+mod recent_errors;
 pub mod reference;
 mod tail;
 mod timestamp;
@@ -27,6 +28,7 @@ pub use exchange_entry::{
 };
 use line::{Json, LineSyntax, LineWriter, Logfmt, key, write_number};
 pub use log::{LineStyle, LogSample, WorkerLog};
+pub use recent_errors::{ErrorSink, RecentErrors, is_error_of_ours};
 pub use tail::{OpenTails, TailFilter, TailReader, Tails};
 use timestamp::Timestamps;
 

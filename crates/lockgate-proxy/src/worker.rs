@@ -34,7 +34,7 @@ use lockgate_net::traffic_shaping::ShapingQueue;
 use lockgate_upstream::{UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
-use crate::access_log::{Tails, WorkerLog};
+use crate::access_log::{RecentErrors, Tails, WorkerLog};
 use crate::admit::client_bans::ClientBans;
 use crate::files;
 use crate::generation::{Generation, GenerationSetup};
@@ -72,6 +72,8 @@ pub struct ProcessState {
     pub bans: ClientBans,
     /// The readers of the access log.
     pub tails: Arc<Tails>,
+    /// The last errors.
+    pub errors: RecentErrors,
     /// The source of request ids.
     pub request_ids: RequestIds,
     /// The next connection's number. The first is random, so that no id comes again after a

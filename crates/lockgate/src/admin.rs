@@ -13,13 +13,10 @@ mod listener;
 mod peers;
 mod place;
 mod query;
-mod recent;
 mod request;
 mod resources;
 mod server;
 mod state;
-mod timestamp;
-mod write_limit;
 
 pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,

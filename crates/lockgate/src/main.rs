@@ -18,6 +18,7 @@ mod folders;
 mod generation;
 mod handover;
 mod healthcheck;
+mod live_page;
 mod load;
 mod local_request;
 mod log_writer;
@@ -39,7 +40,9 @@ mod supervisor;
 mod systemd;
 mod text_table;
 mod top;
+mod views;
 mod worker;
+mod write_limit;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,8 +1,11 @@
-//! The metrics address: `/metrics`, `/top`, `/health` and `/ready`, over HTTP/1.1.
+//! The metrics address: `/metrics`, `/top`, `/health` and `/ready`, and the live page at `/`, over
+//! HTTP/1.1.
 //!
-//! Does not bind and does not count: listeners and the texts come from the caller. One request a
-//! connection, so that one deadline holds for everything that a slow client can do.
+//! Does not bind and does not count: listeners, texts and events come from the caller. One request a
+//! connection, so that one deadline holds for everything that a slow client can do. The events of a
+//! page go on; there each write has a deadline.
 
+mod body;
 mod hosts;
 
 use std::convert::Infallible;
@@ -10,14 +13,17 @@ use std::future::Future;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixListener as StdUnixListener;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue,
+    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -25,9 +31,13 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use lockgate_net::listen::ListenAddress;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::mpsc;
 
 use crate::accept_loop::{Accept, Acceptance, HeadReceived};
+use crate::live_page;
+use crate::write_limit::WriteLimited;
 
+use body::MetricsBody;
 pub(crate) use hosts::AllowedHosts;
 use hosts::HostRefusal;
 
@@ -38,6 +48,8 @@ pub(crate) struct MetricsRoutes {
     pub(crate) metrics: Box<dyn Fn() -> String + Send + Sync>,
     /// The JSON of `/top`. Likewise.
     pub(crate) top: Box<dyn Fn() -> String + Send + Sync>,
+    /// The events of a live page; none when there are too many pages. Likewise.
+    pub(crate) events: Box<dyn Fn() -> Option<mpsc::Receiver<Bytes>> + Send + Sync>,
     /// The state that `/ready` reports.
     pub(crate) readiness: Arc<Readiness>,
     /// The host names that requests over TCP may have.
@@ -105,6 +117,8 @@ const AT_ONCE: usize = 64;
 const HEAD: Duration = Duration::from_secs(5);
 /// The time from the accepted connection to the last byte of the response.
 const WHOLE: Duration = Duration::from_secs(20);
+/// The time in which a page must read something of its events.
+const WRITE: Duration = Duration::from_secs(20);
 
 /// The body of responses to requests for another host.
 const FOREIGN: &str = "The metrics address does not answer requests for this host or from this page. To allow it, add its name to\n\
@@ -113,6 +127,25 @@ const FOREIGN: &str = "The metrics address does not answer requests for this hos
 const PROMETHEUS: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PLAIN: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const HTML: HeaderValue = HeaderValue::from_static("text/html; charset=utf-8");
+const CSS: HeaderValue = HeaderValue::from_static("text/css; charset=utf-8");
+const JAVASCRIPT: HeaderValue = HeaderValue::from_static("text/javascript; charset=utf-8");
+const EVENTS: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// The fields of each response: the page loads its own style and program and nothing else, and is
+/// in no frame.
+const FIELDS: [(HeaderName, HeaderValue); 4] = [
+    (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (
+        CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+             img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+        ),
+    ),
+    (REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+];
 
 /// Serves `endpoints` on `listener` until the future is dropped; connections that are open then end
 /// with the runtime.
@@ -208,6 +241,8 @@ fn serve_connection<S>(
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
+    let goes_on = Arc::new(AtomicBool::new(false));
+    let has_events = Arc::clone(&goes_on);
     let service = service_fn(move |request: Request<Incoming>| {
         head_received.set();
         let checked = if names == HostCheck::Any {
@@ -226,6 +261,7 @@ where
                 plain(StatusCode::MISDIRECTED_REQUEST, FOREIGN)
             }
         };
+        has_events.store(response.body().goes_on(), Ordering::Relaxed);
         std::future::ready(Ok::<_, Infallible>(response))
     });
     let connection = http1::Builder::new()
@@ -233,9 +269,14 @@ where
         .header_read_timeout(deadlines.head)
         .keep_alive(false)
         .max_buf_size(16 * 1024)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(WriteLimited::new(stream, WRITE)), service);
     async move {
-        match tokio::time::timeout(deadlines.whole, connection).await {
+        let mut connection = pin!(connection);
+        let mut ended = tokio::time::timeout(deadlines.whole, &mut connection).await;
+        if ended.is_err() && goes_on.load(Ordering::Relaxed) {
+            ended = Ok(connection.await);
+        }
+        match ended {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(%error, "a connection to the metrics address failed"),
             Err(_) => tracing::debug!("a connection to the metrics address was too slow"),
@@ -243,11 +284,13 @@ where
     }
 }
 
-fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<Full<Bytes>> {
+fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<MetricsBody> {
     // The texts are made only for allowed methods.
     let allowed = *method == Method::GET || *method == Method::HEAD;
     match path {
-        "/metrics" | "/top" | "/health" | "/ready" if !allowed => {
+        "/" | "/live.css" | "/live.js" | "/live" | "/metrics" | "/top" | "/health" | "/ready"
+            if !allowed =>
+        {
             let mut refusal = plain(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "only GET and HEAD are supported\n",
@@ -257,6 +300,18 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<F
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             refusal
         }
+        "/" => page(HTML, live_page::HTML),
+        "/live.css" => page(CSS, live_page::STYLE),
+        "/live.js" => page(JAVASCRIPT, live_page::PROGRAM),
+        // Without a body nothing would be read of them.
+        "/live" if *method == Method::HEAD => page(EVENTS, ""),
+        "/live" => match (endpoints.events)() {
+            Some(events) => with_body(StatusCode::OK, EVENTS, MetricsBody::Events(events)),
+            None => plain(
+                StatusCode::SERVICE_UNAVAILABLE,
+                "too many live pages are open\n",
+            ),
+        },
         "/metrics" => response(StatusCode::OK, PROMETHEUS, (endpoints.metrics)().into()),
         "/top" => response(StatusCode::OK, JSON, (endpoints.top)().into()),
         "/health" => plain(StatusCode::OK, "ok\n"),
@@ -267,22 +322,29 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<F
         },
         _ => plain(
             StatusCode::NOT_FOUND,
-            "available are /metrics, /top, /health and /ready\n",
+            "available are /, /metrics, /top, /health and /ready\n",
         ),
     }
 }
 
-fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+fn plain(status: StatusCode, text: &'static str) -> Response<MetricsBody> {
     response(status, PLAIN, Bytes::from_static(text.as_bytes()))
 }
 
-fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(body));
+fn page(kind: HeaderValue, text: &'static str) -> Response<MetricsBody> {
+    response(StatusCode::OK, kind, Bytes::from_static(text.as_bytes()))
+}
+
+fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<MetricsBody> {
+    with_body(status, kind, MetricsBody::whole(body))
+}
+
+fn with_body(status: StatusCode, kind: HeaderValue, body: MetricsBody) -> Response<MetricsBody> {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-        .headers_mut()
-        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    let fields = response.headers_mut();
+    fields.insert(CONTENT_TYPE, kind);
+    fields.extend(FIELDS);
     response
 }
 

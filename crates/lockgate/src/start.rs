@@ -17,7 +17,7 @@ use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::sockets::SocketLimit;
 use lockgate_metrics::Shards;
 use lockgate_net::threads;
-use lockgate_proxy::access_log::Tails;
+use lockgate_proxy::access_log::{RecentErrors, Tails};
 use lockgate_proxy::admit::client_bans::ClientBans;
 use lockgate_proxy::files;
 use lockgate_proxy::metrics::WorkerCells;
@@ -221,6 +221,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         clients: Clients::new(),
         bans: ClientBans::default(),
         tails: Tails::new(tickers.len()),
+        errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
     }

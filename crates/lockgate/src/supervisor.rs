@@ -29,6 +29,7 @@ use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
 use crate::handover::{Handover, own_program};
+use crate::live_page::LivePage;
 use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, AllowedHosts, MetricsListener, MetricsRoutes, Phase, Readiness};
@@ -209,6 +210,8 @@ pub(crate) struct RunningServer {
     pub(crate) generation: RunningGeneration,
     /// The exposition of the generation that runs.
     exposition: Arc<ArcSwap<Exposition>>,
+    /// The page of the metrics address, once there has been one.
+    live_page: Option<Arc<LivePage>>,
     socket_files: Vec<SocketFile>,
     metrics: Option<MetricsListener>,
     pub(crate) metrics_at: Option<ListenAddress>,
@@ -311,6 +314,7 @@ impl RunningServer {
         Ok(Self {
             workers,
             exposition: Arc::new(ArcSwap::from(Arc::clone(&generation.exposition))),
+            live_page: None,
             generation,
             socket_files,
             metrics,
@@ -474,9 +478,20 @@ impl RunningServer {
             return;
         };
         let (metrics, top) = (Arc::clone(&self.exposition), Arc::clone(&self.exposition));
+        let page = Arc::clone(self.live_page.get_or_insert_with(|| {
+            let (exposition, readiness) = (&self.exposition, &self.readiness);
+            let page = LivePage::new(
+                Arc::clone(exposition),
+                Arc::clone(readiness),
+                self.workers.count(),
+            );
+            tokio::spawn(Arc::clone(&page).run());
+            page
+        }));
         let endpoints = MetricsRoutes {
             metrics: Box::new(move || metrics.load().metrics()),
             top: Box::new(move || top.load().top()),
+            events: Box::new(move || page.open()),
             readiness: Arc::clone(&self.readiness),
             hosts: ArcSwap::from_pointee(AllowedHosts::new(
                 self.generation

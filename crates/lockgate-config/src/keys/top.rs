@@ -98,7 +98,7 @@ table! {
         &Short { short: Unless(False, BindAddress), long: TableOf(metrics::ALL) },
         "false",
         r#""127.0.0.1:9090""#,
-        "The address of `/metrics`, `/top`, `/health` and `/ready`, in plain HTTP: `\"ADDR:PORT\"` \
+        "The address of the live page, `/metrics`, `/top`, `/health` and `/ready`, in plain HTTP: `\"ADDR:PORT\"` \
          or `\"unix:PATH\"`. The short form is the value of `at`.",
     );
 

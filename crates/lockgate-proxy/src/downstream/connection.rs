@@ -24,7 +24,9 @@ use lockgate_upstream::EndpointPermit;
 use super::first_bytes::ServerName;
 use super::termination::Termination;
 use super::{ActiveListener, ListenerSnapshot, RelaySettings};
-use crate::access_log::{CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress};
+use crate::access_log::{
+    CauseSide, ConnectionEntry, DirectionSpan, LoggedAddress, is_error_of_ours,
+};
 use crate::action::relay::ClientProxyHeader;
 use crate::exchange::TunnelRequest;
 use crate::metrics::relay::RelayCells;
@@ -249,7 +251,8 @@ impl ClientConnection {
         }
         let snapshot = self.listener.snapshot();
         let generation = &snapshot.generation;
-        if let Some(sinks) = self.line_sinks(generation.log.as_ref(), generation) {
+        let is_error = is_error_of_ours(termination.cause, termination.side);
+        if let Some(sinks) = self.line_sinks(generation.log.as_ref(), generation, is_error) {
             sinks.write(&self.log_entry(&snapshot, termination, received, sent));
         }
     }
@@ -266,7 +269,8 @@ impl ClientConnection {
     ) {
         let snapshot = self.listener.snapshot();
         let generation = &snapshot.generation;
-        let Some(sinks) = self.line_sinks(generation.log.as_ref(), generation) else {
+        let is_error = is_error_of_ours(termination.cause, termination.side);
+        let Some(sinks) = self.line_sinks(generation.log.as_ref(), generation, is_error) else {
             return;
         };
         let took = began.elapsed();

@@ -18,7 +18,7 @@ use super::connection::{ClientConnection, address};
 use super::line_sinks::LineSinks;
 use crate::access_log::{
     self, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
-    LoggedRequest, LoggedTls, LoggedUpstream,
+    LoggedRequest, LoggedTls, LoggedUpstream, is_error_of_ours,
 };
 use crate::error_response::HttpFault;
 use crate::exchange::{ExchangeFailure, ExchangeOutcome};
@@ -139,7 +139,12 @@ impl ClientConnection {
             SiteLog::Off => None,
             SiteLog::Own(number) => generation.site_logs.get(number),
         };
-        if let Some(sinks) = self.line_sinks(log, generation) {
+        let is_error = record.status() >= 500
+            || record
+                .failure
+                .as_ref()
+                .is_some_and(|failure| is_error_of_ours(failure.cause, failure.side));
+        if let Some(sinks) = self.line_sinks(log, generation, is_error) {
             self.log_exchange(&sinks, request, snapshot, record, took);
         }
     }

@@ -1,13 +1,14 @@
-//! Where the line of an entry goes: the access log, and the readers that want it.
+//! Where the line of an entry goes: the access log, the readers that want it, and the last errors.
 
 use super::connection::ClientConnection;
-use crate::access_log::{ConnectionEntry, ExchangeEntry, OpenTails};
+use crate::access_log::{ConnectionEntry, ErrorSink, ExchangeEntry, OpenTails};
 use crate::generation::{Generation, SharedLog};
 
-/// The log of an entry and the open readers, at least one of both.
+/// The places for the line of an entry, at least one of them.
 pub(super) struct LineSinks<'a> {
     log: Option<&'a SharedLog>,
     tails: Option<OpenTails>,
+    errors: Option<ErrorSink<'a>>,
 }
 
 impl LineSinks<'_> {
@@ -19,6 +20,9 @@ impl LineSinks<'_> {
         if let Some(tails) = &self.tails {
             tails.write(entry);
         }
+        if let Some(errors) = &self.errors {
+            errors.write(entry);
+        }
     }
 
     /// Writes the line of an exchange.
@@ -29,19 +33,30 @@ impl LineSinks<'_> {
         if let Some(tails) = &self.tails {
             tails.write_exchange(entry);
         }
+        if let Some(errors) = &self.errors {
+            errors.write_exchange(entry);
+        }
     }
 }
 
 impl ClientConnection {
     /// Where an entry goes that has this log; nothing where nothing wants it.
     pub(super) fn line_sinks<'a>(
-        &self,
+        &'a self,
         log: Option<&'a SharedLog>,
         generation: &Generation,
+        is_error: bool,
     ) -> Option<LineSinks<'a>> {
         let mask = || log.map_or(generation.rules.mask, |log| log.borrow().mask());
-        let worker = &self.worker;
+        let (worker, now) = (&self.worker, self.guard.clock().now());
         let tails = worker.shared.tails.for_worker(worker.index, mask);
-        (log.is_some() || tails.is_some()).then_some(LineSinks { log, tails })
+        let errors = is_error
+            .then(|| worker.shared.errors.sink(worker.index, now, mask()))
+            .flatten();
+        (log.is_some() || tails.is_some() || errors.is_some()).then_some(LineSinks {
+            log,
+            tails,
+            errors,
+        })
     }
 }

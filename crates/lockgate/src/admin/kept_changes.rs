@@ -8,8 +8,8 @@ use lockgate_limits::clock;
 use lockgate_upstream::{AdminMode, Member, Pool};
 use serde_json::{Value, json};
 
-use super::resources::mode_name;
 use crate::state;
+use crate::views::mode_name;
 
 /// The version of the file's form.
 const VERSION: u64 = 1;

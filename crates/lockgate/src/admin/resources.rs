@@ -24,7 +24,6 @@ use super::error::AdminError;
 use super::line_stream::LineStream;
 use super::request::{AdminRequest, AdminResult};
 use super::state::AdminState;
-pub(super) use pools::mode_name;
 
 /// The work of one method of a resource.
 pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;

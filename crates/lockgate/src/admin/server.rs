@@ -17,6 +17,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept_loop::{Acceptance, HeadReceived};
+use crate::write_limit::WriteLimited;
 
 use super::error::AdminError;
 use super::line_stream::AdminBody;
@@ -24,7 +25,6 @@ use super::peers::{PeerJudgement, PeerRights};
 use super::request::AdminRequest;
 use super::resources;
 use super::state::AdminState;
-use super::write_limit::WriteLimited;
 
 /// The most connections at once.
 const AT_ONCE: usize = 32;

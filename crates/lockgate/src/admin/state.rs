@@ -7,10 +7,10 @@ use arc_swap::ArcSwap;
 
 use crate::exposition::Exposition;
 use crate::metrics_server::Readiness;
+use crate::views::RecentCounts;
 
 use super::command::CommandSender;
 use super::peers::AllowedPeers;
-use super::recent::RecentCounts;
 
 /// The sources of all resources.
 pub(crate) struct AdminState {

@@ -113,6 +113,11 @@ impl Exposition {
         self.state.started
     }
 
+    /// The time since the process started.
+    pub(crate) fn uptime(&self) -> Duration {
+        self.state.started.elapsed().unwrap_or_default()
+    }
+
     /// The file of the configuration, if it has one.
     pub(crate) fn configuration_file(&self) -> Option<&Configuration> {
         self.state.file.as_deref()
@@ -197,8 +202,13 @@ impl Exposition {
         figures.collect()
     }
 
-    /// The pools that have a name, with their endpoints.
-    pub(crate) fn pool_figures(&self) -> Vec<PoolFigures> {
+    /// The lines of the last errors, each an object of JSON, in no order.
+    pub(crate) fn recent_errors(&self) -> Vec<Vec<u8>> {
+        self.state.shared.errors.lines()
+    }
+
+    /// The pools that have a name, with at most so many of their endpoints.
+    pub(crate) fn pool_figures(&self, mut most: usize) -> Vec<PoolFigures> {
         let statuses = self.statuses.now().into_iter();
         let statuses: BTreeMap<_, _> = statuses
             .map(|status| ((status.pool.clone(), status.endpoint.clone()), status))
@@ -215,13 +225,15 @@ impl Exposition {
             };
             let members = pool.members().iter().enumerate();
             let present = members.filter(|(_, member)| !member.endpoint().is_vacant());
-            let endpoints = present.map(|(at, member)| {
+            let endpoints = present.take(most).map(|(at, member)| {
                 let index = first.map(|first| EndpointIndex::new(first + at));
                 self.endpoint_figures(member, index, status(member))
             });
+            let endpoints: Vec<_> = endpoints.collect();
+            most -= endpoints.len();
             PoolFigures {
                 name: pool.settings.name.clone(),
-                endpoints: endpoints.collect(),
+                endpoints,
             }
         });
         figures.collect()

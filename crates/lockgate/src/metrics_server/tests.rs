@@ -23,6 +23,7 @@ fn endpoints(readiness: &Arc<Readiness>) -> Arc<MetricsRoutes> {
     Arc::new(MetricsRoutes {
         metrics: Box::new(|| "lockgate_connections_total 3\n".into()),
         top: Box::new(|| "{\"clients\":[]}".into()),
+        events: Box::new(|| None),
         readiness: Arc::clone(readiness),
         hosts: ArcSwap::from_pointee(AllowedHosts::new(&["metrics.example.com".into()])),
     })

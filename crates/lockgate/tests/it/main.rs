@@ -21,6 +21,7 @@ mod h2;
 mod h2_upstream;
 mod http;
 mod limits;
+mod live_page;
 mod load;
 mod load_live;
 mod load_page;

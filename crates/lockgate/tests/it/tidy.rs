@@ -397,6 +397,8 @@ fn workers_share_no_lock_but_the_limit_tables() {
             "/shaping.rs",
             // A worker and one reader, and only while that reads.
             "/access_log/tail.rs",
+            // A worker and the live page, and only for an error.
+            "/access_log/recent_errors.rs",
         ]
         .iter()
         .any(|room| source.path.ends_with(room))

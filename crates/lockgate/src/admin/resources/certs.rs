@@ -1,44 +1,9 @@
 //! `/v1/certs`: the certificates of the listeners, the first to expire first.
 
-use std::time::{SystemTime, UNIX_EPOCH};
-
-use lockgate_net::tls::CertSummary;
-use serde_json::{Value, json};
-
 use super::super::request::{AdminRequest, AdminResult};
-use super::super::timestamp::timestamp;
-
-const DAY: i64 = 86_400;
+use crate::views;
 
 /// All certificates.
 pub(super) async fn show(request: AdminRequest) -> AdminResult {
-    let now = seconds(SystemTime::now());
-    let mut certificates = request.state.exposition().summaries();
-    certificates.sort_by_key(|(_, summary)| summary.facts.not_after);
-    let certificates = certificates.iter();
-    let shown = certificates.map(|(listener, summary)| certificate(listener, summary, now));
-    Ok(json!({ "certs": shown.collect::<Vec<_>>() }))
-}
-
-fn certificate(listener: &str, summary: &CertSummary, now: i64) -> Value {
-    let facts = &summary.facts;
-    json!({
-        "listener": listener,
-        "file": summary.path,
-        "names": facts.names,
-        "addresses": facts.addresses,
-        "subject": facts.subject,
-        "issuer": facts.issuer,
-        "key": facts.key.to_string(),
-        "not_before": timestamp(facts.not_before),
-        "not_after": timestamp(facts.not_after),
-        "days_left": (seconds(facts.not_after) - now).div_euclid(DAY),
-        "stapled": summary.stapled,
-        "default": summary.default,
-    })
-}
-
-fn seconds(time: SystemTime) -> i64 {
-    let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+    Ok(views::certs(&request.state.exposition()))
 }

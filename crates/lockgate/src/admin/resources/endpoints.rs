@@ -16,8 +16,8 @@ use super::super::command::AdminCommand;
 use super::super::error::AdminError;
 use super::super::kept_changes::KeptChanges;
 use super::super::request::{AdminRequest, AdminResult};
-use super::pools::mode_name;
 use crate::state;
+use crate::views::mode_name;
 
 /// The largest weight, as in the configuration.
 const MOST_WEIGHT: u64 = 256;

@@ -1,11 +1,11 @@
-//! Times as the admin socket writes them: RFC 3339, in UTC.
+//! Times as the admin socket and the live page write them: RFC 3339, in UTC.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockgate_http::date::Calendar;
 
 /// `2026-11-24T12:08:36Z`; a time before 1970 is its first second.
-pub(super) fn timestamp(time: SystemTime) -> String {
+pub(crate) fn timestamp(time: SystemTime) -> String {
     let seconds = time
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default()

@@ -23,26 +23,26 @@ pub(crate) struct RecentCounts(Mutex<VecDeque<(Instant, Sample)>>);
 type Sample = BTreeMap<(String, String), HistogramSnapshot>;
 
 /// The figures between two moments.
-pub(super) struct RecentSpan {
+pub(crate) struct RecentSpan {
     /// The time between them.
-    pub(super) time: Duration,
+    pub(crate) time: Duration,
     endpoints: BTreeMap<(String, String), EndpointSpan>,
 }
 
 /// The figures of one endpoint between two moments.
-pub(super) struct EndpointSpan {
+pub(crate) struct EndpointSpan {
     /// Responses a second.
-    pub(super) rate: f64,
+    pub(crate) rate: f64,
     /// Half of the responses came within this many seconds; `None` without responses.
-    pub(super) p50: Option<f64>,
+    pub(crate) p50: Option<f64>,
     /// 99 of 100 responses came within this many seconds.
-    pub(super) p99: Option<f64>,
+    pub(crate) p99: Option<f64>,
 }
 
 impl RecentCounts {
     /// The figures since the oldest sample of the last ten seconds. Without one they are those
     /// since the start, which was `uptime` ago.
-    pub(super) fn observe(
+    pub(crate) fn observe(
         &self,
         pools: &[PoolFigures],
         now: Instant,
@@ -52,7 +52,7 @@ impl RecentCounts {
     }
 
     /// The same of sites, which have the name of their pool empty.
-    pub(super) fn observe_sites(
+    pub(crate) fn observe_sites(
         &self,
         sites: &[SiteFigures],
         now: Instant,
@@ -82,7 +82,7 @@ impl RecentCounts {
 }
 
 impl RecentSpan {
-    pub(super) fn of(&self, pool: &str, endpoint: &str) -> Option<&EndpointSpan> {
+    pub(crate) fn of(&self, pool: &str, endpoint: &str) -> Option<&EndpointSpan> {
         self.endpoints.get(&(pool.to_owned(), endpoint.to_owned()))
     }
 }

@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
 /// A stream with a limit for each write.
-pub(super) struct WriteLimited<S> {
+pub(crate) struct WriteLimited<S> {
     stream: S,
     limit: Duration,
     /// Runs while a write waits.
@@ -18,7 +18,7 @@ pub(super) struct WriteLimited<S> {
 }
 
 impl<S> WriteLimited<S> {
-    pub(super) fn new(stream: S, limit: Duration) -> Self {
+    pub(crate) fn new(stream: S, limit: Duration) -> Self {
         Self {
             stream,
             limit,

@@ -1,0 +1,141 @@
+//! The lines of the last errors, for the live page: a few of each worker, whether there is an access
+//! log or not.
+//!
+//! Only an error costs anything, and many errors cost no more than a few do.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use lockgate_limits::WorkerIndex;
+use lockgate_net::millis::Millis;
+
+use super::timestamp::Timestamps;
+use super::{Cause, CauseSide, ConnectionEntry, ExchangeEntry, LineFormat, MaskIp};
+
+/// Lines of one worker.
+const KEPT: usize = 32;
+/// Lines that one worker writes within [`SPAN`].
+const MOST: u32 = 8;
+const SPAN: Millis = Millis::from_secs(1);
+/// The longest line that is kept, in bytes.
+const LONGEST: usize = 4 * 1024;
+
+/// The errors of all workers.
+#[derive(Debug)]
+pub struct RecentErrors(Box<[Mutex<WorkerErrors>]>);
+
+#[derive(Debug, Default)]
+struct WorkerErrors {
+    lines: VecDeque<Vec<u8>>,
+    stamps: Timestamps,
+    began: Millis,
+    written: u32,
+}
+
+/// The place for an error of one worker.
+#[derive(Debug)]
+pub struct ErrorSink<'a> {
+    errors: &'a Mutex<WorkerErrors>,
+    now: Millis,
+    mask: MaskIp,
+}
+
+/// Whether an end is an error that an operator can do something about: clients that leave and
+/// requests that a rule refuses are none.
+pub fn is_error_of_ours(cause: Cause, side: CauseSide) -> bool {
+    side != CauseSide::Downstream
+        && !matches!(
+            cause,
+            Cause::UpstreamClosed
+                | Cause::Idle
+                | Cause::Lifetime
+                | Cause::RefusedByRule
+                | Cause::Drain
+        )
+}
+
+impl RecentErrors {
+    /// No error yet, in a process with so many `workers`.
+    pub fn new(workers: usize) -> Self {
+        Self((0..workers).map(|_| Mutex::default()).collect())
+    }
+
+    /// The place for an error of a worker; addresses are written as `mask` has them.
+    pub fn sink(&self, worker: WorkerIndex, now: Millis, mask: MaskIp) -> Option<ErrorSink<'_>> {
+        let errors = self.0.get(worker.get())?;
+        Some(ErrorSink { errors, now, mask })
+    }
+
+    /// The lines, each an object of JSON, in no order.
+    pub fn lines(&self) -> Vec<Vec<u8>> {
+        let workers = self.0.iter();
+        workers
+            .flat_map(|errors| locked(errors).lines.iter().cloned().collect::<Vec<_>>())
+            .collect()
+    }
+}
+
+impl ErrorSink<'_> {
+    /// Keeps the entry of a connection.
+    pub fn write(&self, entry: &ConnectionEntry<'_>) {
+        self.keep(|line, stamps| entry.write(line, stamps, LineFormat::Json, self.mask));
+    }
+
+    /// Keeps the entry of an exchange.
+    pub fn write_exchange(&self, entry: &ExchangeEntry<'_>) {
+        self.keep(|line, stamps| entry.write(line, stamps, LineFormat::Json, self.mask));
+    }
+
+    fn keep(&self, write: impl FnOnce(&mut Vec<u8>, &mut Timestamps)) {
+        let mut errors = locked(self.errors);
+        if self.now - errors.began >= SPAN {
+            (errors.began, errors.written) = (self.now, 0);
+        }
+        if errors.written >= MOST {
+            return;
+        }
+        errors.written += 1;
+        let oldest = (errors.lines.len() >= KEPT)
+            .then(|| errors.lines.pop_front())
+            .flatten();
+        let mut line = oldest.unwrap_or_default();
+        line.clear();
+        write(&mut line, &mut errors.stamps);
+        if line.len() <= LONGEST {
+            errors.lines.push_back(line);
+        }
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{entry, line};
+    use super::*;
+
+    #[test]
+    fn a_worker_keeps_its_last_errors_and_few_of_a_second() {
+        let errors = RecentErrors::new(2);
+        let write = |worker, seconds| {
+            let now = Millis::from_secs(seconds);
+            let sink = errors.sink(WorkerIndex::new(worker), now, MaskIp::Keep);
+            sink.unwrap().write(&entry());
+        };
+        (0..100).for_each(|_| write(0, 5));
+        assert_eq!(errors.lines().len(), MOST as usize);
+        (6..100).for_each(|second| write(0, second));
+        assert_eq!(errors.lines().len(), KEPT);
+        write(1, 5);
+        let lines = errors.lines();
+        assert_eq!(lines.len(), KEPT + 1);
+        assert_eq!(lines[KEPT], line(&entry(), MaskIp::Keep).as_bytes());
+        assert!(
+            errors
+                .sink(WorkerIndex::new(2), Millis::from_secs(1), MaskIp::Keep)
+                .is_none()
+        );
+    }
+}

@@ -1,0 +1,245 @@
+//! The live page of the metrics address: what the process does now, and did in the last hour.
+//!
+//! A page gets server-sent events (HTML Living Standard §9.2) with the figures of the admin socket:
+//! `now` every two seconds, `history` every ten. Events are made once for all pages, and without a
+//! page only the samples of the history are taken. A page that does not read misses events.
+
+mod history;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use arc_swap::ArcSwap;
+use hyper::body::Bytes;
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+use tokio::time::MissedTickBehavior;
+
+use crate::exposition::Exposition;
+use crate::metrics_server::Readiness;
+use crate::views::{self, RecentCounts};
+
+use history::{History, Totals};
+
+/// The document, its style and its program.
+pub(crate) const HTML: &str = include_str!("live_page/page.html");
+pub(crate) const STYLE: &str = include_str!("live_page/page.css");
+pub(crate) const PROGRAM: &str = include_str!("live_page/page.js");
+
+/// The time between two events with the present figures.
+const NOW_EVERY: Duration = Duration::from_secs(2);
+/// Of so many of them one comes with a sample of the history.
+const OF_STEP: u32 = (history::STEP.as_secs() / NOW_EVERY.as_secs()) as u32;
+/// The most pages at once.
+const PAGES: usize = 16;
+/// Events that wait for a page.
+const WAITING: usize = 4;
+/// The time that the totals look back.
+const BACK: Duration = Duration::from_secs(10);
+/// The most errors of an event.
+const ERRORS: usize = 50;
+
+/// The sources of the page, and the pages that are open.
+pub(crate) struct LivePage {
+    exposition: Arc<ArcSwap<Exposition>>,
+    readiness: Arc<Readiness>,
+    workers: usize,
+    history: Mutex<History>,
+    pools: RecentCounts,
+    sites: RecentCounts,
+    totals: Mutex<VecDeque<(Instant, Totals)>>,
+    pages: Mutex<Vec<mpsc::Sender<Bytes>>>,
+}
+
+impl LivePage {
+    /// The page of a server with so many `workers`.
+    pub(crate) fn new(
+        exposition: Arc<ArcSwap<Exposition>>,
+        readiness: Arc<Readiness>,
+        workers: usize,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            exposition,
+            readiness,
+            workers,
+            history: Mutex::default(),
+            pools: RecentCounts::default(),
+            sites: RecentCounts::default(),
+            totals: Mutex::default(),
+            pages: Mutex::default(),
+        })
+    }
+
+    /// Takes the samples of the history, and sends events to the pages.
+    pub(crate) async fn run(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(NOW_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        for tick in (0..OF_STEP).cycle() {
+            ticks.tick().await;
+            if tick == 0 {
+                self.sample();
+            }
+            if self.has_pages() {
+                if tick == 0 {
+                    self.send(self.history());
+                }
+                self.send(self.now());
+            }
+        }
+    }
+
+    /// The events for a further page; none where there are [`PAGES`].
+    pub(crate) fn open(&self) -> Option<mpsc::Receiver<Bytes>> {
+        let (sender, receiver) = mpsc::channel(WAITING);
+        let is_open = {
+            let mut pages = locked(&self.pages);
+            pages.retain(|page| !page.is_closed());
+            let has_room = pages.len() < PAGES;
+            if has_room {
+                pages.push(sender.clone());
+            }
+            has_room
+        };
+        if !is_open {
+            return None;
+        }
+        for event in [self.history(), self.now()] {
+            // It has room for both.
+            let _ = sender.try_send(event);
+        }
+        Some(receiver)
+    }
+
+    fn has_pages(&self) -> bool {
+        let mut pages = locked(&self.pages);
+        pages.retain(|page| !page.is_closed());
+        !pages.is_empty()
+    }
+
+    fn send(&self, event: Bytes) {
+        for page in locked(&self.pages).iter() {
+            // One that has not read the events before misses this one.
+            let _ = page.try_send(event.clone());
+        }
+    }
+
+    fn sample(&self) {
+        let exposition = self.exposition.load();
+        let sites = exposition.site_figures();
+        let pools = exposition.pool_figures(history::ENDPOINTS);
+        let now = (Instant::now(), SystemTime::now());
+        locked(&self.history).take(&sites, &pools, now);
+    }
+
+    fn history(&self) -> Bytes {
+        event("history", &locked(&self.history).to_json())
+    }
+
+    fn now(&self) -> Bytes {
+        let exposition = self.exposition.load();
+        let (now, uptime) = (Instant::now(), exposition.uptime());
+        let (sites, pools) = (
+            exposition.site_figures(),
+            exposition.pool_figures(usize::MAX),
+        );
+        let totals = self.totals(Totals::of(&sites), now, uptime);
+        let recent = (
+            self.sites.observe_sites(&sites, now, uptime),
+            self.pools.observe(&pools, now, uptime),
+        );
+        let value = json!({
+            "status": views::status(&exposition, self.readiness.phase(), self.workers),
+            "totals": totals,
+            "sites": views::sites(&sites, &recent.0),
+            "pools": views::pools(&pools, &recent.1),
+            "certs": views::certs(&exposition),
+            "clients": exposition.client_traffic(),
+            "errors": errors(&exposition),
+        });
+        event("now", &value)
+    }
+
+    /// The traffic of all sites in the last seconds.
+    fn totals(&self, totals: Totals, now: Instant, uptime: Duration) -> Value {
+        let mut kept = locked(&self.totals);
+        kept.retain(|(at, _)| now.duration_since(*at) <= BACK);
+        let traffic = match kept.front() {
+            Some((at, earlier)) if *at < now => totals.since(earlier, now.duration_since(*at)),
+            _ => totals.since(&Totals::default(), uptime),
+        };
+        let is_due = kept
+            .back()
+            .is_none_or(|(at, _)| now.duration_since(*at) >= Duration::from_secs(1));
+        if is_due {
+            kept.push_back((now, totals));
+        }
+        let of = |class| traffic.responses.get(class).copied().unwrap_or(0.0);
+        json!({
+            "requests_per_second": traffic.responses.values().sum::<f64>(),
+            "server_errors_per_second": of("5xx"),
+            "received_per_second": traffic.received,
+            "sent_per_second": traffic.sent,
+            "p50_seconds": traffic.p50,
+            "p99_seconds": traffic.p99,
+        })
+    }
+}
+
+/// The last errors, the latest first, without the queries of their targets: these may have secrets.
+fn errors(exposition: &Exposition) -> Vec<Value> {
+    let lines = exposition.recent_errors().into_iter();
+    let mut errors: Vec<Value> = lines
+        .filter_map(|line| serde_json::from_slice(&line).ok())
+        .map(|line| error(&line))
+        .collect();
+    errors.sort_by(|a, b| b["time"].as_str().cmp(&a["time"].as_str()));
+    errors.truncate(ERRORS);
+    errors
+}
+
+fn error(line: &Value) -> Value {
+    let target = line["target"].as_str();
+    let path = target.map(|target| target.split(['?', '#']).next().unwrap_or_default());
+    json!({
+        "time": line["time"],
+        "cause": line["cause"],
+        "side": line["side"],
+        "detail": line["detail"],
+        "status": line["status"],
+        "listener": line["listener"],
+        "site": line["site"],
+        "method": line["method"],
+        "path": path,
+        "endpoint": line["endpoint"],
+    })
+}
+
+/// An event as the pages read it; JSON has no line ends.
+fn event(name: &str, value: &Value) -> Bytes {
+    format!("event: {name}\ndata: {value}\n\n").into()
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_page_has_no_query() {
+        let line = json!({ "target": "/reset?token=secret", "status": 502, "cause": "limit" });
+        let shown = error(&line);
+        assert_eq!(shown["path"], "/reset");
+        assert!(!shown.to_string().contains("secret"));
+        assert_eq!(error(&json!({ "cause": "limit" }))["path"], Value::Null);
+    }
+
+    #[test]
+    fn an_event_is_one_line_of_data() {
+        let event = event("now", &json!({ "a": "one\ntwo" }));
+        assert_eq!(event, "event: now\ndata: {\"a\":\"one\\ntwo\"}\n\n");
+    }
+}

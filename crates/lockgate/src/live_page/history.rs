@@ -1,0 +1,372 @@
+//! The last hour: the traffic of every ten seconds, and the state of each endpoint by minute.
+//!
+//! Kept in memory, and of a fixed size: a page that is opened after an incident shows it.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use lockgate_metrics::HistogramSnapshot;
+use lockgate_upstream::AdminMode;
+use serde_json::{Map, Value, json};
+
+use crate::exposition::{EndpointCondition, EndpointFigures, PoolFigures, SiteFigures};
+
+/// The time between two samples.
+pub(super) const STEP: Duration = Duration::from_secs(10);
+/// Samples of an hour.
+const SAMPLES: usize = 360;
+/// Samples of a minute.
+const MINUTE: usize = 6;
+/// Minutes of an hour.
+const MINUTES: usize = 60;
+/// The most endpoints with a history.
+pub(super) const ENDPOINTS: usize = 2_000;
+
+/// The history of a process.
+#[derive(Default)]
+pub(super) struct History {
+    samples: VecDeque<Traffic>,
+    last: Option<(Instant, Totals)>,
+    /// When the last sample was taken, in seconds since 1970.
+    last_unix: u64,
+    strips: BTreeMap<(String, String), Strip>,
+    /// The samples of the minute that is not over.
+    of_minute: usize,
+}
+
+/// The counters of all sites.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Totals {
+    responses: BTreeMap<&'static str, u64>,
+    errors: BTreeMap<&'static str, u64>,
+    received: u64,
+    sent: u64,
+    duration: Option<HistogramSnapshot>,
+}
+
+/// The traffic between two moments; counts are those of a second.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Traffic {
+    pub(super) responses: BTreeMap<&'static str, f64>,
+    pub(super) errors: BTreeMap<&'static str, f64>,
+    pub(super) received: f64,
+    pub(super) sent: f64,
+    /// Half of the requests took so many seconds at most; `None` without a request.
+    pub(super) p50: Option<f64>,
+    pub(super) p99: Option<f64>,
+}
+
+/// The minutes of an endpoint, the oldest first.
+#[derive(Debug, Default)]
+struct Strip {
+    minutes: VecDeque<u8>,
+    /// The worst state of the minute that is not over.
+    worst: u8,
+    responses: u64,
+    failures: u64,
+    is_present: bool,
+}
+
+impl Totals {
+    pub(super) fn of(sites: &[SiteFigures]) -> Self {
+        let mut totals = Self::default();
+        for SiteFigures { counts, .. } in sites {
+            for (class, count) in &counts.responses {
+                *totals.responses.entry(class).or_default() += count;
+            }
+            for (cause, count) in &counts.failures {
+                *totals.errors.entry(cause).or_default() += count;
+            }
+            totals.received += counts.received;
+            totals.sent += counts.sent;
+            totals.duration = match (totals.duration.take(), counts.duration.clone()) {
+                (Some(all), Some(more)) => Some(all.merge(more)),
+                (all, more) => all.or(more),
+            };
+        }
+        totals
+    }
+
+    /// The traffic since `earlier`, which was `time` ago. A site that a reload has removed takes
+    /// its counts with it: what would be less than nothing is nothing.
+    pub(super) fn since(&self, earlier: &Self, time: Duration) -> Traffic {
+        let seconds = time.as_secs_f64().max(0.1);
+        let rate = |now: u64, before: u64| {
+            let rate = now.saturating_sub(before) as f64 / seconds;
+            (rate * 100.0).round() / 100.0
+        };
+        let rates = |now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>| {
+            let of = |(name, count): (&&'static str, &u64)| {
+                (*name, rate(*count, before.get(name).copied().unwrap_or(0)))
+            };
+            now.iter().map(of).collect()
+        };
+        let duration = match (&self.duration, &earlier.duration) {
+            (Some(now), Some(before)) if now.count() >= before.count() => Some(now.since(before)),
+            (Some(now), None) => Some(now.clone()),
+            _ => None,
+        };
+        let quantile = |share| duration.as_ref().and_then(|all| all.quantile(share));
+        Traffic {
+            responses: rates(&self.responses, &earlier.responses),
+            errors: rates(&self.errors, &earlier.errors),
+            received: rate(self.received, earlier.received),
+            sent: rate(self.sent, earlier.sent),
+            p50: quantile(0.5),
+            p99: quantile(0.99),
+        }
+    }
+}
+
+impl History {
+    /// Takes a sample; due every [`STEP`].
+    pub(super) fn take(
+        &mut self,
+        sites: &[SiteFigures],
+        pools: &[PoolFigures],
+        (now, unix): (Instant, SystemTime),
+    ) {
+        let totals = Totals::of(sites);
+        if let Some((at, earlier)) = &self.last {
+            let sample = totals.since(earlier, now.duration_since(*at));
+            if self.samples.len() >= SAMPLES {
+                self.samples.pop_front();
+            }
+            self.samples.push_back(sample);
+        }
+        self.last = Some((now, totals));
+        self.last_unix = unix
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default()
+            .as_secs();
+        self.take_endpoints(pools);
+    }
+
+    fn take_endpoints(&mut self, pools: &[PoolFigures]) {
+        for strip in self.strips.values_mut() {
+            strip.is_present = false;
+        }
+        for pool in pools {
+            for endpoint in &pool.endpoints {
+                let key = (pool.name.clone(), endpoint.endpoint.clone());
+                if self.strips.len() < ENDPOINTS || self.strips.contains_key(&key) {
+                    self.strips.entry(key).or_default().take(endpoint);
+                }
+            }
+        }
+        self.of_minute += 1;
+        if self.of_minute >= MINUTE {
+            self.of_minute = 0;
+            self.strips.retain(|_, strip| strip.is_present);
+            self.strips.values_mut().for_each(Strip::end_minute);
+        }
+    }
+
+    /// The history as JSON. Each list has a number for each sample, the oldest first.
+    pub(super) fn to_json(&self) -> Value {
+        let samples = &self.samples;
+        let list = |value: &dyn Fn(&Traffic) -> Option<f64>| -> Vec<Option<f64>> {
+            samples.iter().map(value).collect()
+        };
+        let named = |of: &dyn Fn(&Traffic) -> &BTreeMap<&'static str, f64>| -> Map<String, Value> {
+            let names = samples.iter().flat_map(|sample| of(sample).keys().copied());
+            let names: std::collections::BTreeSet<_> = names.collect();
+            let values = |name: &'static str| {
+                list(&|sample| Some(of(sample).get(name).copied().unwrap_or(0.0)))
+            };
+            names
+                .into_iter()
+                .map(|name| (name.to_owned(), json!(values(name))))
+                .collect()
+        };
+        let mut strips: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
+        for ((pool, endpoint), strip) in &self.strips {
+            let of_pool = strips.entry(pool).or_default();
+            of_pool.insert(endpoint, strip.text());
+        }
+        json!({
+            "seconds": STEP.as_secs(),
+            "last": self.last_unix,
+            "requests": named(&|sample| &sample.responses),
+            "errors": named(&|sample| &sample.errors),
+            "received": list(&|sample| Some(sample.received)),
+            "sent": list(&|sample| Some(sample.sent)),
+            "p50": list(&|sample| sample.p50),
+            "p99": list(&|sample| sample.p99),
+            "strips": strips,
+        })
+    }
+}
+
+impl Strip {
+    fn take(&mut self, endpoint: &EndpointFigures) {
+        let responses = endpoint.counts.as_ref().map_or(0, |all| all.requests());
+        let failures = endpoint
+            .counts
+            .as_ref()
+            .map_or(0, |all| all.failures.values().sum());
+        // The first sample has nothing to compare with.
+        let is_new = self.minutes.is_empty() && self.worst == 0;
+        let state = match endpoint.condition {
+            _ if endpoint.mode != AdminMode::Ready => 6,
+            EndpointCondition::Down => 5,
+            EndpointCondition::Ejected | EndpointCondition::Avoided => 4,
+            EndpointCondition::Up if failures > self.failures && !is_new => 3,
+            EndpointCondition::Up if responses > self.responses && !is_new => 2,
+            EndpointCondition::Up => 1,
+        };
+        (self.responses, self.failures) = (responses, failures);
+        self.worst = self.worst.max(state);
+        self.is_present = true;
+    }
+
+    fn end_minute(&mut self) {
+        if self.minutes.len() >= MINUTES - 1 {
+            self.minutes.pop_front();
+        }
+        self.minutes.push_back(std::mem::take(&mut self.worst));
+    }
+
+    /// A digit for each minute, the last for the one that is not over.
+    fn text(&self) -> String {
+        let now = (self.worst > 0).then_some(self.worst);
+        let all = self.minutes.iter().copied().chain(now);
+        all.map(|state| char::from(b'0' + state)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockgate_metrics::{Bounds, Histogram};
+    use lockgate_proxy::metrics::http::{EndpointCounts, SiteCounts};
+
+    fn site(requests: u64, errors: u64, duration: &Histogram) -> SiteFigures {
+        SiteFigures {
+            name: "a.test".to_owned(),
+            counts: SiteCounts {
+                in_flight: 0,
+                queued: 0,
+                responses: BTreeMap::from([("2xx", requests)]),
+                failures: BTreeMap::from([("limit", errors)]),
+                received: 10 * requests,
+                sent: 100 * requests,
+                duration: Some(duration.snapshot()),
+            },
+        }
+    }
+
+    fn pool(condition: EndpointCondition, mode: AdminMode, failures: u64) -> Vec<PoolFigures> {
+        let counts = EndpointCounts {
+            idle: 0,
+            retries: 0,
+            failures: BTreeMap::from([("connection_refused", failures)]),
+            response: None,
+        };
+        let endpoint = EndpointFigures {
+            endpoint: "10.0.0.1:80".to_owned(),
+            condition,
+            why: None,
+            mode,
+            weight: 1,
+            weight_configured: 1,
+            backup: false,
+            connections: 0,
+            in_flight: 0,
+            latency: None,
+            ejections: 0,
+            counts: Some(counts),
+            check: None,
+        };
+        vec![PoolFigures {
+            name: "app".to_owned(),
+            endpoints: vec![endpoint],
+        }]
+    }
+
+    struct Steps {
+        history: History,
+        begin: Instant,
+        step: u32,
+    }
+
+    impl Steps {
+        fn new() -> Self {
+            Self {
+                history: History::default(),
+                begin: Instant::now(),
+                step: 0,
+            }
+        }
+
+        fn take(&mut self, sites: &[SiteFigures], pools: &[PoolFigures]) {
+            let passed = STEP * self.step;
+            self.step += 1;
+            let unix = UNIX_EPOCH + Duration::from_secs(1_000) + passed;
+            self.history.take(sites, pools, (self.begin + passed, unix));
+        }
+    }
+
+    #[test]
+    fn samples_are_the_traffic_of_a_second_between_two_moments() {
+        let (mut steps, duration) = (Steps::new(), Histogram::new(Bounds::EXCHANGE));
+        steps.take(&[site(100, 0, &duration)], &[]);
+        assert_eq!(steps.history.to_json()["sent"], json!([]));
+        duration.record_many(Duration::from_millis(3), 50);
+        steps.take(&[site(150, 5, &duration)], &[]);
+        // A reload has removed the site.
+        steps.take(&[], &[]);
+        let history = steps.history.to_json();
+        assert_eq!(history["requests"], json!({ "2xx": [5.0, 0.0] }));
+        assert_eq!(history["errors"], json!({ "limit": [0.5, 0.0] }));
+        assert_eq!(history["received"], json!([50.0, 0.0]));
+        assert_eq!(history["sent"], json!([500.0, 0.0]));
+        assert_eq!(history["p99"][1], Value::Null);
+        assert!(history["p50"][0].as_f64().unwrap() > 0.0);
+        assert_eq!(
+            (&history["last"], &history["seconds"]),
+            (&json!(1_020), &json!(10))
+        );
+    }
+
+    #[test]
+    fn an_hour_is_kept_however_long_the_process_runs() {
+        let (mut steps, duration) = (Steps::new(), Histogram::new(Bounds::EXCHANGE));
+        for step in 0..1_000 {
+            let pools = pool(EndpointCondition::Up, AdminMode::Ready, 0);
+            steps.take(&[site(step, 0, &duration)], &pools);
+        }
+        let history = steps.history.to_json();
+        assert_eq!(history["sent"].as_array().unwrap().len(), SAMPLES);
+        let strip = history["strips"]["app"]["10.0.0.1:80"].as_str().unwrap();
+        assert_eq!(strip.len(), MINUTES);
+    }
+
+    #[test]
+    fn a_minute_of_an_endpoint_has_its_worst_state() {
+        let mut steps = Steps::new();
+        let up = |failures| pool(EndpointCondition::Up, AdminMode::Ready, failures);
+        let down = pool(EndpointCondition::Down, AdminMode::Ready, 0);
+        let ejected = pool(EndpointCondition::Ejected, AdminMode::Ready, 0);
+        let drained = pool(EndpointCondition::Up, AdminMode::Drain, 0);
+        // Failures of before the first sample are none of the first minute.
+        for minute in [
+            [&up(7); MINUTE],
+            [&up(7), &up(7), &up(8), &up(8), &up(8), &up(8)],
+            [&up(8), &ejected, &up(0), &down, &up(0), &up(0)],
+            [&drained; MINUTE],
+        ] {
+            for pools in minute {
+                steps.take(&[], pools);
+            }
+        }
+        steps.take(&[], &ejected);
+        let strip = |steps: &Steps| steps.history.to_json()["strips"].clone();
+        assert_eq!(strip(&steps), json!({ "app": { "10.0.0.1:80": "13564" } }));
+        // An endpoint that is gone is forgotten.
+        for _ in 0..2 * MINUTE {
+            steps.take(&[], &[]);
+        }
+        assert_eq!(strip(&steps), json!({}));
+    }
+}
