@@ -231,9 +231,14 @@ impl UpstreamPool {
         tried: MemberSet,
     ) -> Result<(MemberIndex, EndpointPermit), DialError> {
         let _waiting = QueuedRequest::begin(request.metrics);
-        let (guard, wait_budget) = (request.guard, request.wait_budget);
+        let (guard, wait_budget, preference) =
+            (request.guard, request.wait_budget, request.preference);
+        let choose = |now| {
+            let random = self.random.next();
+            self.pool.choose(preference, tried, random, now)
+        };
         self.pool
-            .queue(guard, wait_budget, request.preference, tried)
+            .queue(guard, wait_budget, (preference, tried), choose)
             .await
     }
 

@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -233,8 +233,35 @@ impl Pool {
         }
     }
 
-    /// Waits for a permit at a member that is up and was not `tried`: the member of a sticky
-    /// cookie, else a healthy one, and others only where there is none.
+    /// The members that a permit is waited for at: those that are up and were not `tried`, of which
+    /// the member of a sticky cookie, else healthy ones, and others only where there is none.
+    fn members_to_wait_at(
+        &self,
+        preference: Preference,
+        tried: MemberSet,
+        now: Millis,
+    ) -> Vec<MemberIndex> {
+        if let Some(named) = self.named(preference, tried, now) {
+            return vec![named];
+        }
+        let members = || {
+            let members = MemberIndex::enumerate(&self.members);
+            members.filter(|(at, member)| member.takes_any_client() && !tried.contains(*at))
+        };
+        let is_well = |member: &Member| {
+            matches!(
+                Availability::of(member, now),
+                Availability::Good | Availability::Suspect | Availability::Full
+            )
+        };
+        let any = !members().any(|(_, member)| is_well(member));
+        let chosen = members().filter(|(_, member)| any || is_well(member));
+        chosen.map(|(at, _)| at).collect()
+    }
+
+    /// Waits for a permit at one of the members that a request or a relay may wait at. With each
+    /// tick these may be others: where an operator or a check takes one out or back, it is chosen
+    /// again by `choose`, which is told [`Clock::now`].
     ///
     /// # Errors
     /// When there is none, the queue is full, or no permit becomes free in time.
@@ -242,45 +269,61 @@ impl Pool {
         &self,
         guard: &Guard,
         wait_budget: &WaitBudget,
-        preference: Preference,
-        tried: MemberSet,
+        (preference, tried): (Preference, MemberSet),
+        choose: impl Fn(Millis) -> Option<(MemberIndex, EndpointPermit)>,
     ) -> Result<(MemberIndex, EndpointPermit), DialError> {
-        let now = guard.clock().now();
-        let named = self.named(preference, tried, now);
-        let left = |at: MemberIndex, member: &Member| {
-            let may_wait = member.takes_any_client() || named == Some(at);
-            may_wait && !tried.contains(at)
-        };
-        let members =
-            || MemberIndex::enumerate(&self.members).filter(|(at, member)| left(*at, member));
-        let well = |member: &Member| {
-            matches!(
-                Availability::of(member, now),
-                Availability::Good | Availability::Suspect | Availability::Full
-            )
-        };
-        let any = !members().any(|(_, member)| well(member));
-        let members = members()
-            .filter(|(at, member)| named.map_or(any || well(member), |named| named == *at));
-        let (mut indexes, mut waiting): (Vec<_>, Vec<_>) = members
-            .map(|(at, member)| (at, Box::pin(member.endpoint().take())))
-            .unzip();
+        let clock = guard.clock();
+        let wait_at = |at: MemberIndex| Some((at, Box::pin(self.member(at)?.endpoint().take())));
+        let wanted = self.members_to_wait_at(preference, tried, clock.now());
+        let mut waiting: Vec<_> = wanted.into_iter().filter_map(wait_at).collect();
         if waiting.is_empty() {
             return Err(DialError::Down);
         }
         let _queued =
             QueueEntry::enter(&self.queued, self.settings.queue.max).ok_or(DialError::QueueFull)?;
-        while !waiting.is_empty() {
-            let free = wait_budget.within(guard, first_free(&mut waiting));
-            let (first, permit) = free.await.map_err(queue_error)?;
-            drop(waiting.swap_remove(first));
-            let at = indexes.swap_remove(first);
-            // It may be down meanwhile, and have room because its requests were retried elsewhere.
-            if self.member(at).is_some_and(Member::is_usable) {
-                return Ok((at, permit));
+        let chosen = async {
+            loop {
+                let free = free_or_tick(&mut waiting, clock).await;
+                let now = clock.now();
+                if let Some((first, permit)) = free {
+                    let (at, _) = waiting.remove(first);
+                    // It may be down meanwhile, and have room because its requests were retried
+                    // elsewhere.
+                    let is_named = self.named(preference, tried, now) == Some(at);
+                    let takes_it = |member: &Member| member.takes_any_client() || is_named;
+                    if self.member(at).is_some_and(takes_it) {
+                        return Ok((at, permit));
+                    }
+                }
+                let wanted = self.members_to_wait_at(preference, tried, now);
+                if !waiting.is_empty()
+                    && waiting.iter().map(|(at, _)| *at).eq(wanted.iter().copied())
+                {
+                    continue;
+                }
+                if let Some(chosen) = choose(now) {
+                    return Ok(chosen);
+                }
+                // Where all are out, one may be back by the time that it has room.
+                if !wanted.is_empty() {
+                    // The place in the queue of a member that is still waited for is kept.
+                    let mut before = std::mem::take(&mut waiting).into_iter().peekable();
+                    waiting.extend(wanted.into_iter().filter_map(|at| {
+                        while before.next_if(|(earlier, _)| *earlier < at).is_some() {}
+                        before
+                            .next_if(|(same, _)| *same == at)
+                            .or_else(|| wait_at(at))
+                    }));
+                }
+                if waiting.is_empty() {
+                    return Err(DialError::Down);
+                }
             }
-        }
-        Err(DialError::Down)
+        };
+        wait_budget
+            .within(guard, chosen)
+            .await
+            .map_err(queue_error)?
     }
 
     /// The time that a request or a relay may wait.
@@ -307,16 +350,21 @@ impl Pool {
         let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
         // Bounded, since `MemberSet` forgets members behind the 64th.
         for _ in &self.members {
-            let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
-            let (member, permit) =
-                match self.take(balance, preference, tried, random, guard.clock().now()) {
-                    Some(chosen) => chosen,
-                    None => match self.queue(guard, &wait_budget, preference, tried).await {
+            let choose = |now| {
+                let random = mix(self.relays.fetch_add(1, Ordering::Relaxed));
+                self.take(balance, preference, tried, random, now)
+            };
+            let (member, permit) = match choose(guard.clock().now()) {
+                Some(chosen) => chosen,
+                None => {
+                    let queued = self.queue(guard, &wait_budget, (preference, tried), choose);
+                    match queued.await {
                         Ok(chosen) => chosen,
                         Err(error @ DialError::Cut(_)) => return Err(error),
                         Err(error) => return Err(last.unwrap_or(error)),
-                    },
-                };
+                    }
+                }
+            };
             tried.insert(member);
             let socket_permit = sockets.take(guard, &wait_budget).await?;
             let mut permit = permit.with_request();
@@ -474,15 +522,21 @@ async fn dial_target(target: &DialTarget, clock: &Clock) -> io::Result<Socket> {
     }
 }
 
-/// The first free permit of those that are waited for, with its index.
-async fn first_free<F: Future<Output = EndpointPermit>>(
-    waiting: &mut [Pin<Box<F>>],
-) -> (usize, EndpointPermit) {
+/// The first free permit of those that are waited for, with its place there; none with the next
+/// tick.
+async fn free_or_tick<F: Future<Output = EndpointPermit>>(
+    waiting: &mut [(MemberIndex, Pin<Box<F>>)],
+    clock: &Clock,
+) -> Option<(usize, EndpointPermit)> {
+    let mut tick = pin!(clock.next_tick());
     poll_fn(|cx| {
         let permits = waiting.iter_mut().enumerate();
-        let mut polled =
-            permits.map(|(at, permit)| permit.as_mut().poll(cx).map(|permit| (at, permit)));
-        polled.find(Poll::is_ready).unwrap_or(Poll::Pending)
+        let mut polled = permits
+            .map(|(place, (_, permit))| permit.as_mut().poll(cx).map(|permit| (place, permit)));
+        match polled.find(Poll::is_ready) {
+            Some(free) => free.map(Some),
+            None => tick.as_mut().poll(cx).map(|()| None),
+        }
     })
     .await
 }
@@ -497,9 +551,13 @@ fn queue_error(cut: Cut) -> DialError {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
+    use lockgate_limits::clock::Ticker;
     use lockgate_rules::Eject;
 
     use super::*;
+    use crate::administration::AdminMode;
 
     fn pool(weights: &[u32], settings: Settings) -> Pool {
         let member = |weight: &u32| {
@@ -673,5 +731,134 @@ mod tests {
         assert_eq!(pool.members()[0].endpoint().in_flight(), 3);
         drop(relays);
         assert_eq!(pool.members()[0].endpoint().in_flight(), 0);
+    }
+
+    /// A pool of two endpoints for one request at a time, and what waits there needs.
+    struct QueueScene {
+        pool: Pool,
+        clock: Rc<Clock>,
+        guard: Guard,
+        wait_budget: WaitBudget,
+    }
+
+    type QueueResult = Result<(MemberIndex, EndpointPermit), DialError>;
+
+    const FIRST: Preference = Preference::Member(MemberIndex::new(0));
+
+    impl QueueScene {
+        fn new() -> Self {
+            let member = |label: &str| {
+                let address = EndpointAddress::Ip("127.0.0.1:1".parse().unwrap());
+                let endpoint = Endpoint::new(label.into(), String::new(), address, Some(1));
+                Member::new(Arc::new(endpoint), 1)
+            };
+            let members = ["a", "b"].map(member).into();
+            let clock = Clock::new(Ticker::new());
+            Self {
+                pool: Pool::new(members, None, None, Settings::default()),
+                guard: clock.watch(),
+                clock,
+                wait_budget: WaitBudget::new(Duration::from_secs(3_600)),
+            }
+        }
+
+        fn fill(&self, member: usize) -> EndpointPermit {
+            self.pool.members()[member].endpoint().try_take().unwrap()
+        }
+
+        fn set(&self, member: usize, mode: AdminMode) {
+            self.pool.members()[member].set_mode(mode, self.clock.now());
+        }
+
+        /// A request that waits.
+        fn wait(&self, preference: Preference) -> Pin<Box<dyn Future<Output = QueueResult> + '_>> {
+            let tried = MemberSet::default();
+            let choose = move |now| self.pool.choose(preference, tried, 0, now);
+            let chosen = (preference, tried);
+            let queue = self
+                .pool
+                .queue(&self.guard, &self.wait_budget, chosen, choose);
+            let mut queue: Pin<Box<dyn Future<Output = QueueResult>>> = Box::pin(queue);
+            assert!(ended(&mut queue).is_none());
+            queue
+        }
+    }
+
+    /// The result of a wait, if it has ended.
+    fn ended(wait: &mut Pin<Box<dyn Future<Output = QueueResult> + '_>>) -> Option<QueueResult> {
+        match wait.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            Poll::Ready(result) => Some(result),
+            Poll::Pending => None,
+        }
+    }
+
+    /// The member of a wait that has ended well.
+    fn member_of(wait: &mut Pin<Box<dyn Future<Output = QueueResult> + '_>>) -> Option<usize> {
+        ended(wait).map(|result| result.unwrap().0.get())
+    }
+
+    #[test]
+    fn queued_sticky_requests_leave_a_drained_endpoint() {
+        let scene = QueueScene::new();
+        let held = scene.fill(0);
+        let (mut first, mut second) = (scene.wait(FIRST), scene.wait(FIRST));
+        scene.set(0, AdminMode::Drain);
+        // The permit that comes is not taken.
+        drop(held);
+        assert_eq!(member_of(&mut first), Some(1));
+        scene.clock.tick(|_| {});
+        assert_eq!(member_of(&mut second), Some(1));
+    }
+
+    #[test]
+    fn queued_requests_move_to_an_endpoint_that_is_ready_again() {
+        let scene = QueueScene::new();
+        scene.set(1, AdminMode::Drain);
+        let held = scene.fill(0);
+        let (mut first, mut second) = (scene.wait(Preference::Any), scene.wait(Preference::Any));
+        scene.set(1, AdminMode::Ready);
+        scene.set(0, AdminMode::Drain);
+        drop(held);
+        let taken = ended(&mut first).unwrap().unwrap();
+        assert_eq!(taken.0.get(), 1);
+        scene.clock.tick(|_| {});
+        assert!(ended(&mut second).is_none(), "it waits at the other one");
+        drop(taken);
+        assert_eq!(member_of(&mut second), Some(1));
+    }
+
+    #[test]
+    fn a_queued_request_keeps_its_place_while_members_change() {
+        let scene = QueueScene::new();
+        scene.set(1, AdminMode::Drain);
+        let held = [scene.fill(0), scene.fill(1)];
+        let (mut first, mut second) = (scene.wait(Preference::Any), scene.wait(Preference::Any));
+        scene.set(1, AdminMode::Ready);
+        scene.clock.tick(|_| {});
+        // The later one looks first.
+        assert!(ended(&mut second).is_none() && ended(&mut first).is_none());
+        drop(held);
+        let taken = ended(&mut first).unwrap().unwrap();
+        assert_eq!(taken.0.get(), 0);
+        assert_eq!(member_of(&mut second), Some(1));
+    }
+
+    #[test]
+    fn a_queue_ends_only_when_no_endpoint_is_usable() {
+        let scene = QueueScene::new();
+        scene.set(1, AdminMode::Drain);
+        let held = scene.fill(0);
+        let mut waits = scene.wait(FIRST);
+        scene.set(0, AdminMode::Drain);
+        scene.clock.tick(|_| {});
+        assert!(ended(&mut waits).is_none(), "one may be back in time");
+        scene.set(0, AdminMode::Ready);
+        drop(held);
+        assert_eq!(member_of(&mut waits), Some(0));
+        let held = scene.fill(0);
+        let mut waits = scene.wait(FIRST);
+        scene.set(0, AdminMode::Drain);
+        drop(held);
+        assert!(matches!(ended(&mut waits), Some(Err(DialError::Down))));
     }
 }

@@ -21,8 +21,8 @@ pub(crate) struct KeptChanges {
 }
 
 /// What was set for one endpoint of one pool.
-#[derive(Debug, PartialEq, Eq)]
-struct KeptEndpoint {
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct KeptEndpoint {
     pool: String,
     endpoint: String,
     mode: AdminMode,
@@ -75,28 +75,47 @@ impl KeptChanges {
             let (admin, weight) = (mode_name(kept.mode), kept.weight);
             tracing::info!(pool, endpoint, admin, weight, "a kept change holds");
         }
+        let is_named = |pool: &&Arc<Pool>| {
+            let mut kept = self.endpoints.iter();
+            kept.any(|kept| kept.pool == pool.settings.name)
+        };
+        for pool in pools.iter().filter(is_named) {
+            let takes_any = |member: &Member| member.is_ready() && member.weight() > 0;
+            if !pool.members().iter().any(takes_any) {
+                tracing::warn!(
+                    pool = &*pool.settings.name,
+                    "by kept changes the pool has no endpoint that can be used"
+                );
+            }
+        }
     }
 
-    /// Notes the state of a member in place of what was kept for it.
-    pub(super) fn note(&mut self, pool: &str, member: &Member) {
-        let endpoint = &member.endpoint().label;
-        self.endpoints
-            .retain(|kept| (&*kept.pool, &kept.endpoint) != (pool, endpoint));
-        let (mode, weight) = (member.mode(), member.weight_override());
-        if (mode, weight) != (AdminMode::Ready, None) {
-            self.endpoints.push(KeptEndpoint {
-                pool: pool.to_owned(),
-                endpoint: endpoint.clone(),
-                mode,
-                weight,
-            });
+    /// Notes what holds for an endpoint in place of what was kept for it.
+    pub(super) fn note(&mut self, holds: KeptEndpoint) {
+        self.endpoints.retain(|kept| !kept.is_for_same(&holds));
+        if (holds.mode, holds.weight) != (AdminMode::Ready, None) {
+            self.endpoints.push(holds);
         }
         let name = |kept: &KeptEndpoint| (kept.pool.clone(), kept.endpoint.clone());
         self.endpoints.sort_by_key(name);
     }
 
+    /// What was kept for the endpoint, if that is other than what holds.
+    pub(super) fn other_than(self, holds: &KeptEndpoint) -> Option<KeptEndpoint> {
+        let mut kept = self.endpoints.into_iter();
+        kept.find(|kept| kept.is_for_same(holds) && kept != holds)
+    }
+
+    /// Writes the file of the folder.
+    ///
+    /// # Errors
+    /// What the system says; the old file then stays.
+    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+        Ok(state::keep_changes(folder, &self.to_text())?)
+    }
+
     /// The text of the file.
-    pub(super) fn to_text(&self) -> String {
+    fn to_text(&self) -> String {
         let endpoints: Vec<_> = self.endpoints.iter().map(KeptEndpoint::to_json).collect();
         format!(
             "{:#}\n",
@@ -106,6 +125,25 @@ impl KeptChanges {
 }
 
 impl KeptEndpoint {
+    /// What holds for the member of a pool now.
+    pub(super) fn of(pool: &str, member: &Member) -> Self {
+        Self {
+            pool: pool.to_owned(),
+            endpoint: member.endpoint().label.clone(),
+            mode: member.mode(),
+            weight: member.weight_override(),
+        }
+    }
+
+    /// Its mode and its weight, as the next start sets them.
+    pub(super) fn state(&self) -> Value {
+        json!({ "admin": mode_name(self.mode), "weight": self.weight })
+    }
+
+    fn is_for_same(&self, other: &Self) -> bool {
+        (&self.pool, &self.endpoint) == (&other.pool, &other.endpoint)
+    }
+
     fn of_json(written: &Value) -> Option<Self> {
         let text = |name: &str| written[name].as_str().map(str::to_owned);
         let mode = match &written["admin"] {

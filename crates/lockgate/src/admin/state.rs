@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
+use tokio::sync::Mutex;
 
 use crate::exposition::Exposition;
 use crate::metrics_server::Readiness;
@@ -23,6 +24,8 @@ pub(crate) struct AdminState {
     pub(super) recent: RecentCounts,
     /// The folder of `state`, as at the start.
     pub(super) folder: Option<PathBuf>,
+    /// Held while the file of kept changes is read, changed and written.
+    pub(super) keeping: Arc<Mutex<()>>,
     pub(super) recent_sites: RecentCounts,
 }
 
@@ -44,6 +47,7 @@ impl AdminState {
             peers,
             recent: RecentCounts::default(),
             folder,
+            keeping: Arc::default(),
             recent_sites: RecentCounts::default(),
         }
     }

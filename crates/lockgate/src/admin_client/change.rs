@@ -101,10 +101,23 @@ fn endpoint(value: &Value, what: &str) -> String {
     if value["kept"] == true {
         text.push_str("\nthe next start takes this up");
     }
+    if value["kept_otherwise"] == true {
+        let next = next_start(&value["next_start"]);
+        text.push_str(&format!("\nthe next start sets it to {next}: use --keep"));
+    }
     let others = value["other_pools"].as_array().into_iter().flatten();
     let others: Vec<_> = others.map(plain).collect();
     if !others.is_empty() {
         text.push_str(&format!("\nother pools use it: {}", others.join(", ")));
     }
     text
+}
+
+/// What was kept for an endpoint earlier.
+fn next_start(kept: &Value) -> String {
+    let mode = kept["admin"].as_str().unwrap_or("ready");
+    match kept["weight"].as_u64() {
+        Some(weight) => format!("{mode} with the weight {weight}"),
+        None => mode.to_owned(),
+    }
 }

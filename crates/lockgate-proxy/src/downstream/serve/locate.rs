@@ -36,10 +36,13 @@ pub(super) struct LocatedRoute<'e, 's> {
 impl<'e, 's, D> IncomingRequest<'e, 's, D> {
     /// Finds the site and the route of the request.
     pub(super) fn locate(&mut self) -> Result<Located<'e, 's>, Refusal<'s>> {
+        // Before every other refusal. The site, if it has one, is for the log.
+        let ban = self.check_ban();
         let target = self.target.as_ref();
-        let target = target.map_err(|error| Refusal::malformed(error))?;
-        let site = self.locate_site(target)?;
-        self.check_ban()?;
+        let target = target.map_err(|error| Refusal::malformed(error));
+        let site = target.and_then(|target| Ok((target, self.locate_site(target)?)));
+        ban?;
+        let (target, site) = site?;
         if let Some(response) = self.context.sites.site(site).maintenance.response() {
             return Err(Refusal::for_maintenance(response));
         }

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use hyper::StatusCode;
 use lockgate_limits::{MemberIndex, clock};
-use lockgate_upstream::{AdminMode, Member, Pool};
+use lockgate_upstream::{AdminMode, Endpoint, Member, Pool};
 use serde_json::{Map, Value, json};
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::super::body::{flag, number, text, unknown};
 use super::super::command::AdminCommand;
 use super::super::error::AdminError;
-use super::super::kept_changes::KeptChanges;
+use super::super::kept_changes::{KeptChanges, KeptEndpoint};
 use super::super::request::{AdminRequest, AdminResult};
-use crate::state;
 use crate::views::mode_name;
 
 /// The largest weight, as in the configuration.
@@ -30,15 +30,17 @@ const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 pub(super) async fn drain(request: AdminRequest) -> AdminResult {
     let body = request.object()?;
     let wait = wait_time(&body)?;
-    let chosen = ChosenEndpoint::of(&request, &body)?;
+    let mut chosen = ChosenEndpoint::of(&request, &body)?;
     if wait.is_some() {
         chosen.has_no_other_pool()?;
     }
     chosen.take_out(&request, &body, AdminMode::Drain).await?;
     if let Some(wait) = wait {
         chosen.wait_until_unused(&request, wait).await?;
+        // A reload may have replaced its pool, or removed it.
+        chosen = ChosenEndpoint::of(&request, &body).unwrap_or(chosen);
     }
-    chosen.finish()
+    chosen.finish(&request).await
 }
 
 /// Takes an endpoint out of its pool; its health checks pause.
@@ -48,7 +50,7 @@ pub(super) async fn maintenance(request: AdminRequest) -> AdminResult {
     chosen
         .take_out(&request, &body, AdminMode::Maintenance)
         .await?;
-    chosen.finish()
+    chosen.finish(&request).await
 }
 
 /// Takes an endpoint back into its pool.
@@ -56,7 +58,7 @@ pub(super) async fn ready(request: AdminRequest) -> AdminResult {
     let body = request.object()?;
     let chosen = ChosenEndpoint::of(&request, &body)?;
     chosen.set_mode(AdminMode::Ready);
-    chosen.finish()
+    chosen.finish(&request).await
 }
 
 /// Sets the weight of an endpoint, or without `weight` the configured one again.
@@ -72,7 +74,7 @@ pub(super) async fn weight(request: AdminRequest) -> AdminResult {
     chosen.pool.reweigh();
     let (pool, endpoint) = chosen.names();
     tracing::info!(pool, endpoint, weight, "the weight of the endpoint is set");
-    chosen.finish()
+    chosen.finish(&request).await
 }
 
 /// The time that the answer may wait, if it waits.
@@ -110,12 +112,8 @@ impl ChosenEndpoint {
         let found = present().find(|(_, member)| member.endpoint().label == label);
         let (index, member) =
             found.ok_or_else(|| unknown(&format!("endpoint of {name}"), label, labels))?;
-        let is_other = |other: &&&Arc<Pool>| {
-            let mut members = other.members().iter();
-            let is_same = |one: &Member| Arc::ptr_eq(one.endpoint(), member.endpoint());
-            !Arc::ptr_eq(other, &pool) && members.any(|one| is_same(one) && one.is_ready())
-        };
-        let others = pools.iter().filter(is_other);
+        let others = pools_that_use(member.endpoint(), exposition.pools());
+        let others = others.filter(|other| !Arc::ptr_eq(other, &pool));
         Ok(Self {
             other_pools: others.map(|other| other.settings.name.clone()).collect(),
             keep_in: folder_for(request, body, member)?,
@@ -158,16 +156,42 @@ impl ChosenEndpoint {
         if self.other_pools.is_empty() {
             return Ok(());
         }
+        Err(self.is_used_by(&self.other_pools))
+    }
+
+    fn is_used_by(&self, others: &[String]) -> AdminError {
         let (_, endpoint) = self.names();
-        Err(AdminError::new(
+        AdminError::new(
             StatusCode::CONFLICT,
             "other_pools",
             format!(
                 "{endpoint} is used by {} too, and cannot be waited for",
-                self.other_pools.join(", ")
+                others.join(", ")
             ),
             "drain it there first, without `--wait`",
-        ))
+        )
+    }
+
+    /// A wait ends where requests may begin at the endpoint again: it was taken back meanwhile, or a
+    /// reload has brought a pool that uses it.
+    fn is_still_out(&self, request: &AdminRequest) -> Result<(), AdminError> {
+        let exposition = request.state.exposition();
+        let (name, label) = self.names();
+        let users = pools_that_use(self.member().endpoint(), exposition.pools());
+        let users = users.map(|pool| pool.settings.name.clone());
+        let (own, others): (Vec<_>, Vec<_>) = users.partition(|user| user == name);
+        if self.member().is_ready() || !own.is_empty() {
+            return Err(AdminError::new(
+                StatusCode::CONFLICT,
+                "no_longer_drained",
+                format!("{label} of {name} is no longer drained"),
+                "it was made ready, or a reload has changed its settings: drain it again",
+            ));
+        }
+        if others.is_empty() {
+            return Ok(());
+        }
+        Err(self.is_used_by(&others))
     }
 
     fn set_mode(&self, mode: AdminMode) {
@@ -207,6 +231,7 @@ impl ChosenEndpoint {
         let end = Instant::now() + wait;
         loop {
             let (requests, connections) = (endpoint.in_flight(), endpoint.connections());
+            self.is_still_out(request)?;
             if (requests, connections) == (0, 0) {
                 return Ok(());
             }
@@ -227,21 +252,27 @@ impl ChosenEndpoint {
     }
 
     /// Keeps the change, if that is asked for, and shows the endpoint.
-    fn finish(&self) -> AdminResult {
-        if let Some(folder) = &self.keep_in {
-            self.keep(folder).map_err(|error| {
-                AdminError::new(
-                    StatusCode::INTERNAL_SERVER_ERROR,
-                    "not_kept",
-                    format!("the change holds, but could not be kept: {error:#}"),
-                    "",
-                )
-            })?;
-        }
+    async fn finish(&self, request: &AdminRequest) -> AdminResult {
+        let holds = KeptEndpoint::of(&self.pool.settings.name, self.member());
+        let kept_earlier = match (&self.keep_in, &request.state.folder) {
+            (Some(folder), _) => {
+                keep(request, folder, holds).await.map_err(|error| {
+                    AdminError::new(
+                        StatusCode::INTERNAL_SERVER_ERROR,
+                        "not_kept",
+                        format!("the change holds, but could not be kept: {error:#}"),
+                        "",
+                    )
+                })?;
+                None
+            }
+            (None, Some(folder)) => kept_otherwise(folder, holds).await,
+            (None, None) => None,
+        };
         let member = self.member();
         let endpoint = member.endpoint();
         let (pool, label) = self.names();
-        Ok(json!({
+        let mut shown = json!({
             "pool": pool,
             "endpoint": label,
             "admin": mode_name(member.mode()),
@@ -251,14 +282,50 @@ impl ChosenEndpoint {
             "connections": endpoint.connections(),
             "other_pools": self.other_pools,
             "kept": self.keep_in.is_some(),
-        }))
+            "kept_otherwise": kept_earlier.is_some(),
+        });
+        if let Some(earlier) = kept_earlier {
+            shown["next_start"] = earlier.state();
+        }
+        Ok(shown)
     }
+}
 
-    fn keep(&self, folder: &Path) -> anyhow::Result<()> {
-        let mut kept = KeptChanges::read(folder)?;
-        kept.note(&self.pool.settings.name, self.member());
-        Ok(state::keep_changes(folder, &kept.to_text())?)
-    }
+/// The pools in which requests may begin at the endpoint.
+fn pools_that_use<'p>(
+    endpoint: &Endpoint,
+    pools: &'p [Arc<Pool>],
+) -> impl Iterator<Item = &'p Arc<Pool>> {
+    let is_same = move |one: &Endpoint| {
+        // A reload that brings it back after another one makes it anew.
+        std::ptr::eq(one, endpoint) || !one.is_of_record() && one.label == endpoint.label
+    };
+    let uses = move |one: &Member| one.is_ready() && is_same(one.endpoint());
+    let named = pools.iter().filter(|pool| !pool.settings.name.is_empty());
+    named.filter(move |pool| pool.members().iter().any(uses))
+}
+
+/// Keeps what holds for an endpoint, after all that was to be kept before; in a thread: the disk may
+/// take its time.
+async fn keep(request: &AdminRequest, folder: &Path, holds: KeptEndpoint) -> anyhow::Result<()> {
+    let turn = Arc::clone(&request.state.keeping).lock_owned().await;
+    let folder = folder.to_path_buf();
+    let kept = spawn_blocking(move || {
+        // Also where the client does not wait for the end.
+        let _turn = turn;
+        let mut kept = KeptChanges::read(&folder)?;
+        kept.note(holds);
+        kept.write(&folder)
+    });
+    kept.await?
+}
+
+/// What was kept for the endpoint earlier, if that is other than what holds. A file that cannot be
+/// read is not taken up by the next start.
+async fn kept_otherwise(folder: &Path, holds: KeptEndpoint) -> Option<KeptEndpoint> {
+    let folder = folder.to_path_buf();
+    let kept = spawn_blocking(move || KeptChanges::read(&folder)).await;
+    kept.ok()?.ok()?.other_than(&holds)
 }
 
 /// The folder in which the change is kept, if that is asked for.

@@ -76,6 +76,32 @@ fn connections_of_a_banned_client_are_closed() {
 }
 
 #[test]
+fn a_ban_comes_before_malformed_requests_and_unknown_hosts() {
+    let scene = AdminScene::new("[site.\"b.test:0\"]\nlisten = [\"127.0.0.3\"]\nrespond = 200\n");
+    let from: IpAddr = "127.0.0.7".parse().unwrap();
+    let connect = || Http::over(Wire::connect_from(from, scene.gate.at("127.0.0.3:0")));
+    let requests = [
+        "GET / HTTP/1.1\r\nhost: other.test\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: b.test\r\nhost: b.test\r\n\r\n",
+    ];
+    let mut kept = requests.map(|request| {
+        let mut client = connect();
+        client.send("GET / HTTP/1.1\r\nhost: b.test\r\n\r\n");
+        assert_eq!(client.answer().status(), 200);
+        (client, request)
+    });
+    scene.ban("127.0.0.7", 3_600);
+    for (client, request) in &mut kept {
+        client.send(*request);
+        assert_eq!(client.answer().status(), 403, "{request}");
+        client.wait_closed();
+    }
+    scene
+        .gate
+        .wait_for_sample("lockgate_clients_banned_total", &[], 2.0);
+}
+
+#[test]
 fn a_ban_of_a_network_ends_by_itself() {
     let scene = AdminScene::new("");
     scene.ban("127.0.1.0/24", 1);

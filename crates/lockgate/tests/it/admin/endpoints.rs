@@ -1,9 +1,12 @@
 //! Endpoints that are taken out of their pools and back, and weights, while the process serves.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, mpsc};
 
 use lockgate_testkit::{Folder, Http, Lockgate, Origin, Serving, eventually};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use serde_json::{Value, json};
 
 use super::ask;
@@ -66,8 +69,11 @@ impl PairScene {
     }
 
     fn reload(&self, more: &str) {
-        let toml = configuration(&self.folder, &self.endpoints, more);
-        reload(&self.gate, &toml);
+        self.reload_with(&self.endpoints, more);
+    }
+
+    fn reload_with(&self, endpoints: &[String; 2], more: &str) {
+        reload(&self.gate, &configuration(&self.folder, endpoints, more));
     }
 }
 
@@ -186,6 +192,62 @@ fn a_drain_waits_for_the_request_in_flight() {
 }
 
 #[test]
+fn a_wait_for_a_drain_ends_where_the_endpoint_is_used_again() {
+    let scene = PairScene::new("");
+    let (slow, other) = (Origin::tcp(), named_origin("b"));
+    let endpoints = [slow.address(), other.address().to_owned()];
+    scene.reload_with(&endpoints, "");
+    let drain = || {
+        let body =
+            json!({ "pool": "app", "endpoint": endpoints[0], "wait_seconds": 60, "force": true });
+        let body = body.to_string();
+        ask(&scene.socket, "POST", "/v1/endpoints/drain", &body)
+    };
+    let ready = || {
+        let body = json!({ "pool": "app", "endpoint": endpoints[0] }).to_string();
+        let (status, _) = ask(&scene.socket, "POST", "/v1/endpoints/ready", &body);
+        assert_eq!(status, 200);
+    };
+    let is_drained = || {
+        eventually("it is drained", || {
+            (scene.shown(0)["admin"] == "drain").then_some(())
+        });
+    };
+    // A request that does not end.
+    let other_out = json!({ "pool": "app", "endpoint": endpoints[1] }).to_string();
+    ask(&scene.socket, "POST", "/v1/endpoints/drain", &other_out);
+    let mut client = Http::connect(scene.gate.address());
+    client.send(GET);
+    let mut upstream = slow.http();
+    upstream.request();
+    ask(&scene.socket, "POST", "/v1/endpoints/ready", &other_out);
+    let changed = configuration(&scene.folder, &endpoints, "").replace(
+        &format!("[{:?}", endpoints[0]),
+        &format!("[{{ addr = {:?}, weight = 2 }}", endpoints[0]),
+    );
+    let ends: [(&str, &dyn Fn()); 2] = [
+        ("ready", &ready),
+        ("a reload", &|| reload(&scene.gate, &changed)),
+    ];
+    for (what, end) in ends {
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(drain);
+            is_drained();
+            end();
+            let (status, answer) = waiting.join().unwrap();
+            assert_eq!(
+                (status, &answer["error"]["code"]),
+                (409, &json!("no_longer_drained")),
+                "{what}"
+            );
+        });
+        assert_eq!(scene.shown(0)["admin"], Value::Null, "{what}");
+    }
+    upstream.send("HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nlast");
+    assert_eq!(client.answer().text(), "last");
+}
+
+#[test]
 fn sticky_clients_leave_a_drained_endpoint_and_may_keep_one_of_weight_0() {
     let scene = PairScene::new("balance = { sticky = \"cookie:lg\" }\n");
     let mut client = Http::connect(scene.gate.address());
@@ -204,6 +266,75 @@ fn sticky_clients_leave_a_drained_endpoint_and_may_keep_one_of_weight_0() {
     assert_eq!(body(&scene.gate, &cookie), names[1 - own]);
     scene.change("ready", own, json!({}));
     assert_eq!(body(&scene.gate, &cookie), names[own]);
+}
+
+/// An origin that holds each request for `/hold` until it is told to answer; all others it answers by
+/// its name.
+fn holding_origin(name: &'static str) -> (Serving, mpsc::Sender<()>) {
+    let (release, released) = mpsc::channel();
+    let released = Mutex::new(released);
+    let origin = Origin::tcp().answering(move |request| {
+        if request.first_line().starts_with("GET /hold ") {
+            released.lock().unwrap().recv().unwrap();
+        }
+        format!("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\n{name}").into_bytes()
+    });
+    (origin, release)
+}
+
+#[test]
+fn no_queued_request_fails_where_its_endpoint_is_drained() {
+    for (balance, is_sticky) in [("{ sticky = \"cookie:lg\" }", true), ("\"least\"", false)] {
+        let folder = Folder::new();
+        let (first, release) = holding_origin("a");
+        let second = named_origin("b");
+        let endpoints = [first.address(), second.address()];
+        let gate = lockgate().workers(2).start(&format!(
+            "admin = \"unix:{}\"\n{}[pool.app]\nendpoints = [{{ addr = \"{}\", max = 1 }}, \"{}\"]\n\
+             balance = {balance}\nqueue = {{ wait = \"60s\" }}\n",
+            text(&folder.path("admin.sock")),
+            plain_site("pool:app"),
+            endpoints[0],
+            endpoints[1],
+        ));
+        let change = |verb: &str, endpoint: usize| {
+            let body = json!({ "pool": "app", "endpoint": endpoints[endpoint] }).to_string();
+            let path = format!("/v1/endpoints/{verb}");
+            let (status, value) = ask(&folder.path("admin.sock"), "POST", &path, &body);
+            assert_eq!(status, 200, "{value}");
+        };
+        change("drain", 1);
+        let mut client = Http::connect(gate.address());
+        client.send(GET);
+        let answer = client.answer();
+        let cookie = answer.field("set-cookie").unwrap_or_default();
+        let cookie = cookie.split(';').next().unwrap();
+        if is_sticky {
+            // Only its cookie keeps a request from the other one.
+            change("ready", 1);
+        }
+        let begin = |path: &str| {
+            let mut client = Http::connect(gate.address());
+            client.send(format!(
+                "GET {path} HTTP/1.1\r\nhost: a.test\r\ncookie: {cookie}\r\n\r\n"
+            ));
+            client
+        };
+        let mut held = begin("/hold");
+        gate.wait_for_sample("lockgate_upstream_requests_in_flight", &[endpoints[0]], 1.0);
+        let mut queued = [(); 3].map(|()| begin("/"));
+        gate.wait_for_sample("lockgate_requests_queued", &[], 3.0);
+        if !is_sticky {
+            change("ready", 1);
+        }
+        change("drain", 0);
+        for client in &mut queued {
+            let answer = client.answer();
+            assert_eq!((answer.status(), answer.text()), (200, "b"), "{balance}");
+        }
+        release.send(()).unwrap();
+        assert_eq!(held.answer().text(), "a");
+    }
 }
 
 #[test]
@@ -257,6 +388,9 @@ fn backups_serve_while_all_others_have_weight_0() {
 #[test]
 fn health_checks_pause_in_maintenance() {
     let mut scene = PairScene::new("health = { tcp = true, every = \"100ms\" }\n");
+    eventually("the first check", || {
+        scene.shown(0)["check"]["ago_seconds"].as_f64()
+    });
     scene.change("maintenance", 0, json!({}));
     assert_eq!(scene.bodies(4), "bbbb");
     drop(scene.origins[0].take());
@@ -382,9 +516,60 @@ fn kept_changes_hold_after_the_next_start() {
     assert_eq!(scene.shown(0)["admin"], "drain");
     assert_eq!(scene.shown(1)["weight"], 1);
     assert_eq!(scene.bodies(4), "bbbb");
-    scene.change("ready", 0, json!({ "keep": true }));
+    let ready = scene.change("ready", 0, json!({}));
+    assert_eq!(
+        (&ready["kept_otherwise"], &ready["next_start"]),
+        (&json!(true), &json!({ "admin": "drain", "weight": null }))
+    );
+    let ready = scene.change("ready", 0, json!({ "keep": true }));
+    assert_eq!(
+        (
+            &ready["kept"],
+            &ready["kept_otherwise"],
+            &ready["next_start"]
+        ),
+        (&json!(true), &json!(false), &Value::Null)
+    );
     let written: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(written["endpoints"], json!([]));
+}
+
+#[test]
+fn a_start_warns_of_kept_changes_that_leave_a_pool_without_endpoints() {
+    let scene = PairScene::new("");
+    for endpoint in [0, 1] {
+        scene.change("drain", endpoint, json!({ "keep": true, "force": true }));
+    }
+    scene.gate.stop();
+    let gate = lockgate().start(&configuration(&scene.folder, &scene.endpoints, ""));
+    gate.says("by kept changes the pool has no endpoint that can be used");
+}
+
+#[test]
+fn a_change_that_waits_for_the_disk_holds_up_nothing_else() {
+    let scene = PairScene::new("");
+    let file = scene.folder.path("state/admin.json");
+    // Its reader waits for a writer.
+    mknodat(CWD, &file, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    let drain = json!({ "pool": "app", "endpoint": scene.endpoints[0], "keep": true }).to_string();
+    let socket = &scene.socket;
+    std::thread::scope(|scope| {
+        let kept = scope.spawn(|| ask(socket, "POST", "/v1/endpoints/drain", &drain));
+        eventually("it is drained", || {
+            (scene.shown(0)["admin"] == "drain").then_some(())
+        });
+        assert_eq!(ask(&scene.socket, "GET", "/v1/status", "").0, 200);
+        let mut writer = std::fs::File::create(&file).unwrap();
+        std::fs::remove_file(&file).unwrap();
+        writer
+            .write_all(b"{ \"version\": 1, \"endpoints\": [] }")
+            .unwrap();
+        drop(writer);
+        let (status, kept) = kept.join().unwrap();
+        assert_eq!((status, &kept["kept"]), (200, &json!(true)));
+    });
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written["endpoints"][0]["admin"], "drain");
 }
 
 #[test]
@@ -423,6 +608,10 @@ fn the_command_line_changes_endpoints() {
         (&["drain", &first, "--wait"][..], "is drained: no request"),
         (&["weight", &first, "3"], "has the weight 3 (configured: 1)"),
         (&["ready", &first, "--keep"], "the next start takes this up"),
+        (
+            &["weight", &first, "4"],
+            "the next start sets it to ready with the weight 3: use --keep",
+        ),
         (&["maintenance", &second], "is in maintenance"),
     ] {
         let ended = run(&[&["endpoint"], words].concat());
@@ -430,7 +619,7 @@ fn the_command_line_changes_endpoints() {
         assert!(ended.stdout.contains(says), "{words:?}: {}", ended.stdout);
     }
     let listed = run(&["endpoints"]).stdout;
-    for text in ["maintenance", "3 (of 1)"] {
+    for text in ["maintenance", "4 (of 1)"] {
         assert!(listed.contains(text), "{text}: {listed}");
     }
     let refused = run(&["endpoint", "drain", &first]);
