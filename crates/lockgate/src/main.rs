@@ -25,6 +25,7 @@ mod memory;
 mod metrics_server;
 mod operator_log;
 mod print;
+mod printable;
 mod privileges;
 mod prober;
 mod quick_start;

@@ -350,6 +350,19 @@ fn status_counts_connections_that_earlier_generations_hold() {
         "{}",
         status.stdout
     );
+    let socket = scene.folder.path("admin.sock");
+    let shown = ask(&socket, "GET", "/v1/status", "").1;
+    let hash = shown["configuration"]["hash"].as_str().unwrap();
+    let configuration = format!(
+        "configuration {}, generation 2, hash {}, read ",
+        text(&scene.gate.configuration()),
+        &hash[..12]
+    );
+    assert!(
+        status.stdout.contains(&configuration),
+        "{configuration}: {}",
+        status.stdout
+    );
     upstream.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     client.answer();
     eventually("the request is over", || (held() == 1).then_some(()));
