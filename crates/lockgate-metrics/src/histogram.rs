@@ -186,14 +186,19 @@ impl HistogramSnapshot {
         self
     }
 
-    /// The durations that were recorded after the `earlier` snapshot of the same histograms.
+    /// The durations that were recorded after the `earlier` snapshot of the same histograms. Where
+    /// these have begun anew since then, those are all that there are.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
+        let pairs = || self.buckets.iter().zip(&earlier.buckets);
+        if pairs().any(|(now, before)| now < before) || self.sum < earlier.sum {
+            return self.clone();
+        }
         let mut difference = self.clone();
         for (bucket, before) in difference.buckets.iter_mut().zip(earlier.buckets) {
-            *bucket = bucket.wrapping_sub(before);
+            *bucket -= before;
         }
-        difference.sum = self.sum.wrapping_sub(earlier.sum);
+        difference.sum -= earlier.sum;
         difference
     }
 
@@ -278,6 +283,25 @@ mod tests {
         assert_eq!((between.count(), between.sum()), (1, 0.000_5));
         assert_eq!(micros(&between, 0.99), Some(990));
         assert_eq!(earlier.since(&earlier).count(), 0);
+    }
+
+    #[test]
+    fn a_histogram_that_began_anew_counts_from_zero() {
+        let before = Histogram::new(BOUNDS);
+        before.record_many(Duration::from_micros(500), 10);
+        before.record_many(Duration::from_millis(5), 3);
+        let anew = Histogram::new(BOUNDS);
+        assert_eq!(anew.snapshot().since(&before.snapshot()).count(), 0);
+        anew.record_many(Duration::from_millis(5), 8);
+        let between = anew.snapshot().since(&before.snapshot());
+        assert_eq!((between.count(), between.sum()), (8, 0.04));
+        assert_eq!(micros(&between, 1.0), Some(10_000));
+        // The buckets alone cannot tell it here.
+        before.record_many(Duration::from_secs(1), 1);
+        anew.record_many(Duration::from_micros(1), 10);
+        anew.record_many(Duration::from_millis(11), 1);
+        let between = anew.snapshot().since(&before.snapshot());
+        assert_eq!(between.count(), 19);
     }
 
     #[test]

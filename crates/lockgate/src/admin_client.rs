@@ -1,8 +1,9 @@
 //! The commands that ask a running Lockgate over its admin socket: the request, and the response as
 //! a table or as JSON.
 
-mod change;
+pub(crate) mod change;
 pub(crate) mod connections;
+pub(crate) mod endpoint_state;
 mod find;
 mod query;
 mod show;

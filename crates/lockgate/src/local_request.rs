@@ -1,4 +1,4 @@
-//! One request to a Lockgate on this machine, by a command: its response is read whole.
+//! One request to a Lockgate on this machine, by a command: its response is read whole, or followed.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -37,6 +37,17 @@ pub(crate) struct CollectedResponse {
     pub(crate) body: Vec<u8>,
 }
 
+/// How a response that goes on has come to its end.
+#[derive(Debug)]
+pub(crate) enum FollowEnd<B> {
+    /// It does not go on, and tells of an error.
+    Refused(CollectedResponse),
+    /// The reader has broken off.
+    Left(B),
+    /// The server has ended it, or the connection has failed.
+    Ended,
+}
+
 /// The most bytes of a response: some ten thousand endpoints.
 const MOST: usize = 16 << 20;
 
@@ -62,10 +73,10 @@ impl LocalRequest<'_> {
     ///
     /// # Errors
     /// When there is no response, or no whole one that tells of an error.
-    pub(crate) fn follow(
+    pub(crate) fn follow<B>(
         self,
-        mut each: impl FnMut(Bytes) -> ControlFlow<()>,
-    ) -> Result<CollectedResponse, ClientError> {
+        mut each: impl FnMut(Bytes) -> ControlFlow<B>,
+    ) -> Result<FollowEnd<B>, ClientError> {
         let limits = self.limits(self.time);
         runtime()?.block_on(async {
             let connection = self.connect(self.limits(ENDLESS));
@@ -73,19 +84,16 @@ impl LocalRequest<'_> {
             let request = self.request();
             let mut response = limits.bound(connection.exchange(&request)).await?;
             if response.status >= 400 {
-                return limits.bound(collect(response)).await;
+                let refused = limits.bound(collect(response)).await?;
+                return Ok(FollowEnd::Refused(refused));
             }
             // The server may end at any time.
             while let Ok(Some(data)) = response.next().await {
-                if each(data).is_break() {
-                    break;
+                if let ControlFlow::Break(left) = each(data) {
+                    return Ok(FollowEnd::Left(left));
                 }
             }
-            Ok(CollectedResponse {
-                server: server_of(&response),
-                status: response.status,
-                body: Vec::new(),
-            })
+            Ok(FollowEnd::Ended)
         })
     }
 

@@ -26,6 +26,7 @@ mod memory;
 mod metrics_server;
 mod operator_log;
 mod print;
+mod printable;
 mod privileges;
 mod prober;
 mod quick_start;

@@ -201,6 +201,11 @@ impl Workers {
         self.ask((0..self.count()).map(|_| WorkerMessage::CloseAdministered))
     }
 
+    /// Has each worker count the connections that are held to earlier generations.
+    pub(crate) fn count_earlier(&self) -> Vec<oneshot::Receiver<usize>> {
+        self.ask((0..self.count()).map(|_| WorkerMessage::CountEarlier))
+    }
+
     /// Has each worker close the sockets that it has registered last.
     pub(crate) fn discard(&self) {
         for worker in &self.messages {

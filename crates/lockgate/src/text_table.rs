@@ -1,5 +1,7 @@
 //! Plain tables for people: columns of one width each, numbers to the right.
 
+use crate::printable::printable;
+
 /// A table with a head.
 pub(crate) struct TextTable {
     rows: Vec<Vec<String>>,
@@ -15,13 +17,13 @@ impl TextTable {
         Self { rows: vec![head] }
     }
 
-    /// Adds a row; an empty cell is shown as `-`.
+    /// Adds a row; an empty cell is shown as `-`. No cell has more than one line.
     pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
         let shown = |cell: String| {
             if cell.is_empty() {
                 "-".to_owned()
             } else {
-                cell
+                printable(&cell).into_owned()
             }
         };
         self.rows.push(cells.into_iter().map(shown).collect());
@@ -68,6 +70,19 @@ impl TextTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_cannot_break_the_table() {
+        let mut table = TextTable::new(&["CLIENT", "REASON"]);
+        table.row(["10.0.0.1", "a\u{1b}[2J\nb\u{202e}c"].map(str::to_owned));
+        table.row(["10.0.0.2", "scans"].map(str::to_owned));
+        assert_eq!(
+            table.render(),
+            "CLIENT    REASON\n\
+             10.0.0.1  a\\u{1b}[2J\\nb\\u{202e}c\n\
+             10.0.0.2  scans\n"
+        );
+    }
 
     #[test]
     fn numbers_stand_to_the_right_and_texts_to_the_left() {

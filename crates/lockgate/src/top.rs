@@ -1,8 +1,10 @@
-//! `top`: the figures of a running Lockgate on a terminal, each second anew; elsewhere plain rows.
+//! `top`: the figures of a running Lockgate on a terminal, each second anew; elsewhere plain rows. Its
+//! keys can drain an endpoint.
 //!
 //! Asks over the admin socket. What is shown is a function of the last figures and of the keys, so
 //! that it is tested without a terminal.
 
+mod change;
 mod columns;
 mod draw;
 mod sample;
@@ -11,7 +13,7 @@ mod view;
 use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use lockgate_net::threads;
@@ -22,6 +24,7 @@ use crate::admin_client::find;
 use crate::cli::PrintFormat;
 use crate::cli::top::TopOptions;
 use crate::print::out;
+use change::{ChangeOutcome, EndpointChange};
 use draw::Palette;
 use sample::{Figures, TopSample};
 use view::{Step, TopView};
@@ -46,31 +49,41 @@ pub(crate) fn run(options: &TopOptions) -> anyhow::Result<ExitCode> {
         out!("{}", draw::plain(&first).trim_end());
         return Ok(ExitCode::SUCCESS);
     }
-    let (send, figures) = sync_channel(1);
-    let (end, ended) = channel();
+    let (send, news) = sync_channel(1);
+    let (changes, asked_for) = channel();
     let asking = threads::start("top", {
         let socket = socket.clone();
-        move || ask_each_second(&socket, &send, &ended)
+        move || ask_each_second(&socket, &send, &asked_for)
     })?;
     let mut terminal = ratatui::try_init()?;
-    let shown = show(&mut terminal, first, &figures);
+    let shown = show(&mut terminal, first, &news, &changes);
     ratatui::restore();
-    drop((end, figures));
+    drop((changes, news));
     // It ends at once, or with the question that it waits for.
     drop(asking);
     shown?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks each second, until the other end is gone.
-fn ask_each_second(
-    socket: &Path,
-    send: &SyncSender<anyhow::Result<TopSample>>,
-    ended: &Receiver<()>,
-) {
-    while matches!(ended.recv_timeout(EVERY), Err(RecvTimeoutError::Timeout)) {
-        if send.send(TopSample::ask(socket)).is_err() {
-            return;
+/// What the thread that asks has to tell.
+enum TopNews {
+    Sample(anyhow::Result<TopSample>),
+    Changed(ChangeOutcome),
+}
+
+/// Asks each second, and after each change, until the other end is gone.
+fn ask_each_second(socket: &Path, send: &SyncSender<TopNews>, changes: &Receiver<EndpointChange>) {
+    loop {
+        let changed = match changes.recv_timeout(EVERY) {
+            Ok(change) => Some(TopNews::Changed(change.ask(socket))),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => return,
+        };
+        let sample = TopNews::Sample(TopSample::ask(socket));
+        for news in changed.into_iter().chain([sample]) {
+            if send.send(news).is_err() {
+                return;
+            }
         }
     }
 }
@@ -78,7 +91,8 @@ fn ask_each_second(
 fn show(
     terminal: &mut DefaultTerminal,
     first: TopSample,
-    samples: &Receiver<anyhow::Result<TopSample>>,
+    news: &Receiver<TopNews>,
+    changes: &Sender<EndpointChange>,
 ) -> anyhow::Result<()> {
     let palette = Palette::of_environment();
     let (mut view, mut figures) = (TopView::default(), Figures::first(first));
@@ -87,12 +101,19 @@ fn show(
         if event::poll(LOOK)?
             && let Event::Key(key) = event::read()?
             && key.kind != KeyEventKind::Release
-            && view.press(key) == Step::End
         {
-            return Ok(());
+            match view.press(key) {
+                Step::Continue => {}
+                // The thread has not ended: it would after this end.
+                Step::Change(change) => drop(changes.send(change)),
+                Step::End => return Ok(()),
+            }
         }
-        for sample in samples.try_iter() {
-            figures.take(sample);
+        for news in news.try_iter() {
+            match news {
+                TopNews::Sample(sample) => figures.take(sample),
+                TopNews::Changed(outcome) => view.outcome = Some(outcome),
+            }
         }
     }
 }

@@ -85,6 +85,8 @@ pub(crate) enum WorkerMessage {
     Discard,
     /// Tell which connections there are.
     List(Arc<ConnectionQuery>, oneshot::Sender<ConnectionList>),
+    /// Count the connections that are held to an earlier generation.
+    CountEarlier(oneshot::Sender<usize>),
     /// Close connections; the answer is their number.
     Close(Arc<ConnectionFilter>, oneshot::Sender<usize>),
     /// Close what is held to a generation before this one.
@@ -202,6 +204,9 @@ impl ListeningSockets {
             WorkerMessage::Discard => self.prepared.clear(),
             WorkerMessage::List(query, answer) => {
                 let _ = answer.send(connections::list(&self.worker, &self.known, &query));
+            }
+            WorkerMessage::CountEarlier(answer) => {
+                let _ = answer.send(connections::count_earlier(&self.worker));
             }
             WorkerMessage::Close(filter, answer) => {
                 let _ = answer.send(connections::close(&self.worker, &self.known, &filter));

@@ -39,6 +39,8 @@ pub(crate) enum AdminCommand {
         Arc<ConnectionQuery>,
         Reply<Vec<oneshot::Receiver<ConnectionList>>>,
     ),
+    /// Count the connections that are held to earlier generations; the workers will answer.
+    CountEarlier(Reply<Vec<oneshot::Receiver<usize>>>),
     /// Close connections; the workers will answer with their numbers.
     Close(Arc<ConnectionFilter>, Reply<Vec<oneshot::Receiver<usize>>>),
     /// Open the access logs again; the answer is their number.

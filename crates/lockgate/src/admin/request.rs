@@ -7,6 +7,7 @@ use hyper::body::Bytes;
 use serde_json::{Map, Value};
 use tokio::sync::oneshot;
 
+use super::body::known;
 use super::command::{AdminCommand, Reply};
 use super::error::AdminError;
 use super::state::AdminState;
@@ -25,19 +26,21 @@ pub(super) struct AdminRequest {
 pub(super) type AdminResult = Result<Value, AdminError>;
 
 impl AdminRequest {
-    /// The body as a JSON object; nothing is an empty one.
-    pub(super) fn object(&self) -> Result<Map<String, Value>, AdminError> {
+    /// The body as a JSON object with no other members than these; nothing is an empty one.
+    pub(super) fn object(&self, members: &[&str]) -> Result<Map<String, Value>, AdminError> {
         if self.body.is_empty() {
             return Ok(Map::new());
         }
-        serde_json::from_slice(&self.body).map_err(|error| {
+        let object = serde_json::from_slice(&self.body).map_err(|error| {
             AdminError::new(
                 StatusCode::BAD_REQUEST,
                 "bad_json",
                 format!("the body is not a JSON object: {error}"),
                 "",
             )
-        })
+        })?;
+        known(&object, members)?;
+        Ok(object)
     }
 
     /// Gives a command to the supervisor, and waits for its answer.

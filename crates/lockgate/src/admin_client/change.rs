@@ -26,8 +26,13 @@ pub(super) fn text(request: &ChangeRequest, value: &Value) -> String {
                 &format!("has the weight {weight} (configured: {configured})"),
             )
         }
-        _ => endpoint(value, &in_or_out(value)),
+        _ => endpoint_text(value),
     }
+}
+
+/// The text for an endpoint that was taken out of its pool, or back.
+pub(crate) fn endpoint_text(value: &Value) -> String {
+    endpoint(value, &in_or_out(value))
 }
 
 fn site(value: &Value) -> String {

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::query::with_query;
 use super::show::items;
@@ -23,16 +23,8 @@ pub(crate) fn run(options: &ConnectionsOptions) -> anyhow::Result<ExitCode> {
             let response = ask(&socket, "GET", &target, Value::Null)?;
             Ok(print(&response, options.output, table))
         }
-        ConnectionsVerb::Close {
-            ids,
-            client,
-            listener,
-        } => {
-            let mut body = json!({ "client": client, "listener": listener });
-            if !ids.is_empty() {
-                body["ids"] = json!(ids);
-            }
-            let response = ask(&socket, "POST", "/v1/connections/close", body)?;
+        ConnectionsVerb::Close(body) => {
+            let response = ask(&socket, "POST", "/v1/connections/close", body.clone())?;
             let closed =
                 |value: &Value| format!("connections that were closed: {}", value["closed"]);
             Ok(print(&response, options.output, closed))

@@ -5,9 +5,13 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use super::change;
-use super::units::{bytes, latency, plain, span};
+use super::endpoint_state::{is_up, shown_state};
+use super::units::{bytes, latency, plain, plain_lines, span};
 use crate::cli::admin::AdminVerb;
 use crate::text_table::TextTable;
+
+/// The digits that are shown of the hash of a configuration.
+const HASH_DIGITS: usize = 12;
 
 /// The text of a response.
 pub(super) fn text(verb: &AdminVerb, value: &Value) -> String {
@@ -42,8 +46,8 @@ pub(super) fn text(verb: &AdminVerb, value: &Value) -> String {
 /// The text of an error: its message, its cure, and mistakes of a configuration.
 pub(super) fn error(value: &Value) -> String {
     let error = &value["error"];
-    let mut text = format!("lockgate: {}", plain(&error["message"]));
-    let cure = plain(&error["cure"]);
+    let mut text = format!("lockgate: {}", plain_lines(&error["message"]));
+    let cure = plain_lines(&error["cure"]);
     if !cure.is_empty() {
         let _ = write!(text, ": {cure}"); // writing to a String cannot fail
     }
@@ -58,11 +62,12 @@ pub(super) fn error(value: &Value) -> String {
 /// The mistakes or warnings of a configuration.
 fn diagnostics(text: &mut String, found: &Value) {
     for mistake in items(found) {
-        let place = match (mistake["file"].as_str(), mistake["line"].as_u64()) {
-            (Some(file), Some(line)) => format!("{file}:{line}: "),
+        let place = match (&mistake["file"], mistake["line"].as_u64()) {
+            (file, Some(line)) if !file.is_null() => format!("{}:{line}: ", plain(file)),
             _ => String::new(),
         };
-        let [code, message, cure] = ["code", "message", "cure"].map(|name| plain(&mistake[name]));
+        let [code, message, cure] =
+            ["code", "message", "cure"].map(|name| plain_lines(&mistake[name]));
         let cure = if cure.is_empty() {
             cure
         } else {
@@ -103,9 +108,14 @@ fn status(value: &Value) -> String {
         value["workers"],
     );
     let configuration = &value["configuration"];
-    if let Some(file) = configuration["file"].as_str() {
-        let read = plain(&configuration["read"]);
-        let _ = write!(text, "configuration {file}, read {read}");
+    if !configuration.is_null() {
+        let [file, hash, read] = ["file", "hash", "read"].map(|name| plain(&configuration[name]));
+        let hash = hash.get(..HASH_DIGITS).unwrap_or(&hash);
+        let generation = &value["generation"];
+        let _ = write!(
+            text,
+            "configuration {file}, generation {generation}, hash {hash}, read {read}"
+        );
         if configuration["mistakes"].as_u64().unwrap_or_default() > 0 {
             text.push_str("; the file has mistakes now");
         } else if configuration["differs"] == true {
@@ -164,10 +174,7 @@ fn pools(value: &Value) -> String {
     let mut table = TextTable::new(&head);
     for pool in items(&value["pools"]) {
         let endpoints: Vec<&Value> = items(&pool["endpoints"]).collect();
-        let up = endpoints
-            .iter()
-            .filter(|one| one["state"] == "up" && one["admin"].is_null())
-            .count();
+        let up = endpoints.iter().filter(|one| is_up(one)).count();
         let sum = |name: &str| {
             let figures = endpoints.iter().filter_map(|one| one[name].as_u64());
             figures.reduce(|sum, more| sum + more)
@@ -239,16 +246,6 @@ fn endpoints(value: &Value) -> String {
     )
 }
 
-/// The state of an endpoint, with what an operator has set first.
-fn shown_state(endpoint: &Value) -> String {
-    let state = plain(&endpoint["state"]);
-    match endpoint["admin"].as_str() {
-        Some(admin) if state == "up" => admin.to_owned(),
-        Some(admin) => format!("{admin}, {state}"),
-        None => state,
-    }
-}
-
 /// The weight of an endpoint, with the configured one where that is another.
 fn shown_weight(endpoint: &Value) -> String {
     let [weight, configured] = ["weight", "weight_configured"].map(|name| plain(&endpoint[name]));
@@ -291,4 +288,37 @@ fn certs(value: &Value) -> String {
         ]);
     }
     table.render()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn no_text_of_a_response_steers_the_terminal() {
+        let hostile = "a\u{1b}[2J\u{9b}31m\u{202e}\u{200b}\r";
+        let error = error(&json!({
+            "error": { "message": hostile, "cure": format!("{hostile}\n[pool.app]") },
+            "output": [hostile],
+            "mistakes": [{ "file": hostile, "line": 1, "code": "E0010", "message": hostile, "cure": "" }],
+        }));
+        // A cure may have lines of its own.
+        assert!(error.contains("\n[pool.app]\n"), "{error:?}");
+        let certs = certs(&json!({ "certs": [{
+            "names": [hostile], "addresses": [], "listener": ":443", "issuer": hostile,
+        }] }));
+        let bans =
+            json!({ "bans": [{ "client": "10.0.0.1", "seconds_left": 1, "reason": hostile }] });
+        let request = crate::cli::admin::ChangeRequest {
+            method: "GET",
+            path: "/v1/clients/bans",
+            body: Value::Null,
+        };
+        let bans = change::text(&request, &bans);
+        for text in [error, certs, bans] {
+            let lines: String = text.lines().collect();
+            assert_eq!(crate::printable::printable(&lines), lines);
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! `tail`: lines of the access log as they happen, as JSON or in a shorter form for people.
 
-use std::io::Write as _;
+use std::io::{self, ErrorKind, Write as _};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use bytes::Bytes;
 use serde_json::Value;
 
@@ -12,12 +13,13 @@ use super::units::{bytes, latency, plain};
 use super::{find, print, request_to, response_of, unreachable};
 use crate::cli::PrintFormat;
 use crate::cli::tail::TailOptions;
+use crate::local_request::FollowEnd;
 
-/// Prints lines until the process ends or standard output is closed; the exit code is 1 where the
-/// response is an error.
+/// Prints lines until standard output is closed; the exit code is 1 where the response is an error,
+/// and where the server has ended it.
 ///
 /// # Errors
-/// When there is no socket, or no Lockgate there.
+/// When there is no socket, no Lockgate there, or nothing can be written.
 pub(crate) fn run(options: &TailOptions) -> anyhow::Result<ExitCode> {
     let socket = find(&options.socket)?;
     let target = with_query("/v1/tail", &options.parameters);
@@ -26,13 +28,20 @@ pub(crate) fn run(options: &TailOptions) -> anyhow::Result<ExitCode> {
         rest: Vec::new(),
     };
     let request = request_to(&socket, "GET", &target, Bytes::new());
-    let response = request.follow(|data| lines.print(&data));
-    let response = response.map_err(|error| unreachable(&socket, error))?;
-    if response.status < 400 {
-        return Ok(ExitCode::SUCCESS);
+    let end = request.follow(|data| lines.print(&data));
+    match end.map_err(|error| unreachable(&socket, error))? {
+        // A closed pipe (`lockgate tail | head`) is the wish of the reader.
+        FollowEnd::Left(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        FollowEnd::Left(error) => Err(error).context("a line cannot be written"),
+        FollowEnd::Ended => {
+            eprintln!("lockgate: the server has ended the log");
+            Ok(ExitCode::FAILURE)
+        }
+        FollowEnd::Refused(response) => {
+            let response = response_of(&socket, response)?;
+            Ok(print(&response, options.output, |_| String::new()))
+        }
     }
-    let response = response_of(&socket, response)?;
-    Ok(print(&response, options.output, |_| String::new()))
 }
 
 /// The printer of lines that come in pieces.
@@ -43,7 +52,8 @@ struct LinePrinter {
 }
 
 impl LinePrinter {
-    fn print(&mut self, data: &[u8]) -> ControlFlow<()> {
+    /// Prints the lines that are whole; breaks off where they cannot be written.
+    fn print(&mut self, data: &[u8]) -> ControlFlow<io::Error> {
         self.rest.extend_from_slice(data);
         let whole = self.rest.iter().rposition(|byte| *byte == b'\n');
         let whole = whole.map_or(0, |last| last + 1);
@@ -64,21 +74,20 @@ impl LinePrinter {
             }
         }
         self.rest.drain(..whole);
-        let mut stdout = std::io::stdout().lock();
-        // A closed pipe (`lockgate tail | head`) is the end.
+        let mut stdout = io::stdout().lock();
         match stdout.write_all(&out).and_then(|()| stdout.flush()) {
             Ok(()) => ControlFlow::Continue(()),
-            Err(_) => ControlFlow::Break(()),
+            Err(error) => ControlFlow::Break(error),
         }
     }
 }
 
-/// A line for people. What clients have sent is shown without control characters.
+/// A line for people.
 fn text(entry: &Value) -> String {
     if let Some(lost) = entry["lost"].as_u64() {
         return format!("{lost} lines lost");
     }
-    let word = |name: &str| printable(&plain(&entry[name]));
+    let word = |name: &str| plain(&entry[name]);
     let time = word("time");
     let time = time.split_once('T').map_or("", |(_, time)| time);
     let mut words = vec![time.trim_end_matches('Z').to_owned(), word("client")];
@@ -100,14 +109,6 @@ fn text(entry: &Value) -> String {
     }
     words.retain(|word| !word.is_empty());
     words.join(" ")
-}
-
-fn printable(text: &str) -> String {
-    let escape = |character: char| match character.is_control() {
-        true => character.escape_default().to_string(),
-        false => character.to_string(),
-    };
-    text.chars().map(escape).collect()
 }
 
 #[cfg(test)]

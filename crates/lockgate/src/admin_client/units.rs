@@ -1,14 +1,23 @@
-//! Figures of responses as people read them; nothing for a figure that does not exist.
+//! Texts and figures of responses as people read them; nothing for one that does not exist.
 
 use serde_json::Value;
 
-/// A text or a number as it is.
+use crate::printable::printable;
+
+/// A text or a number as it is, but for what a terminal would obey: clients, members of the admin
+/// group, certificates and programs may have written it. All texts of a response pass here.
 pub(crate) fn plain(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
+        Value::String(text) => printable(text).into_owned(),
+        other => printable(&other.to_string()).into_owned(),
     }
+}
+
+/// The same of a text that may have several lines.
+pub(crate) fn plain_lines(value: &Value) -> String {
+    let lines = value.as_str().unwrap_or_default().lines();
+    lines.map(printable).collect::<Vec<_>>().join("\n")
 }
 
 /// Seconds: `250 µs`, `3.2 ms`, `1.25 s`.

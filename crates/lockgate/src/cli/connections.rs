@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::{ArgGroup, Args, Subcommand};
 use lockgate_load::profile::duration;
+use serde_json::{Value, json};
 
 use super::PrintFormat;
 use super::admin::{AdminArgs, SocketChoice};
@@ -23,7 +24,11 @@ enum ConnectionsAction {
     /// List the connections, the oldest first
     List(ListArgs),
     /// Close connections
-    #[command(after_help = "Example:\n  lockgate connections close --client 192.0.2.7")]
+    #[command(
+        after_help = "Examples:\n  lockgate connections close --client 192.0.2.7\n  \
+        lockgate connections close --site app.example.com --older-than 1h\n\n\
+        Options together mean the connections that are of every kind."
+    )]
     Close(CloseArgs),
 }
 
@@ -49,7 +54,7 @@ struct ListArgs {
 }
 
 #[derive(Args)]
-#[command(group = ArgGroup::new("which").required(true).multiple(true).args(["ids", "client", "listener"]))]
+#[command(group = ArgGroup::new("which").required(true).multiple(true).args(["ids", "client", "listener", "site", "older_than"]))]
 struct CloseArgs {
     /// The ids that `connections` shows
     #[arg(value_name = "ID")]
@@ -60,6 +65,12 @@ struct CloseArgs {
     /// All of this listener
     #[arg(long, value_name = "NAME", conflicts_with = "ids")]
     listener: Option<String>,
+    /// All with a request for this site
+    #[arg(long, value_name = "NAME", conflicts_with = "ids")]
+    site: Option<String>,
+    /// All that are older
+    #[arg(long, value_name = "TIME", conflicts_with = "ids", value_parser = time)]
+    older_than: Option<Duration>,
     #[command(flatten)]
     admin: AdminArgs,
 }
@@ -77,11 +88,8 @@ pub(crate) struct ConnectionsOptions {
 pub(crate) enum ConnectionsVerb {
     /// List those that these parameters of a query choose.
     List(Vec<(&'static str, String)>),
-    Close {
-        ids: Vec<String>,
-        client: Option<String>,
-        listener: Option<String>,
-    },
+    /// Close those that this body chooses.
+    Close(Value),
 }
 
 impl ConnectionsArgs {
@@ -90,14 +98,7 @@ impl ConnectionsArgs {
         match self.action {
             None => self.list.split(),
             Some(ConnectionsAction::List(list)) => list.split(),
-            Some(ConnectionsAction::Close(close)) => {
-                let verb = ConnectionsVerb::Close {
-                    ids: close.ids,
-                    client: close.client,
-                    listener: close.listener,
-                };
-                (verb, close.admin)
-            }
+            Some(ConnectionsAction::Close(close)) => close.split(),
         }
     }
 }
@@ -115,6 +116,21 @@ impl ListArgs {
         let given = parameters.into_iter();
         let given = given.filter_map(|(name, value)| Some((name, value?)));
         (ConnectionsVerb::List(given.collect()), self.admin)
+    }
+}
+
+impl CloseArgs {
+    fn split(self) -> (ConnectionsVerb, AdminArgs) {
+        let mut body = json!({
+            "client": self.client,
+            "listener": self.listener,
+            "site": self.site,
+            "older_than": self.older_than.map(|time| time.as_secs_f64()),
+        });
+        if !self.ids.is_empty() {
+            body["ids"] = json!(self.ids);
+        }
+        (ConnectionsVerb::Close(body), self.admin)
     }
 }
 

@@ -39,6 +39,7 @@ impl RunningServer {
             AdminCommand::Upgrade(request) => self.begin_upgrade(upgrades, reloads, request),
             AdminCommand::Confirm(reply) => tell(reply, self.confirm(reloads)),
             AdminCommand::List(query, reply) => self.list(&query, reply),
+            AdminCommand::CountEarlier(reply) => tell(reply, self.workers.count_earlier()),
             AdminCommand::Close(filter, reply) => self.close(&filter, reply),
             AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
             AdminCommand::CloseAdministered(reply) => {
@@ -68,6 +69,7 @@ impl RunningServer {
             }
             AdminCommand::Confirm(reply) => tell(reply, false),
             AdminCommand::List(query, reply) => self.list(&query, reply),
+            AdminCommand::CountEarlier(reply) => tell(reply, self.workers.count_earlier()),
             AdminCommand::Close(filter, reply) => self.close(&filter, reply),
             AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
             AdminCommand::CloseAdministered(reply) => {

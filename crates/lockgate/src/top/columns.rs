@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::sample::{TopSample, items};
+use crate::admin_client::endpoint_state::{is_up, shown_state};
 use crate::admin_client::units::{bytes, latency, plain};
 
 /// A table.
@@ -15,6 +16,9 @@ pub(super) enum Tab {
     Clients,
     Listeners,
 }
+
+/// The column of [`Tab::Endpoints`] with what is known of their health.
+pub(super) const STATE: &str = "STATE";
 
 /// One value of a row.
 #[derive(Debug, Clone)]
@@ -72,7 +76,7 @@ impl Tab {
             Self::Endpoints => &[
                 "ENDPOINT",
                 "POOL",
-                "STATE",
+                STATE,
                 "REQ/S",
                 "P50",
                 "P99",
@@ -121,6 +125,10 @@ impl Tab {
 }
 
 impl Cell {
+    fn text(text: String) -> Self {
+        Self { text, number: None }
+    }
+
     fn plain(value: &Value) -> Self {
         Self {
             text: plain(value),
@@ -187,7 +195,7 @@ fn pool(pool: &Value) -> Vec<Cell> {
         let counts = endpoints.iter().filter_map(|one| one[name].as_u64());
         Cell::count(counts.sum())
     };
-    let up = endpoints.iter().filter(|one| one["state"] == "up").count();
+    let up = endpoints.iter().filter(|one| is_up(one)).count();
     let rates = endpoints
         .iter()
         .filter_map(|one| one["requests_per_second"].as_f64());
@@ -207,7 +215,7 @@ fn endpoint(pool: &Value, endpoint: &Value) -> Vec<Cell> {
     vec![
         Cell::plain(&endpoint["endpoint"]),
         Cell::plain(pool),
-        Cell::plain(&endpoint["state"]),
+        Cell::text(shown_state(endpoint)),
         rate(&endpoint["requests_per_second"]),
         Cell::latency(&endpoint["p50_seconds"]),
         Cell::latency(&endpoint["p99_seconds"]),

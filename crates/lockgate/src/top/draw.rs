@@ -5,7 +5,8 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
-use super::columns::{Cell, Tab};
+use super::change::EndpointChange;
+use super::columns::{Cell, STATE, Tab};
 use super::sample::{Figures, TopSample};
 use super::view::TopView;
 use crate::admin_client::units::{bytes, plain as shown, span};
@@ -15,9 +16,14 @@ use crate::text_table::TextTable;
 const GAP: usize = 2;
 /// The least width of the first column.
 const LEAST: usize = 24;
+/// The most lines for what has come of a change.
+const OUTCOME_LINES: usize = 3;
 /// The keys.
 const KEYS: &str =
-    "1-5 table  \u{2190}\u{2192} order  r reverse  / filter  \u{2191}\u{2193} move  q quit";
+    "1-5 table  \u{2190}\u{2192} order  i invert  / filter  \u{2191}\u{2193} move  q quit";
+/// The keys for the table of endpoints.
+const ENDPOINT_KEYS: &str =
+    "\u{2191}\u{2193} choose  d drain  r ready  \u{2190}\u{2192} order  i invert  / filter  q quit";
 
 /// Whether colours are used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,12 +49,12 @@ impl Palette {
         }
     }
 
-    /// The style of a cell by its text: states of endpoints have colours.
+    /// The style of a state of an endpoint. What an operator has set comes first in it.
     fn of_state(self, text: &str) -> Style {
-        match text {
+        match text.split(',').next().unwrap_or_default() {
             "up" => self.colour(Color::Green),
             "down" => self.colour(Color::Red).add_modifier(Modifier::BOLD),
-            "ejected" | "avoided" => self.colour(Color::Yellow),
+            "ejected" | "avoided" | "drain" | "maintenance" => self.colour(Color::Yellow),
             _ => Style::new(),
         }
     }
@@ -56,7 +62,9 @@ impl Palette {
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame<'_>, figures: &Figures, view: &mut TopView, palette: Palette) {
-    let rooms = [4, 1, 1].map(Constraint::Length);
+    let outcome = outcome_lines(view, palette, usize::from(frame.area().width));
+    let foot = outcome.len().max(1) as u16;
+    let rooms = [4, 1, foot].map(Constraint::Length);
     let [summary, tabs, keys] = rooms;
     let layout = Layout::vertical([summary, tabs, Constraint::Min(0), keys]);
     let [summary, tabs, table, keys] = layout.areas(frame.area());
@@ -67,7 +75,36 @@ pub(super) fn draw(frame: &mut Frame<'_>, figures: &Figures, view: &mut TopView,
     }
     frame.render_widget(tab_line(view), tabs);
     draw_table(frame, table, figures, view, palette);
-    frame.render_widget(key_line(figures, view, palette, width), keys);
+    if outcome.is_empty() {
+        frame.render_widget(key_line(figures, view, palette, width), keys);
+    }
+    for (line, row) in outcome.into_iter().zip(keys.rows()) {
+        frame.render_widget(line, row);
+    }
+}
+
+/// What has come of a change, in the place of the keys: its cure is to be read whole.
+fn outcome_lines(view: &TopView, palette: Palette, width: usize) -> Vec<Line<'static>> {
+    let Some(outcome) = view.outcome.as_ref().filter(|_| view.question.is_none()) else {
+        return Vec::new();
+    };
+    let style = match outcome.is_refusal {
+        true => palette.colour(Color::Red),
+        false => Style::new(),
+    };
+    let mut lines: Vec<String> = Vec::new();
+    for word in outcome.text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines.truncate(OUTCOME_LINES);
+    let lines = lines.into_iter();
+    lines.map(|line| Line::styled(line, style)).collect()
 }
 
 fn summary_lines(figures: &Figures, palette: Palette) -> Vec<Line<'static>> {
@@ -161,12 +198,19 @@ fn draw_table(
 ) {
     let rows = view.rows(&figures.sample);
     let place = usize::from(area.height).saturating_sub(1);
-    view.fit(place, rows.len());
+    view.fit(place, &rows);
     let visible = rows.iter().skip(view.top).take(place);
     let visible: Vec<&Vec<Cell>> = visible.collect();
     let columns = Columns::fit(view, &visible, usize::from(area.width));
-    let lines = std::iter::once(columns.head(view))
-        .chain(visible.iter().map(|row| columns.row(row, palette)));
+    let shown = visible.iter().enumerate().map(|(number, row)| {
+        let line = columns.row(row, palette);
+        if view.is_chosen(view.top + number) {
+            line.style(Style::new().add_modifier(Modifier::REVERSED))
+        } else {
+            line
+        }
+    });
+    let lines = std::iter::once(columns.head(view)).chain(shown);
     for (line, row) in lines.zip(area.rows()) {
         frame.render_widget(line, row);
     }
@@ -180,6 +224,11 @@ fn key_line(figures: &Figures, view: &TopView, palette: Palette, width: usize) -
         _ => format!("{}-{} of {count}", view.top + 1, view.top + shown),
     };
     let (text, style) = match &figures.trouble {
+        _ if view.question.is_some() => {
+            let question = view.question.as_ref().map(EndpointChange::question);
+            let style = palette.colour(Color::Yellow).add_modifier(Modifier::BOLD);
+            (question.unwrap_or_default(), style)
+        }
         Some(trouble) => (trouble.clone(), palette.colour(Color::Red)),
         None if view.typing => (
             format!("filter: {}_  Enter keeps it, Esc ends it", view.filter),
@@ -189,6 +238,7 @@ fn key_line(figures: &Figures, view: &TopView, palette: Palette, width: usize) -
             format!("filter: {}  Esc ends it  / changes it  q quit", view.filter),
             Style::new(),
         ),
+        None if view.tab == Tab::Endpoints => (ENDPOINT_KEYS.to_owned(), Style::new()),
         None => (KEYS.to_owned(), Style::new()),
     };
     let room = width.saturating_sub(place.chars().count() + GAP);
@@ -285,7 +335,11 @@ impl Columns {
         let spans = self.spans(|column| {
             let text = row.get(column).map_or("", |cell| cell.text.as_str());
             let text = if text.is_empty() { "-" } else { text };
-            (text.to_owned(), palette.of_state(text))
+            let style = match self.head[column] {
+                STATE => palette.of_state(text),
+                _ => Style::new(),
+            };
+            (text.to_owned(), style)
         });
         Line::from(spans)
     }

@@ -6,6 +6,7 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use crate::admin_client::ask;
+use crate::admin_client::units::plain;
 
 /// The responses to one round of questions.
 #[derive(Debug, Default)]
@@ -35,7 +36,7 @@ impl TopSample {
         let get = |path: &str| {
             let response = ask(socket, "GET", path, Value::Null)?;
             if response.status >= 400 {
-                bail!("{path}: {}", response.value["error"]["message"]);
+                bail!("{path}: {}", plain(&response.value["error"]["message"]));
             }
             Ok(response.value)
         };

@@ -1,9 +1,11 @@
-//! What of the figures is shown, as the keys have chosen it: table, order, filter, place.
+//! What of the figures is shown, as the keys have chosen it: table, order, filter, place; and the
+//! endpoint that is to be changed.
 
 use std::cmp::Ordering;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
+use super::change::{ChangeOutcome, EndpointChange, EndpointVerb};
 use super::columns::{Cell, Tab};
 use super::sample::TopSample;
 
@@ -24,12 +26,22 @@ pub(super) struct TopView {
     pub(super) top: usize,
     /// The rows that were shown last, and those that there were.
     pub(super) shown: (usize, usize),
+    /// The row of the chosen endpoint; none is chosen before a key has moved.
+    chosen: Option<usize>,
+    /// The pool and the endpoint of that row, which it follows as the order changes.
+    name: Option<(String, String)>,
+    /// The change that is to be confirmed.
+    pub(super) question: Option<EndpointChange>,
+    /// What has come of the last change, until a key is pressed; a question is shown before it.
+    pub(super) outcome: Option<ChangeOutcome>,
 }
 
 /// What a key leads to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
     Continue,
+    /// An endpoint is to be changed.
+    Change(EndpointChange),
     End,
 }
 
@@ -42,6 +54,10 @@ impl Default for TopView {
             typing: false,
             top: 0,
             shown: (0, 0),
+            chosen: None,
+            name: None,
+            question: None,
+            outcome: None,
         }
     }
 }
@@ -60,6 +76,13 @@ impl TopView {
         if key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c') {
             return Step::End;
         }
+        if let Some(change) = self.question.take() {
+            return match key.code {
+                KeyCode::Char('y' | 'Y') => Step::Change(change),
+                _ => Step::Continue,
+            };
+        }
+        self.outcome = None;
         if self.typing {
             self.edit_filter(key.code);
             return Step::Continue;
@@ -74,21 +97,70 @@ impl TopView {
             KeyCode::BackTab => self.turn_to(self.tab as usize + Tab::ALL.len() - 1),
             KeyCode::Right => self.order_by(1),
             KeyCode::Left => self.order_by(self.tab.head().len() - 1),
-            KeyCode::Char('r') => {
+            KeyCode::Char('d') => self.ask_about(EndpointVerb::Drain),
+            KeyCode::Char('r') => self.ask_about(EndpointVerb::Ready),
+            KeyCode::Char('i') => {
                 let (_, largest_first) = &mut self.orders[self.tab as usize];
                 *largest_first = !*largest_first;
             }
             KeyCode::Char('/') => self.typing = true,
-            KeyCode::Esc => self.filter.clear(),
-            KeyCode::Up => self.top = self.top.saturating_sub(1),
-            KeyCode::Down => self.top += 1,
-            KeyCode::PageUp => self.top = self.top.saturating_sub(page),
-            KeyCode::PageDown => self.top += page,
-            KeyCode::Home => self.top = 0,
-            KeyCode::End => self.top = self.shown.1,
+            KeyCode::Esc => {
+                self.filter.clear();
+                self.choose_none();
+            }
+            KeyCode::Up => self.move_by(|row| row.saturating_sub(1)),
+            KeyCode::Down => self.move_by(|row| row + 1),
+            KeyCode::PageUp => self.move_by(|row| row.saturating_sub(page)),
+            KeyCode::PageDown => self.move_by(|row| row + page),
+            KeyCode::Home => self.move_to(0),
+            KeyCode::End => self.move_to(self.shown.1),
             _ => {}
         }
         Step::Continue
+    }
+
+    /// Moves the chosen endpoint, or the rows of another table. The first key chooses the first
+    /// endpoint that is shown.
+    fn move_by(&mut self, moved: impl Fn(usize) -> usize) {
+        match (self.tab, self.chosen) {
+            (Tab::Endpoints, Some(row)) => self.move_to(moved(row)),
+            (Tab::Endpoints, None) => self.move_to(self.top),
+            _ => self.move_to(moved(self.top)),
+        }
+    }
+
+    fn move_to(&mut self, row: usize) {
+        if self.tab == Tab::Endpoints {
+            (self.chosen, self.name) = (Some(row), None);
+        } else {
+            self.top = row;
+        }
+    }
+
+    fn choose_none(&mut self) {
+        (self.chosen, self.name) = (None, None);
+    }
+
+    /// Asks about a change of the chosen endpoint.
+    fn ask_about(&mut self, verb: EndpointVerb) {
+        if self.tab != Tab::Endpoints {
+            return;
+        }
+        match self.name.clone() {
+            Some((pool, endpoint)) => {
+                self.question = Some(EndpointChange {
+                    verb,
+                    pool,
+                    endpoint,
+                });
+            }
+            None => {
+                self.outcome = Some(ChangeOutcome {
+                    text: "no endpoint is chosen: \u{2191} and \u{2193} choose one".to_owned(),
+                    is_refusal: true,
+                });
+            }
+        }
     }
 
     fn edit_filter(&mut self, key: KeyCode) {
@@ -110,6 +182,7 @@ impl TopView {
     fn turn_to(&mut self, number: usize) {
         self.tab = Tab::ALL[number % Tab::ALL.len()];
         self.top = 0;
+        self.choose_none();
     }
 
     fn order_by(&mut self, columns_on: usize) {
@@ -144,10 +217,35 @@ impl TopView {
         rows
     }
 
-    /// Moves the first row so that so many of `count` rows fill the place.
-    pub(super) fn fit(&mut self, place: usize, count: usize) {
+    /// Moves the first row so that the rows fill so many lines, with the chosen one among them.
+    pub(super) fn fit(&mut self, place: usize, rows: &[Vec<Cell>]) {
+        let count = rows.len();
+        self.find_chosen(rows);
+        if let Some(row) = self.chosen {
+            let least = (row + 1).saturating_sub(place);
+            self.top = self.top.clamp(least, row.max(least));
+        }
         self.top = self.top.min(count.saturating_sub(place));
         self.shown = (place.min(count), count);
+    }
+
+    /// Finds the chosen endpoint again; where it is gone, none is chosen.
+    fn find_chosen(&mut self, rows: &[Vec<Cell>]) {
+        let name = |row: &Vec<Cell>| (row[1].text.clone(), row[0].text.clone());
+        let found = match &self.name {
+            Some(chosen) => rows.iter().position(|row| name(row) == *chosen),
+            None => {
+                let last = rows.len().checked_sub(1);
+                self.chosen.and_then(|row| Some(row.min(last?)))
+            }
+        };
+        self.chosen = found;
+        self.name = found.and_then(|row| rows.get(row)).map(name);
+    }
+
+    /// Whether this row of all is the chosen one.
+    pub(super) fn is_chosen(&self, row: usize) -> bool {
+        self.chosen == Some(row)
     }
 }
 

@@ -12,10 +12,10 @@ use lockgate_proxy::worker::Worker;
 use lockgate_rules::network::Cidr;
 
 /// The connections that are meant: those that are of every kind named.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConnectionFilter {
     /// The numbers; empty for any.
-    pub(crate) ids: Vec<u64>,
+    pub(crate) ids: HashSet<u64>,
     pub(crate) client: Option<Cidr>,
     /// The name of the listener.
     pub(crate) listener: Option<String>,
@@ -39,8 +39,6 @@ pub(crate) struct ConnectionList {
     pub(crate) rows: Vec<ConnectionRow>,
     /// The number of all that are meant.
     pub(crate) total: usize,
-    /// The number of connections that are held to an earlier generation.
-    pub(crate) earlier: usize,
 }
 
 /// One connection.
@@ -106,6 +104,16 @@ impl KnownListeners {
         let listener = self.0.get(&id)?.upgrade()?;
         Some(listener.snapshot().settings.name.clone())
     }
+
+    /// Those with this name: several where some only have connections left.
+    fn named(&self, name: &str) -> HashSet<ListenerId> {
+        let has_name = |listener: &Weak<ActiveListener>| {
+            let listener = listener.upgrade();
+            listener.is_some_and(|listener| listener.snapshot().settings.name == name)
+        };
+        let named = self.0.iter().filter(|(_, listener)| has_name(listener));
+        named.map(|(id, _)| *id).collect()
+    }
 }
 
 impl ConnectionState {
@@ -139,38 +147,47 @@ impl ConnectionState {
     }
 }
 
-/// Connections of a worker, each with its streams.
-struct Found {
-    connections: Vec<(Rc<Watch>, Streams)>,
-    /// The number of those that are held to an earlier generation, meant or not.
-    earlier: usize,
-}
-
-fn find(worker: &Worker, listeners: &KnownListeners, filter: &ConnectionFilter) -> Found {
-    let (number, now) = (worker.generation().rules.number, worker.clock.now());
+/// The connections of a worker that are meant, each with its streams.
+fn find(
+    worker: &Worker,
+    listeners: &KnownListeners,
+    filter: &ConnectionFilter,
+) -> Vec<(Rc<Watch>, Streams)> {
+    let now = worker.clock.now();
     let streams = streams(worker, filter.site);
-    let mut found = Found {
-        connections: Vec::new(),
-        earlier: 0,
-    };
+    let named = filter.listener.as_ref().map(|name| listeners.named(name));
+    let mut found = Vec::new();
     worker.clock.each_shared(|watch| {
         let Some(listener) = watch.listener.get() else {
             return;
         };
         let streams = streams.get(&Rc::as_ptr(watch));
         let streams = streams.copied().unwrap_or_default();
-        if held_to(watch, streams).is_some_and(|held_to| held_to < number) {
-            found.earlier += 1;
-        }
-        let is_at = |name: &String| listeners.name(listener).as_ref() == Some(name);
         if filter.means(watch, streams)
             && now - watch.opened() >= filter.older_than.into()
-            && filter.listener.as_ref().is_none_or(is_at)
+            && named.as_ref().is_none_or(|ids| ids.contains(&listener))
         {
-            found.connections.push((Rc::clone(watch), streams));
+            found.push((Rc::clone(watch), streams));
         }
     });
     found
+}
+
+/// The number of connections that are held to an earlier generation, by themselves or by a stream.
+pub(super) fn count_earlier(worker: &Worker) -> usize {
+    let number = worker.generation().rules.number;
+    let is_earlier = |watch: &Watch| (1..number).contains(&watch.generation.get());
+    // Each connection with such a stream, once.
+    let mut with_streams = HashSet::new();
+    let mut count = 0;
+    worker.clock.each(|watch| match watch.stream_of.get() {
+        Some(connection) if is_earlier(watch) && !is_earlier(connection) => {
+            with_streams.insert(Rc::as_ptr(connection));
+        }
+        None if is_earlier(watch) && watch.listener.get().is_some() => count += 1,
+        _ => {}
+    });
+    count + with_streams.len()
 }
 
 /// Lists connections of a worker.
@@ -179,10 +196,7 @@ pub(super) fn list(
     listeners: &KnownListeners,
     query: &ConnectionQuery,
 ) -> ConnectionList {
-    let Found {
-        mut connections,
-        earlier,
-    } = find(worker, listeners, &query.filter);
+    let mut connections = find(worker, listeners, &query.filter);
     let total = connections.len();
     if query.limit < total {
         connections.select_nth_unstable_by_key(query.limit, |(watch, _)| watch.opened());
@@ -200,7 +214,6 @@ pub(super) fn list(
     ConnectionList {
         rows: rows.collect(),
         total,
-        earlier,
     }
 }
 
@@ -210,7 +223,7 @@ pub(super) fn close(
     listeners: &KnownListeners,
     filter: &ConnectionFilter,
 ) -> usize {
-    let found = find(worker, listeners, filter).connections;
+    let found = find(worker, listeners, filter);
     let closed: HashSet<_> = found.iter().map(|(watch, _)| Rc::as_ptr(watch)).collect();
     worker.clock.each_shared(|watch| {
         // Each stream tells its endpoint, and has its line in the log.

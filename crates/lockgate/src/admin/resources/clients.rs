@@ -10,7 +10,7 @@ use lockgate_proxy::admit::client_bans::{Ban, MOST_BANS, TooManyBans};
 use lockgate_rules::network::{Cidr, CidrError};
 use serde_json::{Map, Value, json};
 
-use super::super::body::{number, text, unusable};
+use super::super::body::{number, optional_text, text, unusable};
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
 
@@ -30,17 +30,18 @@ pub(super) async fn bans(request: AdminRequest) -> AdminResult {
 
 /// Bans a client for some time.
 pub(super) async fn ban(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
+    let body = request.object(&["client", "for_seconds", "reason"])?;
     let network = network(&body)?;
     let seconds = number(&body, "for_seconds", 1..=LONGEST)?
         .ok_or_else(|| unusable("`for_seconds` is missing", "send { \"for_seconds\": 600 }"))?;
-    let reason = match body.get("reason") {
-        None | Some(Value::Null) => "",
-        Some(_) => text(&body, "reason")?,
-    };
+    let reason = optional_text(&body, "reason")?.unwrap_or_default();
     if reason.len() > LONGEST_REASON {
         let message = format!("the reason is longer than {LONGEST_REASON} bytes");
         return Err(unusable(message, ""));
+    }
+    // It is shown on terminals, and stands in the operator log.
+    if reason.chars().any(char::is_control) {
+        return Err(unusable("the reason has control characters", "send words"));
     }
     let now = clock::now();
     let ban = Ban {
@@ -63,7 +64,7 @@ pub(super) async fn ban(request: AdminRequest) -> AdminResult {
 
 /// Ends a ban.
 pub(super) async fn unban(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
+    let body = request.object(&["client"])?;
     let network = network(&body)?;
     let exposition = request.state.exposition();
     if !exposition.bans().unban(network, clock::now()) {

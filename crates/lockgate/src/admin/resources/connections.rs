@@ -1,20 +1,20 @@
 //! `/v1/connections`: the connections of clients, and their end by an operator.
 
 use std::cmp::Reverse;
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::time::Duration;
 
-use hyper::StatusCode;
 use lockgate_limits::SiteNumber;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
+use super::super::body::{self, given, optional_text, seconds, unknown};
 use super::super::command::{AdminCommand, Reply};
 use super::super::error::AdminError;
 use super::super::query::{RequestQuery, bad_query, network};
 use super::super::request::{AdminRequest, AdminResult};
 use crate::exposition::Exposition;
-use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery, ConnectionRow};
+use crate::worker::{ConnectionFilter, ConnectionQuery, ConnectionRow};
 
 /// The rows of a response without `limit`.
 const SHOWN: usize = 1_000;
@@ -35,18 +35,19 @@ pub(super) async fn list(request: AdminRequest) -> AdminResult {
     Ok(json!({ "total": total, "connections": shown.collect::<Vec<_>>() }))
 }
 
-/// Closes the connections of the body: `ids`, `client` or `listener`.
+/// Closes the connections that are of every kind in the body: `ids`, `client`, `listener`, `site`,
+/// `older_than`.
 pub(super) async fn close(request: AdminRequest) -> AdminResult {
-    let filter = Arc::new(chosen(&request.object()?)?);
+    let body = request.object(&["ids", "client", "listener", "site", "older_than"])?;
+    let filter = Arc::new(chosen(&body, &request.state.exposition())?);
     let closed = ask_workers(&request, |reply| AdminCommand::Close(filter, reply)).await?;
     Ok(json!({ "closed": closed.iter().sum::<usize>() }))
 }
 
 /// The number of connections that are held to earlier generations.
 pub(super) async fn held_to_earlier(request: &AdminRequest) -> Result<usize, AdminError> {
-    let query = Arc::<ConnectionQuery>::default();
-    let lists = ask_workers(request, |reply| AdminCommand::List(query, reply)).await?;
-    Ok(lists.iter().map(|list: &ConnectionList| list.earlier).sum())
+    let counts = ask_workers(request, AdminCommand::CountEarlier).await?;
+    Ok(counts.iter().sum())
 }
 
 /// The answers of the workers; one that has ended gives none.
@@ -70,14 +71,11 @@ fn query(request: &AdminRequest, exposition: &Exposition) -> Result<ConnectionQu
         return Err(bad_query(message, "filter by client, listener or site"));
     }
     let site = query.last("site").map(|name| {
-        let index = exposition.site_names().iter().position(|site| site == name);
-        let number = index.and_then(SiteNumber::of);
-        let number = number.ok_or_else(|| bad_query(format!("there is no site `{name}`"), ""))?;
-        Ok((exposition.generation(), number))
+        site(exposition, name).ok_or_else(|| bad_query(format!("there is no site `{name}`"), ""))
     });
     Ok(ConnectionQuery {
         filter: ConnectionFilter {
-            ids: Vec::new(),
+            ids: HashSet::new(),
             client: query.network("client")?,
             listener: query.last("listener").map(str::to_owned),
             site: site.transpose()?,
@@ -88,27 +86,38 @@ fn query(request: &AdminRequest, exposition: &Exposition) -> Result<ConnectionQu
 }
 
 /// The connections that a body names. Nothing names all of them: that is a drain.
-fn chosen(body: &Map<String, Value>) -> Result<ConnectionFilter, AdminError> {
-    let text = |name: &str| body.get(name).and_then(Value::as_str);
-    let ids = match body.get("ids") {
-        None => Vec::new(),
-        Some(ids) => ids
-            .as_array()
-            .and_then(|ids| ids.iter().map(number).collect())
-            .ok_or_else(|| unusable("`ids` is no list of the ids that `/v1/connections` shows"))?,
-    };
-    let client = text("client").map(|text| network("client", text));
+fn chosen(
+    body: &Map<String, Value>,
+    exposition: &Exposition,
+) -> Result<ConnectionFilter, AdminError> {
+    let ids = given(body, "ids").map(|ids| {
+        let ids = ids.as_array().filter(|ids| !ids.is_empty());
+        let ids = ids.and_then(|ids| ids.iter().map(number).collect());
+        ids.ok_or_else(|| unusable("`ids` is no list of the ids that `/v1/connections` shows"))
+    });
+    let client = optional_text(body, "client")?.map(|text| network("client", text));
+    let site = optional_text(body, "site")?.map(|name| {
+        let names = exposition.site_names().iter().map(String::as_str);
+        site(exposition, name).ok_or_else(|| unknown("site", name, names))
+    });
     let filter = ConnectionFilter {
-        ids,
+        ids: ids.transpose()?.unwrap_or_default(),
         client: client.transpose()?,
-        listener: text("listener").map(str::to_owned),
-        site: None,
-        older_than: Duration::ZERO,
+        listener: optional_text(body, "listener")?.map(str::to_owned),
+        site: site.transpose()?,
+        older_than: seconds(body, "older_than")?.unwrap_or_default(),
     };
-    if filter.ids.is_empty() && filter.client.is_none() && filter.listener.is_none() {
+    if filter == ConnectionFilter::default() {
         return Err(unusable("the body names no connection"));
     }
     Ok(filter)
+}
+
+/// A site of the generation that runs, with the number of that.
+fn site(exposition: &Exposition, name: &str) -> Option<(u64, SiteNumber)> {
+    let index = exposition.site_names().iter().position(|site| site == name);
+    let number = index.and_then(SiteNumber::of)?;
+    Some((exposition.generation(), number))
 }
 
 /// An id as it is shown and logged: sixteen hexadecimal digits.
@@ -119,11 +128,9 @@ fn number(id: &Value) -> Option<u64> {
 }
 
 fn unusable(message: &str) -> AdminError {
-    AdminError::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "unusable",
+    body::unusable(
         message,
-        "send { \"ids\": [\"9b1d3a52c07e4f10\"] }, { \"client\": \"192.0.2.7\" } or { \"listener\": \":443\" }",
+        "send { \"ids\": [\"9b1d3a52c07e4f10\"] }, or some of client, listener, site and older_than",
     )
 }
 

@@ -28,7 +28,7 @@ const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 
 /// Lets no request begin at an endpoint; with `wait_seconds` the answer waits until it has none.
 pub(super) async fn drain(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
+    let body = request.object(&["pool", "endpoint", "keep", "force", "wait_seconds"])?;
     let wait = wait_time(&body)?;
     let mut chosen = ChosenEndpoint::of(&request, &body)?;
     if wait.is_some() {
@@ -45,7 +45,7 @@ pub(super) async fn drain(request: AdminRequest) -> AdminResult {
 
 /// Takes an endpoint out of its pool; its health checks pause.
 pub(super) async fn maintenance(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
+    let body = request.object(&["pool", "endpoint", "keep", "force"])?;
     let chosen = ChosenEndpoint::of(&request, &body)?;
     chosen
         .take_out(&request, &body, AdminMode::Maintenance)
@@ -55,7 +55,7 @@ pub(super) async fn maintenance(request: AdminRequest) -> AdminResult {
 
 /// Takes an endpoint back into its pool.
 pub(super) async fn ready(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
+    let body = request.object(&["pool", "endpoint", "keep"])?;
     let chosen = ChosenEndpoint::of(&request, &body)?;
     chosen.set_mode(AdminMode::Ready);
     chosen.finish(&request).await
@@ -63,7 +63,7 @@ pub(super) async fn ready(request: AdminRequest) -> AdminResult {
 
 /// Sets the weight of an endpoint, or without `weight` the configured one again.
 pub(super) async fn weight(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
+    let body = request.object(&["pool", "endpoint", "keep", "force", "weight"])?;
     let weight = number(&body, "weight", 0..=MOST_WEIGHT)?;
     let weight = weight.and_then(|weight| u32::try_from(weight).ok());
     let chosen = ChosenEndpoint::of(&request, &body)?;

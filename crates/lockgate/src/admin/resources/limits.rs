@@ -8,7 +8,7 @@ use lockgate_limits::clock;
 use lockgate_net::nanos::Nanos;
 use serde_json::{Value, json};
 
-use super::super::body::{text, unknown, unusable};
+use super::super::body::{optional_text, text, unknown, unusable};
 use super::super::request::{AdminRequest, AdminResult};
 
 /// All rate limits.
@@ -37,11 +37,15 @@ pub(super) async fn show(request: AdminRequest) -> AdminResult {
 
 /// Forgets the buckets of one limit, or those of one client under every limit.
 pub(super) async fn clear(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
+    let body = request.object(&["name", "client"])?;
     let exposition = request.state.exposition();
     let limits = exposition.rate_limits();
-    let cleared = if body.contains_key("client") {
-        let client: Result<IpAddr, _> = text(&body, "client")?.parse();
+    let cleared = if let Some(client) = optional_text(&body, "client")? {
+        if optional_text(&body, "name")?.is_some() {
+            let message = "the body has a `client` and a `name`";
+            return Err(unusable(message, "send one of them"));
+        }
+        let client: Result<IpAddr, _> = client.parse();
         let client = client.map_err(|_| unusable("`client` is no address", "write 192.0.2.1"))?;
         let forgotten = limits.iter().filter(|one| one.limiter.forget(client));
         let count = forgotten.count();

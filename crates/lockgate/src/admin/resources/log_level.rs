@@ -23,7 +23,7 @@ pub(super) async fn show(_: AdminRequest) -> AdminResult {
 
 /// Sets the level of the body, `{ "level": "debug" }`.
 pub(super) async fn set(request: AdminRequest) -> AdminResult {
-    let object = request.object()?;
+    let object = request.object(&["level"])?;
     let written = object.get("level").and_then(Value::as_str);
     let found = LEVELS.iter().find(|(name, _)| Some(*name) == written);
     let Some((name, level)) = found else {

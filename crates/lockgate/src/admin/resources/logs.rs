@@ -7,6 +7,7 @@ use super::super::request::{AdminRequest, AdminResult};
 
 /// Opens every access log again.
 pub(super) async fn reopen(request: AdminRequest) -> AdminResult {
+    request.object(&[])?;
     let count = request.ask(AdminCommand::Reopen).await?;
     Ok(json!({ "reopened": count }))
 }

@@ -4,7 +4,7 @@
 use lockgate_proxy::site::MaintenanceResponse;
 use serde_json::{Map, Value, json};
 
-use super::super::body::{flag, number, text, unknown};
+use super::super::body::{flag, given, number, text, unknown};
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
 
@@ -23,11 +23,8 @@ pub(super) async fn show(request: AdminRequest) -> AdminResult {
 
 /// Begins the maintenance of a site, or ends it with `"on": false`.
 pub(super) async fn set(request: AdminRequest) -> AdminResult {
-    let body = request.object()?;
-    let is_on = match body.get("on") {
-        None => true,
-        Some(_) => flag(&body, "on")?,
-    };
+    let body = request.object(&["site", "on", "status", "retry_after_seconds"])?;
+    let is_on = given(&body, "on").is_none() || flag(&body, "on")?;
     let response = response(&body)?;
     let name = text(&body, "site")?;
     let exposition = request.state.exposition();

@@ -7,7 +7,7 @@ use hyper::StatusCode;
 use lockgate_config::Report;
 use serde_json::{Value, json};
 
-use super::super::body::unusable;
+use super::super::body::{flag, given, optional_text, unusable};
 use super::super::command::{AdminCommand, ReloadOutcome, ReloadRequest, ReloadSource};
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
@@ -16,18 +16,12 @@ use super::super::request::{AdminRequest, AdminResult};
 /// is taken over again after that time, unless this one is confirmed. With `dry_run` nothing
 /// changes: the answer is what would be wrong.
 pub(super) async fn reload(request: AdminRequest) -> AdminResult {
-    let object = request.object()?;
-    let source = match object.get("text") {
+    let object = request.object(&["text", "confirm_seconds", "dry_run"])?;
+    let source = match optional_text(&object, "text")? {
         None => ReloadSource::File,
-        Some(Value::String(text)) => ReloadSource::Text(text.clone()),
-        Some(_) => {
-            return Err(unusable(
-                "`text` is no string",
-                "send the configuration as one text",
-            ));
-        }
+        Some(text) => ReloadSource::Text(text.to_owned()),
     };
-    let confirm = match object.get("confirm_seconds") {
+    let confirm = match given(&object, "confirm_seconds") {
         None => None,
         Some(seconds) => match seconds
             .as_u64()
@@ -40,21 +34,19 @@ pub(super) async fn reload(request: AdminRequest) -> AdminResult {
             }
         },
     };
-    let dry_run = match object.get("dry_run") {
-        None => false,
-        Some(Value::Bool(dry_run)) => *dry_run,
-        Some(_) => return Err(unusable("`dry_run` is no boolean", "send true or false")),
-    };
+    let dry_run = flag(&object, "dry_run")?;
     take_over(request, source, dry_run, confirm).await
 }
 
 /// Takes over the configuration that ran before the present one.
 pub(super) async fn roll_back(request: AdminRequest) -> AdminResult {
+    request.object(&[])?;
     take_over(request, ReloadSource::Earlier, false, None).await
 }
 
 /// Confirms the configuration that runs.
 pub(super) async fn confirm(request: AdminRequest) -> AdminResult {
+    request.object(&[])?;
     if request.ask(AdminCommand::Confirm).await? {
         return Ok(json!({ "confirmed": true }));
     }

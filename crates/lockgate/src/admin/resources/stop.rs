@@ -7,11 +7,13 @@ use super::super::request::{AdminRequest, AdminResult};
 
 /// Drains and stops; nothing more while it drains.
 pub(super) async fn drain(request: AdminRequest) -> AdminResult {
+    request.object(&[])?;
     request.ask(AdminCommand::Drain).await.map(shown)
 }
 
 /// Drains and stops, at once if it drains already.
 pub(super) async fn stop(request: AdminRequest) -> AdminResult {
+    request.object(&[])?;
     request.ask(AdminCommand::Stop).await.map(shown)
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
+use super::super::body::{given, unusable};
 use super::super::command::{AdminCommand, UpgradeOutcome, UpgradeRequest};
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
@@ -16,8 +17,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Starts the `program` of the body, or the file of the present one, and waits until it serves or
 /// `limit_seconds` are over.
 pub(super) async fn upgrade(request: AdminRequest) -> AdminResult {
-    let object = request.object()?;
-    let program = match object.get("program") {
+    let object = request.object(&["program", "limit_seconds"])?;
+    let program = match given(&object, "program") {
         None => None,
         Some(Value::String(path)) if path.starts_with('/') => Some(PathBuf::from(path)),
         Some(_) => {
@@ -35,7 +36,7 @@ pub(super) async fn upgrade(request: AdminRequest) -> AdminResult {
             "leave the program out: the file of the present one is started again",
         ));
     }
-    let limit = match object.get("limit_seconds") {
+    let limit = match given(&object, "limit_seconds") {
         None => LIMIT,
         Some(seconds) => match seconds
             .as_u64()
@@ -75,8 +76,4 @@ pub(super) async fn upgrade(request: AdminRequest) -> AdminResult {
             cure,
         )),
     }
-}
-
-fn unusable(message: &str, cure: &str) -> AdminError {
-    AdminError::new(StatusCode::UNPROCESSABLE_ENTITY, "unusable", message, cure)
 }

@@ -7,6 +7,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent};
 use serde_json::json;
 
 use super::*;
+use crate::top::change::{ChangeOutcome, EndpointVerb};
 use crate::top::view::Step;
 
 /// A process with so many sites, and as many pools with ten endpoints each.
@@ -161,7 +162,7 @@ fn keys_order_filter_and_move_rows() {
         shown[6].split(' ').next().unwrap().to_owned()
     };
     assert_eq!(first(&mut view), "site-019.example.com");
-    press(&mut view, "r");
+    press(&mut view, "i");
     assert_eq!(first(&mut view), "site-000.example.com");
     view.press(KeyEvent::from(KeyCode::Down));
     assert_eq!(first(&mut view), "site-001.example.com");
@@ -196,6 +197,119 @@ fn states_have_colours_unless_these_are_refused() {
         .unwrap();
     assert!(!has_red(terminal.backend().buffer()));
     assert_eq!(lines(&coloured), lines(terminal.backend().buffer()));
+}
+
+/// A sample of one pool, with these modes of its first endpoints.
+fn administered(modes: &[&str]) -> TopSample {
+    let mut sample = sample(1);
+    for (number, mode) in modes.iter().enumerate() {
+        sample.pools["pools"][0]["endpoints"][number]["admin"] = json!(mode);
+    }
+    sample
+}
+
+#[test]
+fn a_drained_endpoint_is_yellow_and_not_up() {
+    // The last one is down too.
+    let figures = Figures::first(administered(&["drain", "maintenance", "drain", "drain"]));
+    let mut view = TopView::default();
+    press(&mut view, "2");
+    let shown = lines(&picture(&figures, &mut view, (80, 24)));
+    let words: Vec<_> = shown[6].split_whitespace().take(3).collect();
+    assert_eq!(words, ["pool-000", "6", "10"]);
+    press(&mut view, "3");
+    let buffer = picture(&figures, &mut view, (80, 24));
+    let colour = |state: &str| {
+        let row = lines(&buffer)
+            .iter()
+            .position(|line| line.contains(state))?;
+        let cells = buffer.content.chunks(80).nth(row)?;
+        let coloured = cells.iter().find(|cell| cell.fg != Color::Reset)?;
+        Some(coloured.fg)
+    };
+    for state in ["drain  ", "maintenance  ", "drain, down"] {
+        assert_eq!(colour(state), Some(Color::Yellow), "{state}");
+    }
+    assert_eq!(colour("up    "), Some(Color::Green));
+    assert!(plain(&figures.sample).contains("drain, down"));
+}
+
+#[test]
+fn an_endpoint_is_drained_after_a_question_and_made_ready_again() {
+    let mut figures = Figures::first(sample(1));
+    let mut view = TopView::default();
+    let show = |figures: &Figures, view: &mut TopView| lines(&picture(figures, view, (80, 24)));
+    // Nothing is chosen in another table, nor before a key has moved.
+    show(&figures, &mut view);
+    press(&mut view, "d3");
+    let keys = show(&figures, &mut view)[23].clone();
+    assert!(keys.contains("d drain  r ready"), "{keys}");
+    press(&mut view, "d");
+    let shown = show(&figures, &mut view);
+    assert!(
+        shown[23].starts_with("no endpoint is chosen"),
+        "{}",
+        shown[23]
+    );
+    for _ in 0..2 {
+        view.press(KeyEvent::from(KeyCode::Down));
+        show(&figures, &mut view);
+    }
+    let buffer = picture(&figures, &mut view, (80, 24));
+    let is_reversed = |row: usize| {
+        buffer.content[80 * row]
+            .modifier
+            .contains(Modifier::REVERSED)
+    };
+    assert!(is_reversed(7) && !is_reversed(6), "{:?}", lines(&buffer));
+    // The order changes, and the choice stays with its endpoint.
+    let mut newer = sample(1);
+    newer.pools["pools"][0]["endpoints"][8]["requests_per_second"] = json!(0.5);
+    figures.take(Ok(newer));
+    show(&figures, &mut view);
+    press(&mut view, "d");
+    let shown = show(&figures, &mut view);
+    let question = "drain pool-000/10.0.0.8:8080? y/n";
+    assert!(shown[23].starts_with(question), "{}", shown[23]);
+    // Any other key is a no.
+    press(&mut view, "q");
+    assert!(!show(&figures, &mut view)[23].contains("y/n"));
+    for (key, verb) in [('d', EndpointVerb::Drain), ('r', EndpointVerb::Ready)] {
+        press(&mut view, &key.to_string());
+        let step = view.press(KeyEvent::from(KeyCode::Char('y')));
+        let change = EndpointChange {
+            verb,
+            pool: "pool-000".to_owned(),
+            endpoint: "10.0.0.8:8080".to_owned(),
+        };
+        assert_eq!(step, Step::Change(change));
+    }
+    // An endpoint that is gone leaves no other one chosen.
+    press(&mut view, "/down");
+    view.press(KeyEvent::from(KeyCode::Enter));
+    show(&figures, &mut view);
+    press(&mut view, "d");
+    assert_eq!(view.question, None);
+}
+
+#[test]
+fn a_refused_change_is_shown_whole_until_a_key() {
+    let figures = Figures::first(sample(1));
+    let mut view = TopView::default();
+    press(&mut view, "3");
+    let text = "10.0.0.1:8080 is the last endpoint of app that can be used: with `--force` \
+                (\"force\": true) the pool has none afterwards";
+    view.outcome = Some(ChangeOutcome {
+        text: text.to_owned(),
+        is_refusal: true,
+    });
+    let buffer = picture(&figures, &mut view, (80, 24));
+    let shown = lines(&buffer);
+    assert_eq!(shown[22..].join(" "), text);
+    assert_eq!(buffer.content[80 * 22].fg, Color::Red);
+    press(&mut view, "x");
+    let shown = lines(&picture(&figures, &mut view, (80, 24)));
+    assert!(shown[23].contains("q quit"), "{}", shown[23]);
 }
 
 #[test]

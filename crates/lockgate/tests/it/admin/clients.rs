@@ -163,6 +163,18 @@ fn unusable_bans_are_refused() {
             json!({ "client": "10.0.0.1", "for_seconds": 60, "reason": "x".repeat(300) }),
             "unusable",
         ),
+        (
+            json!({ "client": "10.0.0.1", "for_seconds": 60, "reason": "\u{1b}[2J" }),
+            "unusable",
+        ),
+        (
+            json!({ "client": "10.0.0.1", "for_seconds": 60, "reason": "a\nb" }),
+            "unusable",
+        ),
+        (
+            json!({ "client": "10.0.0.1", "for_seconds": 60, "reason": ["scans"] }),
+            "unusable",
+        ),
     ] {
         let (status, answer) = ask(&scene.socket, "POST", "/v1/clients/ban", &body.to_string());
         assert_eq!(
@@ -185,6 +197,9 @@ fn the_command_line_bans_clients() {
     assert_eq!(banned.trim(), "127.0.0.7/32 is banned for 10m");
     assert_eq!(scene.status_from("127.0.0.7", ""), None);
     assert!(run(&["list"]).contains("scans"));
+    // Marks of direction are no control characters.
+    run(&["ban", "127.0.0.9", "--for", "1m", "--reason", "a\u{202e}b"]);
+    assert!(run(&["list"]).contains("a\\u{202e}b"));
     run(&["unban", "127.0.0.7"]);
     assert_eq!(scene.status_from("127.0.0.7", ""), Some(200));
 }

@@ -255,7 +255,7 @@ fn closing_an_http2_connection_ends_its_requests() {
 }
 
 #[test]
-fn nothing_is_closed_by_a_body_that_names_nothing() {
+fn nothing_is_closed_by_a_body_with_a_mistake() {
     let scene = ConnectionScene::new();
     let mut open = Wire::connect(scene.gate.at(RELAY));
     echoes(&mut open, "open");
@@ -265,6 +265,17 @@ fn nothing_is_closed_by_a_body_that_names_nothing() {
         json!({ "ids": ["xyz"] }),
         json!({ "ids": [1] }),
         json!({ "ids": "1" }),
+        json!({ "ids": [], "listener": RELAY }),
+        json!({ "ids": null, "client": null, "listener": null }),
+        json!({ "older_than": 0 }),
+        json!({ "listener": RELAY, "older_than": "1h" }),
+        json!({ "listener": RELAY, "older_than": -1 }),
+        json!({ "listener": RELAY, "older": 3_600 }),
+        json!({ "listener": RELAY, "client": ["192.0.2.7"] }),
+        json!({ "listener": RELAY, "site": [":0"] }),
+        json!({ "listener": [RELAY], "client": "127.0.0.1" }),
+        json!({ "listener": RELAY, "id": "0000000000000000" }),
+        json!({ "listener": RELAY, "limit": 1 }),
     ] {
         let (status, refused) = scene.close(body.clone());
         assert_eq!(
@@ -273,9 +284,44 @@ fn nothing_is_closed_by_a_body_that_names_nothing() {
             "{body}"
         );
     }
+    for (body, expected) in [
+        (json!({ "listener": RELAY, "site": "none" }), 404),
+        (json!({ "listener": RELAY, "client": "none" }), 400),
+    ] {
+        assert_eq!(scene.close(body.clone()).0, expected, "{body}");
+    }
+    for body in [
+        json!({ "listener": RELAY, "older_than": 3_600 }),
+        json!({ "listener": RELAY, "site": ":0" }),
+    ] {
+        let none = json!({ "closed": 0 });
+        assert_eq!(scene.close(body.clone()), (200, none), "{body}");
+    }
     let nowhere = json!({ "ids": ["0000000000000000"] });
     assert_eq!(scene.close(nowhere), (200, json!({ "closed": 0 })));
     echoes(&mut open, "still");
+}
+
+#[test]
+fn connections_are_closed_by_the_site_of_their_request_and_their_age() {
+    let scene = ConnectionScene::new();
+    let mut relayed = Wire::connect(scene.gate.at(RELAY));
+    echoes(&mut relayed, "open");
+    let mut asking = Http::connect(scene.gate.at(SITE));
+    asking.send("GET / HTTP/1.1\r\nhost: a.test\r\n\r\n");
+    let mut upstream = scene.origin.http();
+    upstream.request();
+    let one = (200, json!({ "closed": 1 }));
+    assert_eq!(scene.close(json!({ "site": ":0", "ids": null })), one);
+    asking.wait_closed();
+    eventually("only the relay is left", || {
+        (scene.list("").len() == 1).then_some(())
+    });
+    let body = json!({ "listener": RELAY, "older_than": 0.001 });
+    eventually("it is old enough", || {
+        (scene.close(body.clone()) == one).then_some(())
+    });
+    relayed.wait_closed();
 }
 
 #[test]
@@ -304,6 +350,19 @@ fn status_counts_connections_that_earlier_generations_hold() {
         "{}",
         status.stdout
     );
+    let socket = scene.folder.path("admin.sock");
+    let shown = ask(&socket, "GET", "/v1/status", "").1;
+    let hash = shown["configuration"]["hash"].as_str().unwrap();
+    let configuration = format!(
+        "configuration {}, generation 2, hash {}, read ",
+        text(&scene.gate.configuration()),
+        &hash[..12]
+    );
+    assert!(
+        status.stdout.contains(&configuration),
+        "{configuration}: {}",
+        status.stdout
+    );
     upstream.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
     client.answer();
     eventually("the request is over", || (held() == 1).then_some(()));
@@ -330,6 +389,17 @@ fn the_command_lists_and_closes_connections() {
     }
     assert_eq!(run(&["connections", "close"]).code, Some(2));
     assert_eq!(run(&["connections", "--limit", "0"]).code, Some(1));
+    let old = run(&[
+        "connections",
+        "close",
+        "--listener",
+        RELAY,
+        "--older-than",
+        "1h",
+    ]);
+    assert_eq!(old.stdout, "connections that were closed: 0");
+    let with_id = run(&["connections", "close", "ab", "--site", ":0"]);
+    assert_eq!(with_id.code, Some(2));
     let closed = run(&["connections", "close", "--client", "127.0.0.1"]);
     assert_eq!(closed.stdout, "connections that were closed: 1");
     open.wait_closed();

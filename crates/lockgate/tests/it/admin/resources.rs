@@ -243,10 +243,79 @@ fn a_configuration_that_is_not_confirmed_is_rolled_back() {
 }
 
 #[test]
+fn a_member_without_a_meaning_is_refused_and_changes_nothing() {
+    let scene = AdminScene::new("");
+    let endpoint = format!(
+        "\"pool\": \"app\", \"endpoint\": \"{}\"",
+        scene.origin.address()
+    );
+    for (path, body) in [
+        (
+            "endpoints/drain",
+            format!("{{ {endpoint}, \"force\": true, \"wait\": 30 }}"),
+        ),
+        (
+            "endpoints/maintenance",
+            format!("{{ {endpoint}, \"force\": true, \"wait_seconds\": 30 }}"),
+        ),
+        (
+            "endpoints/ready",
+            format!("{{ {endpoint}, \"kept\": true }}"),
+        ),
+        ("endpoints/weight", format!("{{ {endpoint}, \"wait\": 0 }}")),
+        (
+            "sites/maintenance",
+            r#"{ "site": ":0", "off": true }"#.to_owned(),
+        ),
+        (
+            "clients/ban",
+            r#"{ "client": "192.0.2.1", "for_seconds": 60, "dry_run": true }"#.to_owned(),
+        ),
+        (
+            "clients/unban",
+            r#"{ "client": "192.0.2.1", "for_seconds": 60 }"#.to_owned(),
+        ),
+        (
+            "limits/clear",
+            r#"{ "client": "192.0.2.1", "limit": "a" }"#.to_owned(),
+        ),
+        (
+            "limits/clear",
+            r#"{ "client": "192.0.2.1", "name": "a" }"#.to_owned(),
+        ),
+        ("log-level", r#"{ "level": "debug", "for": 60 }"#.to_owned()),
+        ("reload", r#"{ "confirm": 300 }"#.to_owned()),
+        ("rollback", r#"{ "dry_run": true }"#.to_owned()),
+        ("confirm", r#"{ "dry_run": true }"#.to_owned()),
+        ("upgrade", r#"{ "binary": "/usr/bin/true" }"#.to_owned()),
+        ("logs/reopen", r#"{ "file": "a" }"#.to_owned()),
+        ("drain", r#"{ "pool": "app" }"#.to_owned()),
+        ("stop", r#"{ "pool": "app" }"#.to_owned()),
+    ] {
+        let (status, refused) = scene.post(&format!("/v1/{path}"), &body);
+        let code = &refused["error"]["code"];
+        assert_eq!((status, code), (422, &json!("unusable")), "{path}: {body}");
+    }
+    let shown = scene.get("/v1/pools");
+    assert_eq!(shown["pools"][0]["endpoints"][0]["admin"], Value::Null);
+    let status = scene.get("/v1/status");
+    assert_eq!(
+        (&status["phase"], &status["generation"]),
+        (&json!("ready"), &json!(1))
+    );
+    assert_eq!(scene.get("/v1/log-level")["level"], "info");
+    // null is no member.
+    let empty = r#"{ "text": null, "confirm_seconds": null, "dry_run": null }"#;
+    assert_eq!(scene.post("/v1/reload", empty).0, 200);
+}
+
+#[test]
 fn a_reload_with_an_unusable_body_is_refused() {
     let scene = AdminScene::new("");
     for body in [
         r#"{ "text": 3 }"#,
+        r#"{ "dry_run": "true" }"#,
+        r#"{ "dryrun": true }"#,
         r#"{ "confirm_seconds": 0 }"#,
         r#"{ "confirm_seconds": "5m" }"#,
     ] {

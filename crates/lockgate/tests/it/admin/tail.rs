@@ -1,5 +1,7 @@
 //! The access log, followed while it happens.
 
+use std::process::{Command, Stdio};
+
 use lockgate_testkit::{Folder, Http, Lockgate, Origin, Serving, Wire, eventually};
 use serde_json::{Value, json};
 
@@ -224,6 +226,24 @@ fn a_reader_that_stops_to_read_costs_lines_and_no_request() {
 }
 
 #[test]
+fn a_reader_that_closes_the_pipe_ends_the_command_well() {
+    let scene = TailScene::new("");
+    let file = text(&scene.gate.configuration());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_lockgate"))
+        .args(["tail", "-c", &file])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(command.stdout.take());
+    // The first line finds no reader.
+    let ended = eventually("the end of the command", || {
+        scene.get(200);
+        command.try_wait().unwrap()
+    });
+    assert_eq!(ended.code(), Some(0));
+}
+
+#[test]
 fn the_command_follows_until_the_process_ends() {
     let scene = TailScene::new("");
     let file = text(&scene.gate.configuration());
@@ -251,8 +271,10 @@ fn the_command_follows_until_the_process_ends() {
         .find_json("a line of JSON", |line| line["status"] == 503);
     let TailScene { gate, .. } = scene;
     gate.stop();
-    assert_eq!(
-        (people.ended().code, programs.ended().code),
-        (Some(0), Some(0))
-    );
+    for command in [people, programs] {
+        let ended = command.ended();
+        assert_eq!(ended.code, Some(1));
+        let why = "the server has ended the log";
+        assert!(ended.stderr.contains(why), "{}", ended.stderr);
+    }
 }
