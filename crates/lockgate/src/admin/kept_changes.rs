@@ -38,7 +38,14 @@ impl KeptChanges {
         let Some(text) = state::changes(folder)? else {
             return Ok(Self::default());
         };
-        let file: Value = serde_json::from_str(&text).context("it is no JSON")?;
+        Self::of_json(&serde_json::from_str(&text).context("it is no JSON")?)
+    }
+
+    /// Those of a text in the form of the file.
+    ///
+    /// # Errors
+    /// When it has another form.
+    pub(super) fn of_json(file: &Value) -> anyhow::Result<Self> {
         if file["version"] != VERSION {
             bail!("its version is {}, not {VERSION}", file["version"]);
         }
@@ -50,6 +57,28 @@ impl KeptChanges {
         })
     }
 
+    /// The state of every endpoint of `pools`, also of those for which nothing was set. Of SRV
+    /// records, which may be others in another process, those with a change are told.
+    pub(super) fn of_pools(pools: &[Arc<Pool>]) -> Self {
+        let named = pools.iter().filter(|pool| !pool.settings.name.is_empty());
+        let members = named.flat_map(|pool| pool.members().iter().map(move |one| (pool, one)));
+        let mut all = Self::default();
+        for (pool, member) in members {
+            let state = KeptEndpoint::of(&pool.settings.name, member);
+            if !member.endpoint().is_of_record() {
+                all.endpoints.push(state);
+            } else if !state.is_as_configured() {
+                let (pool, endpoint) = (state.pool, state.endpoint);
+                tracing::warn!(
+                    pool,
+                    endpoint,
+                    "a change for an SRV record is not handed over"
+                );
+            }
+        }
+        all
+    }
+
     /// Sets in `pools` what was kept; entries for endpoints that do not exist are told.
     pub(crate) fn apply(&self, pools: &[Arc<Pool>]) {
         for kept in &self.endpoints {
@@ -57,18 +86,23 @@ impl KeptChanges {
             let found = pools.iter().find(|known| known.settings.name == pool);
             let members = found.iter().flat_map(|pool| pool.members());
             let named = members.filter(|member| member.endpoint().label == endpoint);
-            let mut set = 0;
+            let (mut known, mut set) = (0, 0);
             for member in named {
-                member.set_mode(kept.mode, clock::now());
-                member.override_weight(kept.weight);
-                set += 1;
+                known += 1;
+                if (member.mode(), member.weight_override()) != (kept.mode, kept.weight) {
+                    member.set_mode(kept.mode, clock::now());
+                    member.override_weight(kept.weight);
+                    set += 1;
+                }
             }
-            if set == 0 {
+            if known == 0 && !kept.is_as_configured() {
                 tracing::warn!(
                     pool,
                     endpoint,
                     "a kept change is for an endpoint that does not exist"
                 );
+            }
+            if set == 0 {
                 continue;
             }
             found.iter().for_each(|pool| pool.reweigh());
@@ -82,14 +116,9 @@ impl KeptChanges {
         let endpoint = &member.endpoint().label;
         self.endpoints
             .retain(|kept| (&*kept.pool, &kept.endpoint) != (pool, endpoint));
-        let (mode, weight) = (member.mode(), member.weight_override());
-        if (mode, weight) != (AdminMode::Ready, None) {
-            self.endpoints.push(KeptEndpoint {
-                pool: pool.to_owned(),
-                endpoint: endpoint.clone(),
-                mode,
-                weight,
-            });
+        let state = KeptEndpoint::of(pool, member);
+        if !state.is_as_configured() {
+            self.endpoints.push(state);
         }
         let name = |kept: &KeptEndpoint| (kept.pool.clone(), kept.endpoint.clone());
         self.endpoints.sort_by_key(name);
@@ -97,15 +126,31 @@ impl KeptChanges {
 
     /// The text of the file.
     pub(super) fn to_text(&self) -> String {
+        format!("{:#}\n", self.to_json())
+    }
+
+    /// The same as a value.
+    pub(super) fn to_json(&self) -> Value {
         let endpoints: Vec<_> = self.endpoints.iter().map(KeptEndpoint::to_json).collect();
-        format!(
-            "{:#}\n",
-            json!({ "version": VERSION, "endpoints": endpoints })
-        )
+        json!({ "version": VERSION, "endpoints": endpoints })
     }
 }
 
 impl KeptEndpoint {
+    /// The state of a member now.
+    fn of(pool: &str, member: &Member) -> Self {
+        Self {
+            pool: pool.to_owned(),
+            endpoint: member.endpoint().label.clone(),
+            mode: member.mode(),
+            weight: member.weight_override(),
+        }
+    }
+
+    fn is_as_configured(&self) -> bool {
+        (self.mode, self.weight) == (AdminMode::Ready, None)
+    }
+
     fn of_json(written: &Value) -> Option<Self> {
         let text = |name: &str| written[name].as_str().map(str::to_owned);
         let mode = match &written["admin"] {

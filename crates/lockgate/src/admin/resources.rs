@@ -24,6 +24,7 @@ use super::error::AdminError;
 use super::line_stream::LineStream;
 use super::request::{AdminRequest, AdminResult};
 use super::state::AdminState;
+pub(super) use log_level::{level_name, level_named};
 pub(super) use pools::mode_name;
 
 /// The work of one method of a resource.
@@ -157,6 +158,18 @@ const RESOURCES: &[Resource] = &[
     },
 ];
 
+/// The resources with changes that an upgrade hands over.
+const HANDED_OVER: &[&str] = &[
+    "/v1/endpoints/drain",
+    "/v1/endpoints/maintenance",
+    "/v1/endpoints/ready",
+    "/v1/endpoints/weight",
+    "/v1/sites/maintenance",
+    "/v1/clients/ban",
+    "/v1/clients/unban",
+    "/v1/log-level",
+];
+
 /// The longest body.
 const LONGEST_BODY: usize = 64 << 10;
 /// The longest configuration.
@@ -169,6 +182,11 @@ impl Resource {
             "/v1/reload" => LONGEST_CONFIGURATION,
             _ => LONGEST_BODY,
         }
+    }
+
+    /// Whether a POST changes what an upgrade hands over.
+    pub(super) fn is_handed_over(&self) -> bool {
+        HANDED_OVER.contains(&self.path)
     }
 
     /// The handler of a method; HEAD is GET without a body.
