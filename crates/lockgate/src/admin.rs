@@ -7,10 +7,12 @@
 mod body;
 mod command;
 mod error;
+mod handed_changes;
 mod kept_changes;
 mod line_stream;
 mod listener;
 mod peers;
+mod phase;
 mod place;
 mod query;
 mod request;
@@ -22,9 +24,11 @@ pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,
     ReloadSource, Reply, UpgradeOutcome, UpgradeRequest, command_channel, tell,
 };
+pub(crate) use handed_changes::HandedChanges;
 pub(crate) use kept_changes::KeptChanges;
-pub(crate) use listener::AdminListener;
+pub(crate) use listener::{AdminListener, SocketFileRights};
 pub(crate) use peers::AllowedPeers;
+pub(crate) use phase::AdminPhase;
 pub(crate) use place::{FILE_NAME, folders_to_make, folders_to_search};
 pub(crate) use server::serve;
 pub(crate) use state::AdminState;

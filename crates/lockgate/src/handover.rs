@@ -2,7 +2,8 @@
 //! finishes what it has begun.
 //!
 //! 1. The old process starts the new program with a Unix socket as its standard input, and sends
-//!    all listening sockets, its standard error, and the keys of session tickets over it.
+//!    all listening sockets, its standard error, the keys of session tickets, and what operators
+//!    have set over it.
 //! 2. The new process reads its configuration, takes the sockets that this names, binds the others,
 //!    and says `ready`. Until then nothing has changed, and its end is a failed upgrade.
 //! 3. The old one says `go`; the new one accepts, and says `serving`.
@@ -15,9 +16,9 @@ mod new_process;
 mod packets;
 mod received;
 
-pub(crate) use message::{HandoverOffer, OfferedAddress, OfferedListener};
+pub(crate) use message::{HandoverOffer, OfferedAddress, OfferedListener, TakenSockets};
 pub(crate) use new_process::{HandedOver, NewProcess, ProgramKiller, UpgradeFailure, own_program};
-pub(crate) use received::{HandedSockets, Handover, is_begun};
+pub(crate) use received::{HandedSockets, Handover, HandoverEnd, is_begun};
 
 /// The variable by which a new program knows that its standard input is the socket of a handover.
 /// Its value is the version of the protocol: a program that does not know it says so, and an older

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
@@ -29,6 +29,8 @@ const WAITING: usize = 64;
 
 /// The least time between two warnings, and between two attempts to rotate.
 const PAUSE: Duration = Duration::from_secs(10);
+/// The least time between two looks at the path of a file that another process rotates.
+const LOOKED_AT_EVERY: Duration = Duration::from_secs(1);
 
 /// The destination of an access log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +91,7 @@ pub(crate) struct LogWriter {
 struct WriterOrders {
     lost: Arc<AtomicU64>,
     reopen: AtomicBool,
+    follow: AtomicBool,
     finish: AtomicBool,
 }
 
@@ -137,6 +140,12 @@ impl LogWriter {
     /// standard error.
     pub(crate) fn reopen(&self) {
         self.order(&self.orders.reopen);
+    }
+
+    /// Rotates no longer: another process writes to the same file. Where that has another file now,
+    /// by its own rotation or by USR1, this one opens it too.
+    pub(crate) fn follow(&self) {
+        self.order(&self.orders.follow);
     }
 
     /// Writes the waiting lines and ends the thread, but waits no longer than `deadline`: a hung
@@ -190,7 +199,10 @@ impl WriterThread {
             return;
         }
         let now = Instant::now();
-        let rotated = self.file.rotate_before(lines.len(), now);
+        let rotated = match self.orders.follow.load(Ordering::Acquire) {
+            true => self.file.follow(now),
+            false => self.file.rotate_before(lines.len(), now),
+        };
         let written = self.file.lines.write(lines);
         if let Err(failure) = &written {
             self.orders.lost.fetch_add(failure.lost, Ordering::Relaxed);
@@ -253,6 +265,8 @@ struct OpenLog {
     lines: LineSink<BlockingFile>,
     /// The time of a failed rotation, so that it is not tried at every buffer.
     rotation_failed: Option<Instant>,
+    /// The time of the last look at the path.
+    looked: Option<Instant>,
 }
 
 impl OpenLog {
@@ -262,6 +276,7 @@ impl OpenLog {
             target,
             lines: LineSink::new(BlockingFile(file), size),
             rotation_failed: None,
+            looked: None,
         })
     }
 
@@ -285,8 +300,36 @@ impl OpenLog {
         Ok(())
     }
 
+    /// Opens the file anew where another one has its path. Looks at the path seldom.
+    fn follow(&mut self, now: Instant) -> io::Result<()> {
+        let is_due = |looked| now.saturating_duration_since(looked) >= LOOKED_AT_EVERY;
+        if !self.looked.is_none_or(is_due) {
+            return Ok(());
+        }
+        self.looked = Some(now);
+        match self.has_other_file()? {
+            true => self.open_again(),
+            false => Ok(()),
+        }
+    }
+
+    /// Whether another file is at the path. Without any file there the open one stays in use.
+    fn has_other_file(&self) -> io::Result<bool> {
+        let LogDestination::File { path, .. } = &self.target else {
+            return Ok(false);
+        };
+        let own = self.lines.out.0.metadata()?;
+        match fs::metadata(path) {
+            Ok(found) => Ok((found.dev(), found.ino()) != (own.dev(), own.ino())),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Rotates when `coming` bytes would make the file too large. On failure the old file stays in
     /// use, and the next attempt comes after a [`PAUSE`].
+    ///
+    /// Beside an upgrade another process writes to the file, and may have rotated it.
     fn rotate_before(&mut self, coming: usize, now: Instant) -> io::Result<()> {
         let LogDestination::File {
             path,
@@ -295,14 +338,23 @@ impl OpenLog {
         else {
             return Ok(());
         };
-        let fits = self.lines.size.saturating_add(coming as u64) <= rotation.size;
+        let size = match self.lines.out.0.metadata() {
+            Ok(found) => found.len(),
+            Err(_) => self.lines.size,
+        };
+        let fits = size.saturating_add(coming as u64) <= rotation.size;
         let paused = self
             .rotation_failed
             .is_some_and(|failed| now.saturating_duration_since(failed) < PAUSE);
-        if fits || self.lines.size == 0 || paused {
+        if fits || size == 0 || paused {
             return Ok(());
         }
-        let rotated = shift(path, rotation.keep).and_then(|()| self.open_again());
+        let shifted = match self.has_other_file() {
+            Ok(true) => Ok(()),
+            Ok(false) => shift(path, rotation.keep),
+            Err(error) => Err(error),
+        };
+        let rotated = shifted.and_then(|()| self.open_again());
         self.rotation_failed = rotated.is_err().then_some(now);
         rotated
     }

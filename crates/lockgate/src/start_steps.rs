@@ -21,7 +21,7 @@ use rustix::fs::{Access, access};
 use crate::admin::AdminListener;
 use crate::assemble::{self, Assembly, Previous, ReadAccess};
 use crate::folders::writable;
-use crate::handover::HandedSockets;
+use crate::handover::{HandedSockets, TakenSockets};
 use crate::log_writer::LogWriter;
 use crate::privileges::ServiceUser;
 use crate::{descriptors, metrics_server, privileges, state};
@@ -49,8 +49,8 @@ pub(crate) struct Prepared {
     pub(crate) admin: Option<AdminListener>,
     pub(crate) logs: Logs,
     pub(crate) workers: usize,
-    /// The places of the listeners that were taken over, in the offer of an earlier process.
-    pub(crate) taken: Vec<usize>,
+    /// The sockets that were taken over from an earlier process.
+    pub(crate) taken: TakenSockets,
     /// The configuration as one text.
     pub(crate) text: String,
 }

@@ -20,10 +20,13 @@ use lockgate_config::{Color, Config, LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::threads;
+use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use crate::admin::{self, AdminListener, CommandReceiver, CommandSender};
+use crate::admin::{
+    self, AdminListener, AdminPhase, CommandReceiver, CommandSender, HandedChanges,
+};
 use crate::configuration::Configuration;
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
@@ -149,6 +152,7 @@ async fn supervise(
         handover,
     } = start;
     let taken = std::mem::take(&mut prepared.taken);
+    let changes = handover.as_ref().map(handed_changes).transpose()?;
     let mut signals = Signals::new()?;
     let background = RunningBackground::start(&mut prepared.assembly).await?;
     // Everything that needs a descriptor takes it before connections can have the last one.
@@ -163,9 +167,12 @@ async fn supervise(
     }
     let mut running = RunningServer::start(prepared, file, background, watched).await?;
     running.program = program;
+    if let Some(changes) = changes {
+        changes.apply(&running.generation.exposition);
+    }
     if let Some(handover) = &handover {
         // The other process answers at once.
-        handover.ready(&taken)?;
+        handover.ready(taken)?;
     }
     running.announce();
     greet(&running);
@@ -182,6 +189,15 @@ async fn supervise(
         ServeEnd::HandedOver(sockets) => Ok(running.finish_begun(sockets, signals).await),
         ServeEnd::WorkerEnded => Ok(ExitCode::from(UNCLEAN)),
     }
+}
+
+/// What operators have set while the old process ran.
+fn handed_changes(handover: &Handover) -> io::Result<HandedChanges> {
+    HandedChanges::of_json(&handover.changes).map_err(|error| {
+        let why = format!("the run-time changes of the offer cannot be read: {error:#}");
+        handover.fail(&why);
+        io::Error::other(why)
+    })
 }
 
 /// Why a process serves no longer.
@@ -219,6 +235,8 @@ pub(crate) struct RunningServer {
     admin: Option<(AdminListener, CommandSender)>,
     admin_at: Option<ListenAddress>,
     admin_task: Option<AbortHandle>,
+    /// How far the admin socket serves.
+    admin_phase: watch::Sender<AdminPhase>,
     /// Of the sockets of the metrics address and the admin socket, for an upgrade.
     duplicates: Duplicates,
     /// The file of this program, as it was started.
@@ -322,6 +340,7 @@ impl RunningServer {
             admin: admin.map(|admin| (admin, sender)),
             admin_at,
             admin_task: None,
+            admin_phase: watch::Sender::default(),
             duplicates,
             program: PathBuf::new(),
             commands,
@@ -375,21 +394,25 @@ impl RunningServer {
                         self.files_changed_beside(&mut upgrades, &mut reloads, &changed);
                     }
                 }
-                Some(step) = reloads.step() => self.continue_reload(&mut reloads, step),
+                Some(step) = reloads.step() => {
+                    self.continue_reload_beside(&mut upgrades, &mut reloads, step);
+                }
                 Some(result) = upgrades.finished() => {
                     if let Some(sockets) = self.end_upgrade(&mut upgrades, &mut reloads, result) {
                         return ServeEnd::HandedOver(sockets);
                     }
                 }
                 action = signals.next() => match action {
-                    SignalAction::Stop => return ServeEnd::Stop,
+                    SignalAction::Stop => {
+                        return self.stop_beside(&mut upgrades, &mut reloads).await;
+                    }
                     SignalAction::Reload => self.reload_file_beside(&mut upgrades, &mut reloads),
                     SignalAction::Upgrade => self.upgrade(&mut upgrades, &reloads),
                     action => self.handle(action),
                 },
                 Some(command) = self.commands.recv() => {
                     if self.obey(command, &mut reloads, &mut upgrades) == LoopEnd::Ends {
-                        return ServeEnd::Stop;
+                        return self.stop_beside(&mut upgrades, &mut reloads).await;
                     }
                 }
                 ended = self.workers.ended.recv() => {
@@ -598,6 +621,7 @@ impl RunningServer {
                 _ = tick.tick() => {
                     self.monitor.tick();
                     self.workers.nudge();
+                    self.cut_earlier();
                     systemd::extend_timeout(TICK * 20);
                 }
                 ended = self.workers.ended.recv() => {

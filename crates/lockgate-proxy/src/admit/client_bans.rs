@@ -66,6 +66,15 @@ impl ClientBans {
         Ok(())
     }
 
+    /// Takes over the bans of an earlier process, before any other.
+    pub fn take_over(&self, bans: impl IntoIterator<Item = (Cidr, Ban)>) {
+        let bans = bans.into_iter().take(MOST_BANS).collect();
+        self.replace(BanTable {
+            bans,
+            prefixes: Vec::new(),
+        });
+    }
+
     /// Ends the ban of a network; returns whether there was one.
     pub fn unban(&self, network: Cidr, now: Millis) -> bool {
         let mut table = self.alive(now);
@@ -161,13 +170,8 @@ mod tests {
     fn a_full_table_takes_another_ban_once_one_has_ended() {
         let bans = ClientBans::default();
         let address = |number: usize| Cidr::of(IpAddr::from((number as u32).to_be_bytes()), 32);
-        let table = BanTable {
-            bans: (0..MOST_BANS)
-                .map(|number| (address(number), until(100 + number as u64)))
-                .collect(),
-            prefixes: Vec::new(),
-        };
-        bans.replace(table);
+        let all = 0..MOST_BANS;
+        bans.take_over(all.map(|number| (address(number), until(100 + number as u64))));
         let more = |now| bans.ban(address(MOST_BANS), until(1_000_000), Millis::new(now));
         assert_eq!(more(99), Err(TooManyBans));
         // The same network takes no more room.

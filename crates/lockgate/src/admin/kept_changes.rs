@@ -38,7 +38,14 @@ impl KeptChanges {
         let Some(text) = state::changes(folder)? else {
             return Ok(Self::default());
         };
-        let file: Value = serde_json::from_str(&text).context("it is no JSON")?;
+        Self::of_json(&serde_json::from_str(&text).context("it is no JSON")?)
+    }
+
+    /// Those of a text in the form of the file.
+    ///
+    /// # Errors
+    /// When it has another form.
+    pub(super) fn of_json(file: &Value) -> anyhow::Result<Self> {
         if file["version"] != VERSION {
             bail!("its version is {}, not {VERSION}", file["version"]);
         }
@@ -50,6 +57,28 @@ impl KeptChanges {
         })
     }
 
+    /// The state of every endpoint of `pools`, also of those for which nothing was set. Of SRV
+    /// records, which may be others in another process, those with a change are told.
+    pub(super) fn of_pools(pools: &[Arc<Pool>]) -> Self {
+        let named = pools.iter().filter(|pool| !pool.settings.name.is_empty());
+        let members = named.flat_map(|pool| pool.members().iter().map(move |one| (pool, one)));
+        let mut all = Self::default();
+        for (pool, member) in members {
+            let state = KeptEndpoint::of(&pool.settings.name, member);
+            if !member.endpoint().is_of_record() {
+                all.endpoints.push(state);
+            } else if !state.is_as_configured() {
+                let (pool, endpoint) = (state.pool, state.endpoint);
+                tracing::warn!(
+                    pool,
+                    endpoint,
+                    "a change for an SRV record is not handed over"
+                );
+            }
+        }
+        all
+    }
+
     /// Sets in `pools` what was kept; entries for endpoints that do not exist are told.
     pub(crate) fn apply(&self, pools: &[Arc<Pool>]) {
         for kept in &self.endpoints {
@@ -57,18 +86,23 @@ impl KeptChanges {
             let found = pools.iter().find(|known| known.settings.name == pool);
             let members = found.iter().flat_map(|pool| pool.members());
             let named = members.filter(|member| member.endpoint().label == endpoint);
-            let mut set = 0;
+            let (mut known, mut set) = (0, 0);
             for member in named {
-                member.set_mode(kept.mode, clock::now());
-                member.override_weight(kept.weight);
-                set += 1;
+                known += 1;
+                if (member.mode(), member.weight_override()) != (kept.mode, kept.weight) {
+                    member.set_mode(kept.mode, clock::now());
+                    member.override_weight(kept.weight);
+                    set += 1;
+                }
             }
-            if set == 0 {
+            if known == 0 && !kept.is_as_configured() {
                 tracing::warn!(
                     pool,
                     endpoint,
                     "a kept change is for an endpoint that does not exist"
                 );
+            }
+            if set == 0 {
                 continue;
             }
             found.iter().for_each(|pool| pool.reweigh());
@@ -77,7 +111,7 @@ impl KeptChanges {
         }
         let is_named = |pool: &&Arc<Pool>| {
             let mut kept = self.endpoints.iter();
-            kept.any(|kept| kept.pool == pool.settings.name)
+            kept.any(|kept| kept.pool == pool.settings.name && !kept.is_as_configured())
         };
         for pool in pools.iter().filter(is_named) {
             let takes_any = |member: &Member| member.is_ready() && member.weight() > 0;
@@ -93,7 +127,7 @@ impl KeptChanges {
     /// Notes what holds for an endpoint in place of what was kept for it.
     pub(super) fn note(&mut self, holds: KeptEndpoint) {
         self.endpoints.retain(|kept| !kept.is_for_same(&holds));
-        if (holds.mode, holds.weight) != (AdminMode::Ready, None) {
+        if !holds.is_as_configured() {
             self.endpoints.push(holds);
         }
         let name = |kept: &KeptEndpoint| (kept.pool.clone(), kept.endpoint.clone());
@@ -116,11 +150,13 @@ impl KeptChanges {
 
     /// The text of the file.
     fn to_text(&self) -> String {
+        format!("{:#}\n", self.to_json())
+    }
+
+    /// The same as a value.
+    pub(super) fn to_json(&self) -> Value {
         let endpoints: Vec<_> = self.endpoints.iter().map(KeptEndpoint::to_json).collect();
-        format!(
-            "{:#}\n",
-            json!({ "version": VERSION, "endpoints": endpoints })
-        )
+        json!({ "version": VERSION, "endpoints": endpoints })
     }
 }
 
@@ -138,6 +174,10 @@ impl KeptEndpoint {
     /// Its mode and its weight, as the next start sets them.
     pub(super) fn state(&self) -> Value {
         json!({ "admin": mode_name(self.mode), "weight": self.weight })
+    }
+
+    fn is_as_configured(&self) -> bool {
+        (self.mode, self.weight) == (AdminMode::Ready, None)
     }
 
     fn is_for_same(&self, other: &Self) -> bool {

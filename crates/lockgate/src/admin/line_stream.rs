@@ -8,14 +8,19 @@ use std::time::Duration;
 use http_body_util::Full;
 use hyper::body::{Body, Bytes, Frame, SizeHint};
 use lockgate_proxy::access_log::TailReader;
+use tokio::sync::watch;
 use tokio::time::{Interval, MissedTickBehavior, interval};
+
+use super::phase::AdminPhase;
 
 /// The time between two looks at the buffers of the workers: these wake no reader.
 const LOOKED_EVERY: Duration = Duration::from_millis(100);
 
-/// The lines of a reader.
+/// The lines of a reader, until another process has the socket.
 pub(super) struct LineStream {
     reader: TailReader,
+    phase: watch::Receiver<AdminPhase>,
+    is_over: bool,
     looks: Interval,
 }
 
@@ -26,24 +31,31 @@ pub(super) enum AdminBody {
 }
 
 impl LineStream {
-    pub(super) fn new(reader: TailReader) -> Self {
+    pub(super) fn new(reader: TailReader, phase: watch::Receiver<AdminPhase>) -> Self {
         let mut looks = interval(LOOKED_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self { reader, looks }
+        Self {
+            reader,
+            phase,
+            is_over: false,
+            looks,
+        }
     }
 
-    fn poll_lines(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        loop {
+    fn poll_lines(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+        while !self.is_over {
             ready!(self.looks.poll_tick(cx));
+            self.is_over = *self.phase.borrow() == AdminPhase::HandedOver;
             let mut lines = self.reader.take();
             let lost = self.reader.take_lost();
             if lost > 0 {
                 lines.extend_from_slice(format!("{{\"lost\":{lost}}}\n").as_bytes());
             }
             if !lines.is_empty() {
-                return Poll::Ready(lines.into());
+                return Poll::Ready(Some(lines.into()));
             }
         }
+        Poll::Ready(None)
     }
 }
 
@@ -59,7 +71,7 @@ impl Body for AdminBody {
             Self::Whole(body) => Pin::new(body).poll_frame(cx),
             Self::Lines(lines) => lines
                 .poll_lines(cx)
-                .map(|lines| Some(Ok(Frame::data(lines)))),
+                .map(|lines| lines.map(|lines| Ok(Frame::data(lines)))),
         }
     }
 

@@ -24,6 +24,7 @@ use super::error::AdminError;
 use super::line_stream::LineStream;
 use super::request::{AdminRequest, AdminResult};
 use super::state::AdminState;
+pub(super) use log_level::{level_name, level_named};
 
 /// The work of one method of a resource.
 pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;
@@ -156,6 +157,18 @@ const RESOURCES: &[Resource] = &[
     },
 ];
 
+/// The resources with changes that an upgrade hands over.
+const HANDED_OVER: &[&str] = &[
+    "/v1/endpoints/drain",
+    "/v1/endpoints/maintenance",
+    "/v1/endpoints/ready",
+    "/v1/endpoints/weight",
+    "/v1/sites/maintenance",
+    "/v1/clients/ban",
+    "/v1/clients/unban",
+    "/v1/log-level",
+];
+
 /// The longest body.
 const LONGEST_BODY: usize = 64 << 10;
 /// The longest configuration.
@@ -168,6 +181,11 @@ impl Resource {
             "/v1/reload" => LONGEST_CONFIGURATION,
             _ => LONGEST_BODY,
         }
+    }
+
+    /// Whether a POST changes what an upgrade hands over.
+    pub(super) fn is_handed_over(&self) -> bool {
+        HANDED_OVER.contains(&self.path)
     }
 
     /// The handler of a method; HEAD is GET without a body.

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::os::unix::net::UnixListener as StdUnixListener;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,7 @@ use crate::write_limit::WriteLimited;
 use super::error::AdminError;
 use super::line_stream::AdminBody;
 use super::peers::{PeerJudgement, PeerRights};
+use super::phase::AdminPhase;
 use super::request::AdminRequest;
 use super::resources;
 use super::state::AdminState;
@@ -64,6 +66,7 @@ fn serve_connection(
     head_received: HeadReceived,
 ) -> impl Future<Output = ()> {
     let judgement = state.peers.judge(&stream);
+    let mut phase = state.phase.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         head_received.set();
         let (state, head_received) = (Arc::clone(&state), head_received.clone());
@@ -83,7 +86,19 @@ fn serve_connection(
         .max_buf_size(16 * 1024)
         .serve_connection(TokioIo::new(WriteLimited::new(stream, WRITE)), service);
     async move {
-        if let Err(error) = connection.await {
+        let mut connection = pin!(connection);
+        let handed_over = async {
+            let waited = phase.wait_for(|phase| *phase == AdminPhase::HandedOver);
+            waited.await.is_ok()
+        };
+        let served = tokio::select! {
+            served = &mut connection => served,
+            true = handed_over => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = served {
             tracing::debug!(%error, "a connection to the admin socket failed");
         }
     }
@@ -103,7 +118,8 @@ async fn respond(
         if head.method != Method::GET {
             return not_allowed(wrong_method(head.uri.path(), "GET"), "GET");
         }
-        return match open(&state, query) {
+        let lines = state.admit(false).and_then(|()| open(&state, query));
+        return match lines {
             Ok(lines) => response(StatusCode::OK, LINES, AdminBody::Lines(lines)),
             Err(error) => refusal(error),
         };
@@ -120,6 +136,11 @@ async fn respond(
         Ok(body) => body,
         Err(error) => return refusal(error),
     };
+    let is_change = head.method == Method::POST && resource.is_handed_over();
+    // Nothing waits from here to the change, so that an upgrade begins before or after it.
+    if let Err(error) = state.admit(is_change) {
+        return refusal(error);
+    }
     let request = AdminRequest {
         state,
         query: query.to_owned(),

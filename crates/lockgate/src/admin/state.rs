@@ -4,14 +4,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use crate::exposition::Exposition;
 use crate::metrics_server::Readiness;
 use crate::views::RecentCounts;
 
 use super::command::CommandSender;
+use super::error::AdminError;
 use super::peers::AllowedPeers;
+use super::phase::AdminPhase;
 
 /// The sources of all resources.
 pub(crate) struct AdminState {
@@ -27,16 +29,17 @@ pub(crate) struct AdminState {
     /// Held while the file of kept changes is read, changed and written.
     pub(super) keeping: Arc<Mutex<()>>,
     pub(super) recent_sites: RecentCounts,
+    pub(super) phase: watch::Receiver<AdminPhase>,
 }
 
 impl AdminState {
-    /// The state of a server with so many `workers`; then the way to the supervisor, and the
-    /// users that may use the socket; `folder` is that of `state`.
+    /// The state of a server with so many `workers`; then the way to the supervisor, the users that
+    /// may use the socket, and how far it serves; `folder` is that of `state`.
     pub(crate) fn new(
         exposition: Arc<ArcSwap<Exposition>>,
         readiness: Arc<Readiness>,
         workers: usize,
-        (commands, peers): (CommandSender, AllowedPeers),
+        (commands, peers, phase): (CommandSender, AllowedPeers, watch::Receiver<AdminPhase>),
         folder: Option<PathBuf>,
     ) -> Self {
         Self {
@@ -49,7 +52,16 @@ impl AdminState {
             folder,
             keeping: Arc::default(),
             recent_sites: RecentCounts::default(),
+            phase,
         }
+    }
+
+    /// Refuses a request for which there is no place now.
+    ///
+    /// # Errors
+    /// Its answer.
+    pub(super) fn admit(&self, is_change: bool) -> Result<(), AdminError> {
+        self.phase.borrow().admit(is_change)
     }
 
     /// The figures of the generation that runs.

@@ -14,6 +14,8 @@ pub(crate) struct HandoverOffer {
     pub(crate) metrics: Option<OfferedAddress>,
     pub(crate) admin: Option<OfferedAddress>,
     pub(crate) tickets: Vec<HandedKeys>,
+    /// What operators have set while the old process ran.
+    pub(crate) changes: Value,
     /// The standard error of the old process; that of the new one is a pipe at first, for the
     /// errors of its start.
     pub(crate) stderr: OwnedFd,
@@ -37,18 +39,29 @@ pub(crate) struct OfferedAddress {
     pub(crate) socket: OwnedFd,
 }
 
+/// The offered sockets that the new process has taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct TakenSockets {
+    /// The places of the listeners in the offer.
+    pub(crate) listeners: Vec<usize>,
+    pub(crate) metrics: bool,
+    pub(crate) admin: bool,
+}
+
 /// What the new process says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// All is open; of the offered listeners, these are taken.
-    Ready(Vec<usize>),
+    /// All is open, and these sockets are taken.
+    Ready(TakenSockets),
     Serving,
     /// It cannot start, for these reasons.
     Failed(String),
 }
 
-/// The only word of the old process after its offer.
+/// The word of the old process after its offer: the new one is to serve.
 pub(super) const GO: &[u8] = b"go";
+/// Its last word, if it was to stop meanwhile: the new one is to stop too.
+pub(super) const STOP: &[u8] = b"stop";
 /// What follows the parts of an offer.
 pub(super) const END: &[u8] = b"end";
 
@@ -62,6 +75,7 @@ impl HandoverOffer {
             "metrics": self.metrics.as_ref().map(OfferedAddress::text),
             "admin": self.admin.as_ref().map(OfferedAddress::text),
             "tickets": tickets,
+            "changes": self.changes,
         })
         .to_string()
     }
@@ -101,6 +115,7 @@ impl HandoverOffer {
                 .iter()
                 .map(read_keys)
                 .collect::<Option<_>>()?,
+            changes: value["changes"].clone(),
             stderr,
         })
     }
@@ -151,7 +166,13 @@ impl OfferedAddress {
 impl Said {
     pub(super) fn text(&self) -> String {
         match self {
-            Self::Ready(listeners) => json!({ "ready": { "listeners": listeners } }),
+            Self::Ready(taken) => json!({
+                "ready": {
+                    "listeners": taken.listeners,
+                    "metrics": taken.metrics,
+                    "admin": taken.admin,
+                },
+            }),
             Self::Serving => json!({ "serving": {} }),
             Self::Failed(why) => json!({ "failed": why }),
         }
@@ -167,11 +188,14 @@ impl Said {
         if value["serving"].is_object() {
             return Some(Self::Serving);
         }
-        let listeners = value["ready"]["listeners"].as_array()?.iter();
-        listeners
-            .map(|index| usize::try_from(index.as_u64()?).ok())
-            .collect::<Option<_>>()
-            .map(Self::Ready)
+        let ready = &value["ready"];
+        let listeners = ready["listeners"].as_array()?.iter();
+        let listeners = listeners.map(|index| usize::try_from(index.as_u64()?).ok());
+        Some(Self::Ready(TakenSockets {
+            listeners: listeners.collect::<Option<_>>()?,
+            metrics: ready["metrics"].as_bool()?,
+            admin: ready["admin"].as_bool()?,
+        }))
     }
 }
 
@@ -256,6 +280,7 @@ mod tests {
                 age: Duration::from_millis(1500),
                 keys: vec![vec![0; 48], (0..48).collect()],
             }],
+            changes: json!({ "level": "debug" }),
             stderr: descriptor(),
         }
     }
@@ -281,7 +306,11 @@ mod tests {
     #[test]
     fn words_of_the_new_process_are_read_as_they_were_said() {
         for said in [
-            Said::Ready(vec![0, 2]),
+            Said::Ready(TakenSockets {
+                listeners: vec![0, 2],
+                metrics: false,
+                admin: true,
+            }),
             Said::Serving,
             Said::Failed("two\nlines".to_owned()),
         ] {
@@ -292,7 +321,8 @@ mod tests {
             "hello",
             "{}",
             "{\"ready\":{}}",
-            "{\"ready\":{\"listeners\":[-1]}}",
+            "{\"ready\":{\"listeners\":[]}}",
+            "{\"ready\":{\"listeners\":[-1],\"metrics\":true,\"admin\":true}}",
         ] {
             assert_eq!(Said::read(other.as_bytes()), None, "{other}");
         }

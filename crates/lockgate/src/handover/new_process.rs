@@ -7,6 +7,7 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -15,7 +16,7 @@ use lockgate_net::threads;
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::message::{END, GO, HandoverOffer, Said};
+use super::message::{END, GO, HandoverOffer, STOP, Said, TakenSockets};
 use super::packets::{MOST_BYTES, MOST_DESCRIPTORS, PacketSocket};
 use super::{VARIABLE, VERSION};
 use crate::privileges;
@@ -34,25 +35,49 @@ pub(crate) struct NewProcess {
     output: ProgramOutput,
     limit: Duration,
     until: Instant,
+    /// Whether it is decided that it is to serve, or to end.
+    decided: Arc<AtomicBool>,
 }
 
 /// The way to end a new program while its handover goes on in another thread.
-pub(crate) struct ProgramKiller(OwnedFd);
+pub(crate) struct ProgramKiller {
+    pidfd: OwnedFd,
+    decided: Arc<AtomicBool>,
+}
 
 impl ProgramKiller {
+    /// Ends the program, unless it was told to serve: it may serve already. Returns whether it was
+    /// told so.
+    pub(crate) fn kill_unless_told(&self) -> bool {
+        let is_told = self.decided.swap(true, Ordering::AcqRel);
+        if !is_told {
+            self.kill();
+        }
+        is_told
+    }
+
     /// Ends the program; nothing where it has ended.
-    pub(crate) fn kill(self) {
-        let _ = pidfd_send_signal(self.0, Signal::KILL);
+    pub(crate) fn kill(&self) {
+        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+    }
+}
+
+/// This end of the pair, which is closed once the service manager knows the new process.
+pub(crate) struct HandoverSocket(PacketSocket);
+
+impl HandoverSocket {
+    /// Closes it, and has the new process stop as after TERM.
+    pub(crate) fn stop(self) {
+        // A process that has ended needs not know.
+        let _ = self.0.send(STOP, &[]);
     }
 }
 
 /// The new process serves.
 pub(crate) struct HandedOver {
     pub(crate) pid: u32,
-    /// The places of the offered listeners that it has taken.
-    pub(crate) taken: Vec<usize>,
-    /// Closed once the service manager knows that process.
-    pub(crate) socket: Box<dyn Send>,
+    pub(crate) taken: TakenSockets,
+    pub(crate) socket: HandoverSocket,
 }
 
 /// Why the new program does not serve.
@@ -99,8 +124,11 @@ impl NewProcess {
     /// has the right to bind ports below 1024.
     ///
     /// # Errors
-    /// When the system cannot start it.
-    pub(crate) fn start(program: &Path, limit: Duration) -> Result<Self, UpgradeFailure> {
+    /// When the system cannot start it, or has no descriptor left to watch it by.
+    pub(crate) fn start(
+        program: &Path,
+        limit: Duration,
+    ) -> Result<(Self, ProgramKiller), UpgradeFailure> {
         let started = Self::try_start(program, limit);
         started.map_err(|error| UpgradeFailure {
             why: format!("cannot start {}: {error}", program.display()),
@@ -108,7 +136,7 @@ impl NewProcess {
         })
     }
 
-    fn try_start(program: &Path, limit: Duration) -> io::Result<Self> {
+    fn try_start(program: &Path, limit: Duration) -> io::Result<(Self, ProgramKiller)> {
         let (socket, other) = PacketSocket::pair()?;
         let mut command = Command::new(program);
         command
@@ -124,28 +152,24 @@ impl NewProcess {
         // The command holds the other end, too.
         drop(command);
         match watch(&mut child) {
-            Ok((pidfd, output)) => Ok(Self {
-                child,
-                pidfd,
-                socket,
-                output,
-                limit,
-                until: Instant::now() + limit,
-            }),
+            Ok((pidfd, output, killer)) => {
+                let new = Self {
+                    child,
+                    pidfd,
+                    socket,
+                    output,
+                    limit,
+                    until: Instant::now() + limit,
+                    decided: Arc::clone(&killer.decided),
+                };
+                Ok((new, killer))
+            }
             Err(error) => {
                 child.kill()?;
                 child.wait()?;
                 Err(error)
             }
         }
-    }
-
-    /// A way to end it from elsewhere.
-    ///
-    /// # Errors
-    /// When there is no descriptor left.
-    pub(crate) fn killer(&self) -> io::Result<ProgramKiller> {
-        self.pidfd.try_clone().map(ProgramKiller)
     }
 
     /// Hands everything over, and waits until the new process serves. Takes its time: not for a
@@ -158,13 +182,13 @@ impl NewProcess {
             Ok(taken) => Ok(HandedOver {
                 pid: self.child.id(),
                 taken,
-                socket: Box::new(self.socket),
+                socket: HandoverSocket(self.socket),
             }),
             Err(stopped) => Err(self.give_up(stopped)),
         }
     }
 
-    fn try_hand_over(&self, offer: &HandoverOffer) -> Result<Vec<usize>, Stopped> {
+    fn try_hand_over(&self, offer: &HandoverOffer) -> Result<TakenSockets, Stopped> {
         let text = offer.text();
         for part in text.as_bytes().chunks(MOST_BYTES) {
             self.send(part, &[])?;
@@ -177,8 +201,13 @@ impl NewProcess {
         let Said::Ready(taken) = self.receive()? else {
             return Err(Stopped::Foreign);
         };
-        if taken.iter().any(|place| *place >= offer.listeners.len()) {
+        let mut listeners = taken.listeners.iter();
+        if listeners.any(|place| *place >= offer.listeners.len()) {
             return Err(Stopped::Foreign);
+        }
+        if self.decided.swap(true, Ordering::AcqRel) {
+            // This process stops, and has ended it.
+            return Err(Stopped::Ended);
         }
         self.send(GO, &[])?;
         match self.receive()? {
@@ -255,11 +284,16 @@ impl NewProcess {
     }
 }
 
-fn watch(child: &mut Child) -> io::Result<(OwnedFd, ProgramOutput)> {
+/// The ways to watch a child and to end it.
+fn watch(child: &mut Child) -> io::Result<(OwnedFd, ProgramOutput, ProgramKiller)> {
+    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
+    let killer = ProgramKiller {
+        pidfd: pidfd.try_clone()?,
+        decided: Arc::default(),
+    };
     let stderr = child.stderr.take();
     let output = ProgramOutput::of(stderr.ok_or(io::ErrorKind::BrokenPipe)?)?;
-    let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
-    Ok((pidfd, output))
+    Ok((pidfd, output, killer))
 }
 
 impl From<io::Error> for Stopped {

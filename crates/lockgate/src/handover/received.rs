@@ -7,8 +7,11 @@ use std::sync::Arc;
 use anyhow::{Context as _, bail};
 use lockgate_net::listen::{BoundListener, ListenAddress};
 use lockgate_net::tls::HandedKeys;
+use serde_json::Value;
 
-use super::message::{END, GO, HandoverOffer, OfferedAddress, OfferedListener, Said};
+use super::message::{
+    END, GO, HandoverOffer, OfferedAddress, OfferedListener, STOP, Said, TakenSockets,
+};
 use super::packets::PacketSocket;
 use super::{VARIABLE, VERSION};
 
@@ -22,6 +25,17 @@ pub(crate) struct Handover {
     socket: PacketSocket,
     /// The keys of session tickets.
     pub(crate) tickets: Vec<HandedKeys>,
+    /// What operators have set while the old process ran.
+    pub(crate) changes: Value,
+}
+
+/// How the old process has ended the handover.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HandoverEnd {
+    /// This process is the one that serves.
+    Served,
+    /// The old one was to stop, which is meant for this one.
+    Stopped,
 }
 
 /// The sockets that were handed over; none where this process was not started for an upgrade.
@@ -31,7 +45,7 @@ pub(crate) struct HandedSockets {
     listeners: Vec<(usize, OfferedListener)>,
     metrics: Option<OfferedAddress>,
     admin: Option<OfferedAddress>,
-    taken: Vec<usize>,
+    taken: TakenSockets,
 }
 
 impl Handover {
@@ -60,11 +74,12 @@ impl Handover {
             listeners: offer.listeners.into_iter().enumerate().collect(),
             metrics: offer.metrics,
             admin: offer.admin,
-            taken: Vec::new(),
+            taken: TakenSockets::default(),
         };
         let handover = Self {
             socket,
             tickets: offer.tickets,
+            changes: offer.changes,
         };
         Ok(Some((handover, sockets)))
     }
@@ -80,8 +95,8 @@ impl Handover {
     ///
     /// # Errors
     /// When the old process has given the upgrade up, or has ended.
-    pub(crate) fn ready(&self, taken: &[usize]) -> io::Result<()> {
-        self.say(&Said::Ready(taken.to_vec()))?;
+    pub(crate) fn ready(&self, taken: TakenSockets) -> io::Result<()> {
+        self.say(&Said::Ready(taken))?;
         match self.socket.receive()? {
             Some(packet) if packet.bytes == GO => Ok(()),
             _ => Err(io::Error::other("the old process has given up the upgrade")),
@@ -95,8 +110,14 @@ impl Handover {
     }
 
     /// Waits until the old process has told the service manager which process is the main one.
-    pub(crate) fn ended(&self) {
-        while let Ok(Some(_)) = self.socket.receive() {}
+    pub(crate) fn ended(&self) -> HandoverEnd {
+        let mut end = HandoverEnd::Served;
+        while let Ok(Some(packet)) = self.socket.receive() {
+            if packet.bytes == STOP {
+                end = HandoverEnd::Stopped;
+            }
+        }
+        end
     }
 
     fn say(&self, said: &Said) -> io::Result<()> {
@@ -148,7 +169,7 @@ impl HandedSockets {
             let socket = sockets[copy % count].try_clone()?;
             sockets.push(socket);
         }
-        self.taken.push(place);
+        self.taken.listeners.push(place);
         Ok(Some(BoundListener {
             address: offered.bound,
             sockets,
@@ -160,17 +181,20 @@ impl HandedSockets {
     pub(crate) fn metrics(&mut self, address: &ListenAddress) -> Option<(OwnedFd, ListenAddress)> {
         let is_it = |offered: &mut OfferedAddress| offered.address == *address;
         let offered = self.metrics.take_if(is_it)?;
+        self.taken.metrics = true;
         Some((offered.socket, offered.bound))
     }
 
     /// The admin socket, if it was handed over.
     pub(crate) fn admin(&mut self, address: &ListenAddress) -> Option<OwnedFd> {
         let is_it = |offered: &mut OfferedAddress| offered.address == *address;
-        Some(self.admin.take_if(is_it)?.socket)
+        let offered = self.admin.take_if(is_it)?;
+        self.taken.admin = true;
+        Some(offered.socket)
     }
 
-    /// The places of the listeners in the offer that were taken.
-    pub(crate) fn taken(self) -> Vec<usize> {
+    /// The sockets that were taken.
+    pub(crate) fn taken(self) -> TakenSockets {
         self.taken
     }
 }

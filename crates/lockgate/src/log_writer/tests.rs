@@ -213,6 +213,70 @@ fn a_rotation_that_could_rename_but_not_open_does_not_shift_twice() {
 }
 
 #[test]
+fn lines_of_another_writer_count_towards_the_size() {
+    let fixture = Fixture::new();
+    let writer = fixture.start(Some(LogRotation { size: 12, keep: 1 }));
+    send(&writer, "own\n");
+    settle(&writer);
+    let mut other = appending().open(fixture.path("access.log")).unwrap();
+    other.write_all(b"other\n").unwrap();
+    send(&writer, "next\n");
+    writer.finish(LONG);
+    assert_eq!(fixture.read("access.log.1"), "own\nother\n");
+    assert_eq!(fixture.read("access.log"), "next\n");
+}
+
+#[test]
+fn a_file_rotated_by_another_is_not_rotated_again() {
+    for keep in [0, 2] {
+        let fixture = Fixture::new();
+        let rotation = Some(LogRotation { size: 4, keep });
+        let (first, second) = (fixture.start(rotation), fixture.start(rotation));
+        send(&first, "one\n");
+        settle(&first);
+        send(&second, "two\n");
+        settle(&second);
+        // The file of the first one is full, and not that of the path any more.
+        send(&first, "3\n");
+        first.finish(LONG);
+        second.finish(LONG);
+        assert_eq!(fixture.read("access.log"), "two\n3\n");
+        assert!(!fixture.path("access.log.2").exists());
+    }
+}
+
+#[test]
+fn a_writer_that_follows_reopens_and_never_rotates() {
+    let fixture = Fixture::new();
+    let writer = fixture.start(Some(LogRotation { size: 4, keep: 1 }));
+    send(&writer, "one\n");
+    settle(&writer);
+    fs::rename(fixture.path("access.log"), fixture.path("renamed.log")).unwrap();
+    fs::write(fixture.path("access.log"), "other\n").unwrap();
+    writer.follow();
+    send(&writer, "two\n");
+    writer.finish(LONG);
+    assert_eq!(fixture.read("renamed.log"), "one\n");
+    assert_eq!(fixture.read("access.log"), "other\ntwo\n");
+    assert!(!fixture.path("access.log.1").exists());
+}
+
+#[test]
+fn a_followed_file_is_looked_at_once_a_second() {
+    let fixture = Fixture::new();
+    let mut log = OpenLog::open(fixture.target(None)).unwrap();
+    let inode = |log: &OpenLog| log.lines.out.0.metadata().unwrap().ino();
+    let (own, begin) = (inode(&log), Instant::now());
+    fs::rename(fixture.path("access.log"), fixture.path("renamed.log")).unwrap();
+    log.follow(begin).unwrap();
+    fs::write(fixture.path("access.log"), "").unwrap();
+    log.follow(begin + LOOKED_AT_EVERY / 2).unwrap();
+    assert_eq!(inode(&log), own);
+    log.follow(begin + LOOKED_AT_EVERY).unwrap();
+    assert_ne!(inode(&log), own);
+}
+
+#[test]
 fn only_a_regular_file_is_rotated() {
     let rotation = Some(LogRotation { size: 1, keep: 1 });
     let error = LogWriter::start(LogDestination::File {

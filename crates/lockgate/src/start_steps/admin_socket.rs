@@ -1,18 +1,18 @@
 //! The admin socket of a start: bound, or only tried.
 
-use std::fs::{DirBuilder, Permissions};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, PermissionsExt as _, chown};
+use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use lockgate_config::{AdminSocket, Code};
+use lockgate_config::Code;
 use lockgate_net::listen::{self, ListenAddress, ListenOptions};
 
 use super::StartSteps;
 use super::addresses::binding_failed;
-use crate::admin::{self, AdminListener, AllowedPeers};
+use crate::admin::{self, AdminListener, AllowedPeers, SocketFileRights};
 use crate::folders::writable;
 use crate::privileges::{ServiceUser, find_group};
 
@@ -33,15 +33,16 @@ impl StartSteps<'_> {
             }
         };
         let (user, own_group) = account.map(ServiceUser::ids).unzip();
-        let owner = SocketFileOwner {
+        let rights = SocketFileRights {
             user,
             group: group.or(own_group),
+            mode: socket.permissions(),
         };
         let path = match &socket.at {
             Some(path) => path.clone(),
             // A default place that cannot be used stops no start.
             None if !self.is_real() => return None,
-            None => default_folder(&owner)?.join(admin::FILE_NAME),
+            None => default_folder(&rights)?.join(admin::FILE_NAME),
         };
         let address = ListenAddress::Unix(path.clone());
         if !self.is_real() {
@@ -50,12 +51,21 @@ impl StartSteps<'_> {
             }
             return None;
         }
-        let handed = self.handed.admin(&address);
-        match open(handed, &address, &owner, &socket) {
+        let peers = AllowedPeers { group };
+        if let Some(handed) = self.handed.admin(&address) {
+            return Some(AdminListener {
+                socket: handed.into(),
+                address,
+                peers,
+                rights: Some(rights),
+            });
+        }
+        match open(&path, &rights) {
             Ok(bound) => Some(AdminListener {
                 socket: bound,
                 address,
-                peers: AllowedPeers { group },
+                peers,
+                rights: None,
             }),
             Err(BindFailure::Owner(error)) if group.is_some() => {
                 let message = format!("the admin socket cannot be given to its group: {error}");
@@ -99,23 +109,6 @@ impl StartSteps<'_> {
     }
 }
 
-/// The owner of the socket's file, and of a folder that is made for it; `None` is that of the
-/// process.
-struct SocketFileOwner {
-    user: Option<u32>,
-    group: Option<u32>,
-}
-
-impl SocketFileOwner {
-    /// Gives a file to it. Without either there is nothing to do: a hardened unit allows no chown.
-    fn take(&self, path: &Path) -> io::Result<()> {
-        match (self.user, self.group) {
-            (None, None) => Ok(()),
-            (user, group) => chown(path, user, group),
-        }
-    }
-}
-
 /// The reason why there is no socket.
 enum BindFailure {
     Bind(io::Error),
@@ -124,46 +117,32 @@ enum BindFailure {
 }
 
 /// The first default folder that can be used or made.
-fn default_folder(owner: &SocketFileOwner) -> Option<PathBuf> {
+fn default_folder(rights: &SocketFileRights) -> Option<PathBuf> {
     let found = admin::folders_to_make()
         .into_iter()
-        .find(|folder| usable(folder, owner));
+        .find(|folder| usable(folder, rights));
     if found.is_none() {
         tracing::info!("there is no folder for an admin socket: `admin` can name one");
     }
     found
 }
 
-fn usable(folder: &Path, owner: &SocketFileOwner) -> bool {
+fn usable(folder: &Path, rights: &SocketFileRights) -> bool {
     if folder.is_dir() {
         return writable(folder).is_ok();
     }
     // The file's permissions are the guard; users look for the file there.
     let made = DirBuilder::new().mode(0o755).create(folder);
-    made.and_then(|()| owner.take(folder)).is_ok()
+    made.and_then(|()| rights.give(folder)).is_ok()
 }
 
-/// The socket that was handed over, or a new one.
-fn open(
-    handed: Option<OwnedFd>,
-    address: &ListenAddress,
-    owner: &SocketFileOwner,
-    socket: &AdminSocket,
-) -> Result<UnixListener, BindFailure> {
-    let ListenAddress::Unix(path) = address else {
-        return Err(BindFailure::Bind(io::ErrorKind::InvalidInput.into()));
-    };
-    let is_ours = handed.is_none();
-    let listener = handed.map_or_else(|| bind(address), Ok);
-    let listener = listener.map_err(BindFailure::Bind)?;
+/// A new socket.
+fn open(path: &Path, rights: &SocketFileRights) -> Result<UnixListener, BindFailure> {
+    let listener = bind(&ListenAddress::Unix(path.to_owned())).map_err(BindFailure::Bind)?;
     // Until then peers of other users could connect, and are refused by the server.
-    let permitted = std::fs::set_permissions(path, Permissions::from_mode(socket.permissions()));
-    if let Err(error) = permitted.and_then(|()| owner.take(path)) {
-        if is_ours {
-            let _ = std::fs::remove_file(path);
-            return Err(BindFailure::Owner(error));
-        }
-        tracing::warn!(%address, %error, "the admin socket keeps its user, group and mode");
+    if let Err(error) = rights.set(path) {
+        let _ = std::fs::remove_file(path);
+        return Err(BindFailure::Owner(error));
     }
     Ok(UnixListener::from(listener))
 }

@@ -112,11 +112,12 @@ impl RunningServer {
         let Some((listener, commands)) = self.admin.take() else {
             return;
         };
+        listener.set_rights();
         let state = AdminState::new(
             Arc::clone(&self.exposition),
             Arc::clone(&self.readiness),
             self.workers.count(),
-            (commands, listener.peers),
+            (commands, listener.peers, self.admin_phase.subscribe()),
             self.state.clone(),
         );
         let serving = tokio::spawn(async move {

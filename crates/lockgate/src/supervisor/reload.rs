@@ -322,12 +322,8 @@ impl RunningServer {
     /// Goes on with a reload after one of its steps.
     pub(super) fn continue_reload(&mut self, reloads: &mut Reloads, step: ReloadStep) {
         let failed = match step {
-            ReloadStep::Checked(differs) => {
-                if differs {
-                    self.reload_file(reloads);
-                }
-                return;
-            }
+            // What follows a check may have to wait for an upgrade.
+            ReloadStep::Checked(_) => return,
             ReloadStep::Assembled(Ok(assembled)) if reloads.dry_run => {
                 let outcome = self.rehearse(*assembled);
                 return self.end_reload(reloads, &outcome);

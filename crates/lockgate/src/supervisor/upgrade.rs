@@ -5,31 +5,37 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::sleep_until;
+use tokio::time::{sleep, sleep_until};
 
-use super::reload::Reloads;
-use super::{LAST_MOMENTS, RunningServer, WaitEnd};
-use crate::admin::{ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeRequest, tell};
-use crate::assemble;
+use super::reload::{ReloadStep, Reloads};
+use super::{LAST_MOMENTS, RunningServer, ServeEnd, WaitEnd, ticks};
+use crate::admin::{
+    AdminPhase, HandedChanges, ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeRequest,
+    tell,
+};
 use crate::handover::{
-    HandedOver, Handover, HandoverOffer, NewProcess, OfferedAddress, OfferedListener,
+    HandedOver, Handover, HandoverEnd, HandoverOffer, NewProcess, OfferedAddress, OfferedListener,
     ProgramKiller, UpgradeFailure,
 };
 use crate::metrics_server::Phase;
 use crate::signals::Signals;
-use crate::systemd;
 use crate::worker::{SocketId, WorkerOrder};
+use crate::{assemble, print, systemd};
 
 /// The time within which a new program must serve that a signal has asked for.
 const LIMIT: Duration = Duration::from_secs(60);
+/// The longest time from the word to serve to the answer that a process waits for which is to stop.
+const TAKEOVER: Duration = Duration::from_secs(10);
 /// The time that this process stays at least, for the last responses of the admin socket and the
 /// metrics address.
 const LAST_RESPONSES: Duration = Duration::from_secs(1);
@@ -44,6 +50,8 @@ pub(super) struct Upgrades {
     offered: Vec<SocketId>,
     /// Whether the file is to be read again, which waits for the end of the upgrade.
     is_reload_due: bool,
+    /// Whether this process is to stop, and waits for the end of the upgrade.
+    is_stopping: bool,
 }
 
 pub(super) type HandoverResult = Result<HandedOver, UpgradeFailure>;
@@ -56,7 +64,13 @@ pub(super) struct Duplicates {
 }
 
 /// The sockets that another process has now.
-pub(super) struct HandedSocketIds(Arc<[SocketId]>);
+pub(super) struct HandedSocketIds {
+    listeners: Arc<[SocketId]>,
+    metrics: bool,
+    admin: bool,
+    /// Whether this process is to stop.
+    is_stopping: bool,
+}
 
 impl Upgrades {
     /// The result of the upgrade that is under way.
@@ -77,10 +91,11 @@ impl Upgrades {
 }
 
 impl Drop for Upgrades {
-    /// A process that stops takes the program with it that was to take its place.
+    /// A process that ends takes the program with it that was to take its place, unless that may
+    /// serve already.
     fn drop(&mut self) {
         if let Some(killer) = self.killer.take() {
-            killer.kill();
+            killer.kill_unless_told();
         }
     }
 }
@@ -106,6 +121,8 @@ impl RunningServer {
         tracing::info!(program = %program.display(), "upgrade: a new program is started");
         match self.start_program(&program, limit) {
             Ok((new, offer, killer)) => {
+                // Changes from here on are none of the offer.
+                self.admin_phase.send_replace(AdminPhase::Upgrade);
                 upgrades.reply = reply;
                 upgrades.killer = Some(killer);
                 let listeners = self.generation.listeners.iter();
@@ -167,12 +184,11 @@ impl RunningServer {
             output: Vec::new(),
         };
         let offer = self.offer().map_err(failed)?;
-        let new = NewProcess::start(program, limit)?;
-        let killer = new.killer().map_err(failed)?;
+        let (new, killer) = NewProcess::start(program, limit)?;
         Ok((new, offer, killer))
     }
 
-    /// All sockets of this process, and its ticket keys.
+    /// All sockets of this process, its ticket keys, and what operators have set.
     fn offer(&self) -> std::io::Result<HandoverOffer> {
         let generation = &self.generation;
         let planned = generation.assembly.listeners.iter();
@@ -187,6 +203,7 @@ impl RunningServer {
         let metrics = generation.config.metrics.as_ref();
         let metrics = metrics.map(|metrics| assemble::address(&metrics.at));
         let rings = generation.assembly.rings.iter();
+        let level = print::level(generation.config.log.level);
         Ok(HandoverOffer {
             listeners: listeners.collect(),
             metrics: offered(metrics.as_ref(), &self.metrics_at, &self.duplicates.metrics)?,
@@ -198,6 +215,7 @@ impl RunningServer {
             tickets: rings
                 .filter_map(|ring| ring.hand_over(Instant::now()))
                 .collect(),
+            changes: HandedChanges::of(&generation.exposition, level).to_json(),
             stderr: std::io::stderr().as_fd().try_clone_to_owned()?,
         })
     }
@@ -216,7 +234,10 @@ impl RunningServer {
             Ok(HandedOver { pid, taken, socket }) => {
                 tracing::info!(pid, "upgrade: the new process serves, and this one drains");
                 systemd::hand_over(pid);
-                drop(socket);
+                match upgrades.is_stopping {
+                    true => socket.stop(),
+                    false => drop(socket),
+                }
                 if is_reload_due && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw)
                 {
                     // A process that has ended reads nothing.
@@ -224,16 +245,64 @@ impl RunningServer {
                 }
                 answer(reply, UpgradeOutcome::Serving(pid));
                 let offered = &upgrades.offered;
-                let sockets = taken.iter().filter_map(|place| offered.get(*place));
-                Some(HandedSocketIds(sockets.copied().collect()))
+                let places = taken.listeners.iter();
+                let listeners = places.filter_map(|place| offered.get(*place));
+                Some(HandedSocketIds {
+                    listeners: listeners.copied().collect(),
+                    metrics: taken.metrics,
+                    admin: taken.admin,
+                    is_stopping: upgrades.is_stopping,
+                })
             }
             Err(failure) => {
+                self.admin_phase.send_replace(AdminPhase::Open);
                 log_failure(&failure);
                 answer(reply, UpgradeOutcome::Failed(failure));
                 if is_reload_due {
                     self.reload_file(reloads);
                 }
                 None
+            }
+        }
+    }
+
+    /// Ends the serving of a process that is to stop. A new program ends with it; but one that was
+    /// told to serve may have connections already, and so is told to stop, as this process was.
+    pub(super) async fn stop_beside(
+        &mut self,
+        upgrades: &mut Upgrades,
+        reloads: &mut Reloads,
+    ) -> ServeEnd {
+        let killer = upgrades.killer.as_ref();
+        if killer.is_some_and(ProgramKiller::kill_unless_told) {
+            tracing::info!("the new process was told to serve, and is to stop then");
+            upgrades.is_stopping = true;
+            upgrades.is_reload_due = false;
+            let result = self.soon_finished(upgrades).await;
+            let result = result.unwrap_or_else(|| {
+                upgrades.killer.iter().for_each(ProgramKiller::kill);
+                Err(UpgradeFailure {
+                    why: "the new program did not serve".to_owned(),
+                    output: Vec::new(),
+                })
+            });
+            if let Some(handed) = self.end_upgrade(upgrades, reloads, result) {
+                return ServeEnd::HandedOver(handed);
+            }
+        }
+        self.admin_phase.send_replace(AdminPhase::Open);
+        ServeEnd::Stop
+    }
+
+    /// The result of an upgrade that is about to end.
+    async fn soon_finished(&self, upgrades: &mut Upgrades) -> Option<HandoverResult> {
+        let mut tick = ticks(TICK);
+        let mut over = pin!(sleep(TAKEOVER));
+        loop {
+            tokio::select! {
+                Some(result) = upgrades.finished() => return Some(result),
+                _ = tick.tick() => self.workers.tick(),
+                () = &mut over => return None,
             }
         }
     }
@@ -259,6 +328,20 @@ impl RunningServer {
             upgrades.is_reload_due = true;
         } else {
             self.reload_file(reloads);
+        }
+    }
+
+    /// Goes on with a reload after one of its steps. A file that was found changed is taken over at
+    /// the latest when an upgrade has ended.
+    pub(super) fn continue_reload_beside(
+        &mut self,
+        upgrades: &mut Upgrades,
+        reloads: &mut Reloads,
+        step: ReloadStep,
+    ) {
+        match step {
+            ReloadStep::Checked(true) => self.reload_file_beside(upgrades, reloads),
+            step => self.continue_reload(reloads, step),
         }
     }
 
@@ -288,15 +371,20 @@ impl RunningServer {
         let Some(handover) = handover else {
             return systemd::ready(&status);
         };
+        let readiness = Arc::clone(&self.readiness);
         tokio::spawn(async move {
             for adopted in adopting {
                 // A worker that has ended ends the process.
                 let _ = adopted.await;
             }
             handover.serving();
-            let told = tokio::task::spawn_blocking(move || handover.ended()).await;
-            if told.is_ok() {
-                systemd::ready(&status);
+            let Ok(end) = tokio::task::spawn_blocking(move || handover.ended()).await else {
+                return;
+            };
+            systemd::ready(&status);
+            // A service manager may have told both to stop, and a second TERM would cut.
+            if end == HandoverEnd::Stopped && readiness.phase() != Phase::Draining {
+                let _ = kill_process(getpid(), Signal::TERM);
             }
         });
     }
@@ -309,21 +397,29 @@ impl RunningServer {
     ) -> ExitCode {
         let stays = tokio::time::Instant::now() + LAST_RESPONSES;
         self.readiness.enter(Phase::Draining);
+        self.admin_phase.send_replace(AdminPhase::HandedOver);
         for task in self.metrics_task.take().iter().chain(&self.admin_task) {
             task.abort();
         }
-        let HandedSocketIds(sockets) = handed;
         // The files of the others belong to the other process now.
         let listeners = self.generation.listeners.iter();
-        let kept = listeners.filter(|one| !sockets.contains(&one.socket));
-        let kept: Vec<_> = kept.map(|one| &one.bound).collect();
+        let kept = listeners.filter(|one| !handed.listeners.contains(&one.socket));
+        let kept: Vec<_> = kept
+            .map(|one| &one.bound)
+            .chain(self.metrics_at.iter().filter(|_| !handed.metrics))
+            .chain(self.admin_at.iter().filter(|_| !handed.admin))
+            .collect();
         self.socket_files
             .retain(|file| kept.iter().any(|address| file.is_of(address)));
+        self.generation.open_logs().for_each(|log| log.follow());
         self.release_sockets();
-        self.workers.hand_over(&sockets);
+        self.workers.hand_over(&handed.listeners);
         self.workers.order(WorkerOrder::Stop);
         let drain = self.generation.config.drain;
-        let mut end = self.wait(drain.change, &mut signals).await;
+        let mut end = match handed.is_stopping {
+            true => WaitEnd::Signal,
+            false => self.wait(drain.change, &mut signals).await,
+        };
         if end == WaitEnd::Signal {
             tracing::info!(deadline = ?drain.deadline, "draining");
             end = self.wait(Some(drain.deadline), &mut signals).await;

@@ -1,8 +1,10 @@
 //! Upgrades: a new program takes over the listening sockets, and the old one finishes what it has
 //! begun.
 
+mod changes;
 mod failures;
 mod handover;
+mod logs;
 mod privileges;
 mod service_manager;
 mod sockets;
@@ -107,11 +109,47 @@ impl UpgradeScene {
         (why.to_owned(), lines.join("\n"))
     }
 
+    fn waiting_program(&self) -> WaitingProgram {
+        let gate = self.folder.path("go");
+        let binary = env!("CARGO_BIN_EXE_lockgate");
+        let program = self.script(
+            "waits",
+            &format!(
+                "echo waits > '{0}.waits'; while [ ! -e '{0}' ]; do sleep 0.05; done; exec '{binary}' \"$@\"",
+                text(&gate)
+            ),
+        );
+        WaitingProgram { program, gate }
+    }
+
     /// A program of this script.
     fn script(&self, name: &str, script: &str) -> PathBuf {
         let path = self.folder.write(name, format!("#!/bin/sh\n{script}\n"));
         std::fs::set_permissions(&path, Permissions::from_mode(0o755)).unwrap();
         path
+    }
+}
+
+/// A program that becomes Lockgate once the test allows it.
+struct WaitingProgram {
+    program: PathBuf,
+    gate: PathBuf,
+}
+
+impl WaitingProgram {
+    /// The body of a request for an upgrade to it.
+    fn body(&self) -> String {
+        format!("{{ \"program\": \"{}\" }}", text(&self.program))
+    }
+
+    /// Waits until it was started.
+    fn wait(&self) {
+        let waits = self.gate.with_extension("waits");
+        eventually("the program waits", || waits.exists().then_some(()));
+    }
+
+    fn go_on(&self) {
+        std::fs::write(&self.gate, "").unwrap();
     }
 }
 

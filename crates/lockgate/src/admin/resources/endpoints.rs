@@ -246,6 +246,8 @@ impl ChosenEndpoint {
                 ));
             }
             sleep(LOOKED_AT_EVERY).await;
+            // What another process has begun there is not known here.
+            request.state.admit(false)?;
             // Shared connections that were made meanwhile become idle too.
             close_idle(request).await?;
         }

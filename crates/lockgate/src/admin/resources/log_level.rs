@@ -25,8 +25,7 @@ pub(super) async fn show(_: AdminRequest) -> AdminResult {
 pub(super) async fn set(request: AdminRequest) -> AdminResult {
     let object = request.object(&["level"])?;
     let written = object.get("level").and_then(Value::as_str);
-    let found = LEVELS.iter().find(|(name, _)| Some(*name) == written);
-    let Some((name, level)) = found else {
+    let Some((name, level)) = written.and_then(|name| Some((name, level_named(name)?))) else {
         return Err(AdminError::new(
             StatusCode::UNPROCESSABLE_ENTITY,
             "unknown_level",
@@ -38,16 +37,30 @@ pub(super) async fn set(request: AdminRequest) -> AdminResult {
     let announce = || tracing::info!(level = name, "the level of the operator log is set");
     if LevelFilter::current() >= LevelFilter::INFO {
         announce();
-        operator_log::set_level(*level);
+        operator_log::set_level(level);
     } else {
-        operator_log::set_level(*level);
+        operator_log::set_level(level);
         announce();
     }
     Ok(shown())
 }
 
 fn shown() -> Value {
-    let now = LevelFilter::current();
-    let level = LEVELS.iter().find(|(_, level)| *level == now);
-    json!({ "level": level.map(|(name, _)| *name) })
+    json!({ "level": level_name(LevelFilter::current()) })
+}
+
+/// The name of a level.
+pub(in crate::admin) fn level_name(level: LevelFilter) -> Option<&'static str> {
+    let mut levels = LEVELS.iter();
+    levels
+        .find(|(_, known)| *known == level)
+        .map(|(name, _)| *name)
+}
+
+/// The level with this name.
+pub(in crate::admin) fn level_named(name: &str) -> Option<LevelFilter> {
+    let mut levels = LEVELS.iter();
+    levels
+        .find(|(known, _)| *known == name)
+        .map(|(_, level)| *level)
 }

@@ -14,7 +14,8 @@ use super::super::state::AdminState;
 pub(super) fn open(state: &AdminState, query: &str) -> Result<LineStream, AdminError> {
     let filter = filter(query)?;
     let reader = state.exposition().tails().open(filter);
-    reader.map(LineStream::new).ok_or_else(|| {
+    let reader = reader.map(|reader| LineStream::new(reader, state.phase.clone()));
+    reader.ok_or_else(|| {
         AdminError::new(
             StatusCode::SERVICE_UNAVAILABLE,
             "too_many_tails",

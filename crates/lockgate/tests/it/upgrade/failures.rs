@@ -1,5 +1,6 @@
 //! Upgrades that fail: the process that runs goes on, and says why.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use lockgate_testkit::{Signal, Wire, eventually};
@@ -81,7 +82,7 @@ fn a_program_that_breaks_the_protocol_changes_nothing() {
         ),
         (
             "unknown",
-            "printf '{\"ready\":{\"listeners\":[99]}}' >&0; sleep 30",
+            "printf '{\"ready\":{\"listeners\":[99],\"metrics\":true,\"admin\":true}}' >&0; sleep 30",
             "does not know this handover",
         ),
         (
@@ -92,12 +93,12 @@ fn a_program_that_breaks_the_protocol_changes_nothing() {
         // After it has said that it is ready, and after it was told to serve.
         (
             "ready",
-            "printf '{\"ready\":{\"listeners\":[]}}' >&0; kill -9 $$",
+            "printf '{\"ready\":{\"listeners\":[],\"metrics\":true,\"admin\":true}}' >&0; kill -9 $$",
             "ended before it was ready",
         ),
         (
             "twice",
-            "printf '{\"ready\":{\"listeners\":[]}}' >&0; printf '{\"ready\":{\"listeners\":[]}}' >&0; sleep 30",
+            "printf '{\"ready\":{\"listeners\":[],\"metrics\":true,\"admin\":true}}' >&0; printf '{\"ready\":{\"listeners\":[],\"metrics\":true,\"admin\":true}}' >&0; sleep 30",
             "does not know this handover",
         ),
     ] {
@@ -228,6 +229,77 @@ fn a_stop_ends_the_upgrade_too() {
     });
     wait_for_end(pid);
     wait_for_end(scene.serving);
+}
+
+#[test]
+fn a_stop_at_the_takeover_stops_the_new_process() {
+    let scene = scene();
+    let (file, log) = (scene.folder.path("step"), scene.folder.path("said"));
+    // It reads the offer in its three packets, and serves once the test allows it.
+    let slow = scene.script(
+        "slow",
+        &format!(
+            "read_packets() {{ dd bs=65536 count=$1 <&0 2>/dev/null; }}
+             read_packets 3 >/dev/null
+             printf '{{\"ready\":{{\"listeners\":[0],\"metrics\":true,\"admin\":true}}}}' >&0
+             read_packets 1 > '{1}'
+             echo > '{0}.told'
+             while [ ! -e '{0}.go' ]; do sleep 0.05; done
+             printf '{{\"serving\":{{}}}}' >&0
+             read_packets 1 >> '{1}'
+             echo > '{0}.ended'",
+            text(&file),
+            text(&log)
+        ),
+    );
+    let program = format!("{{ \"program\": \"{}\" }}", text(&slow));
+    let (status, answer) = std::thread::scope(|scope| {
+        let upgrade = scope.spawn(|| scene.ask(&program));
+        let reached = |step: &str| {
+            let path = file.with_extension(step);
+            eventually(step, || path.exists().then_some(()));
+        };
+        reached("told");
+        scene.gate.signal(Signal::TERM);
+        scene
+            .gate
+            .says("the new process was told to serve, and is to stop then");
+        std::fs::write(file.with_extension("go"), "").unwrap();
+        reached("ended");
+        upgrade.join().unwrap()
+    });
+    assert_eq!(status, 200, "{answer}");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "gostop");
+    wait_for_end(scene.serving);
+}
+
+#[test]
+fn a_failed_upgrade_leaves_the_file_of_the_admin_socket() {
+    let scene = scene();
+    let mode = || {
+        std::fs::metadata(&scene.socket)
+            .unwrap()
+            .permissions()
+            .mode()
+            & 0o777
+    };
+    assert_eq!(mode(), 0o600);
+    let socket = text(&scene.socket);
+    let changed = |more: &str| {
+        let admin = format!("admin = {{ at = \"unix:{socket}\", mode = \"0640\" }}\n");
+        scene.gate.rewrite(&(admin + more + &responding("here")));
+    };
+    // The log is opened after the admin socket.
+    changed("access_log = \"/nonexistent/access.log\"\n");
+    let binary = Path::new(env!("CARGO_BIN_EXE_lockgate"));
+    let (_, lines) = scene.failed(binary, 60);
+    assert!(lines.contains("access.log"), "{lines}");
+    assert_eq!(mode(), 0o600);
+    changed("");
+    let mut scene = scene;
+    scene.upgrade();
+    let found = std::fs::metadata(&scene.socket).unwrap();
+    assert_eq!(found.permissions().mode() & 0o777, 0o640);
 }
 
 #[test]

@@ -8,7 +8,8 @@ use lockgate_testkit::{Folder, Http, Launch, Origin, Signal, Wire, eventually};
 
 use super::{UpgradeScene, body, get, responding, wait_for_end};
 use crate::admin::ask;
-use crate::scene::{echoes, lockgate, text};
+use crate::reload::reload;
+use crate::scene::{echoes, lockgate, plain, text};
 
 const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
                       Sec-WebSocket-Accept: x\r\n\r\n";
@@ -189,6 +190,24 @@ fn drain_change_cuts_what_an_upgrade_leaves() {
 }
 
 #[test]
+fn drain_change_of_an_earlier_reload_holds_during_a_drain() {
+    let origin = Origin::tcp();
+    let toml = |drain: &str| format!("{drain}{}", plain(&origin.address()));
+    let mut scene = UpgradeScene::new(&lockgate(), &toml(""));
+    let mut relay = Wire::connect(scene.gate.address());
+    let mut relay_at = origin.accept();
+    relay.send("word");
+    relay_at.expect("word");
+    let admin = super::admin_at(&scene.socket);
+    for drain in ["drain = { change = \"1s\" }\n", ""] {
+        reload(&scene.gate, &(admin.clone() + &toml(drain)));
+    }
+    let before = scene.upgrade();
+    relay.wait_closed();
+    wait_for_end(before);
+}
+
+#[test]
 fn term_to_the_old_process_cuts_after_the_drain_deadline() {
     let origin = Origin::tcp();
     let mut scene = UpgradeScene::new(
@@ -215,26 +234,15 @@ fn term_to_the_old_process_cuts_after_the_drain_deadline() {
 fn a_reload_that_comes_during_an_upgrade_follows_it() {
     let mut scene = UpgradeScene::new(&lockgate(), &responding("old"));
     let address = scene.gate.address();
-    // It goes on once the test allows it.
-    let gate = scene.folder.path("go");
-    let binary = env!("CARGO_BIN_EXE_lockgate");
-    let script = scene.script(
-        "waits",
-        &format!(
-            "echo waits > '{0}.waits'; while [ ! -e '{0}' ]; do sleep 0.05; done; exec '{binary}' \"$@\"",
-            text(&gate)
-        ),
-    );
-    let program = format!("{{ \"program\": \"{}\" }}", text(&script));
+    let waiting = scene.waiting_program();
     let (pid, refusals) = std::thread::scope(|scope| {
-        let upgrade = scope.spawn(|| scene.ask(&program));
-        let waits = gate.with_extension("waits");
-        eventually("the program waits", || waits.exists().then_some(()));
+        let upgrade = scope.spawn(|| scene.ask(&waiting.body()));
+        waiting.wait();
         let (status, refused) = ask(&scene.socket, "POST", "/v1/reload", "");
         let (again, twice) = scene.ask("");
         scene.rewrite(&responding("new"));
         scene.gate.signal(Signal::HUP);
-        std::fs::write(&gate, "").unwrap();
+        waiting.go_on();
         let (ok, answer) = upgrade.join().unwrap();
         assert_eq!(ok, 200, "{answer}");
         (

@@ -101,6 +101,22 @@ fn the_metrics_address_stays_open() {
 }
 
 #[test]
+fn files_of_sockets_that_the_new_configuration_lacks_are_removed() {
+    let folder = Folder::new();
+    let path = folder.path("metrics.sock");
+    let with = format!("metrics = \"unix:{}\"\n{}", text(&path), responding("here"));
+    let mut scene = UpgradeScene::new(&lockgate(), &with);
+    wait_for_end(scene.upgrade());
+    assert!(path.exists() && scene.socket.exists());
+    scene
+        .gate
+        .rewrite(&("admin = false\n".to_owned() + &responding("here")));
+    wait_for_end(scene.upgrade());
+    assert!(!path.exists() && !scene.socket.exists());
+    assert_eq!(body(scene.gate.address()), "here");
+}
+
+#[test]
 fn a_stop_after_an_upgrade_closes_the_addresses() {
     let mut scene = UpgradeScene::new(&lockgate().workers(2), &responding("here"));
     let address = scene.gate.address();
