@@ -1,4 +1,4 @@
-//! The live page of the metrics address: what the process does now, and did in the last hour.
+//! The events of the live page of the metrics address: what the process does now, and did in the last hour.
 //!
 //! A page gets server-sent events (HTML Living Standard §9.2) with the figures of the admin socket:
 //! `now` every two seconds, `history` every ten. Events are made once for all pages, and without a
@@ -21,11 +21,6 @@ use crate::metrics_server::Readiness;
 use crate::views::{self, RecentCounts};
 
 use history::{History, Totals};
-
-/// The document, its style and its program.
-pub(crate) const HTML: &str = include_str!("live_page/page.html");
-pub(crate) const STYLE: &str = include_str!("live_page/page.css");
-pub(crate) const PROGRAM: &str = include_str!("live_page/page.js");
 
 /// The time between two events with the present figures.
 const NOW_EVERY: Duration = Duration::from_secs(2);

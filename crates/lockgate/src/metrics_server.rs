@@ -7,6 +7,7 @@
 
 mod body;
 mod hosts;
+mod page;
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -34,7 +35,6 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 
 use crate::accept_loop::{Accept, Acceptance, HeadReceived};
-use crate::live_page;
 use crate::write_limit::WriteLimited;
 
 use body::MetricsBody;
@@ -300,11 +300,11 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<M
                 .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             refusal
         }
-        "/" => page(HTML, live_page::HTML),
-        "/live.css" => page(CSS, live_page::STYLE),
-        "/live.js" => page(JAVASCRIPT, live_page::PROGRAM),
+        "/" => asset(HTML, page::HTML),
+        "/live.css" => asset(CSS, page::STYLE),
+        "/live.js" => asset(JAVASCRIPT, page::PROGRAM),
         // Without a body nothing would be read of them.
-        "/live" if *method == Method::HEAD => page(EVENTS, ""),
+        "/live" if *method == Method::HEAD => asset(EVENTS, ""),
         "/live" => match (endpoints.events)() {
             Some(events) => with_body(StatusCode::OK, EVENTS, MetricsBody::Events(events)),
             None => plain(
@@ -331,7 +331,7 @@ fn plain(status: StatusCode, text: &'static str) -> Response<MetricsBody> {
     response(status, PLAIN, Bytes::from_static(text.as_bytes()))
 }
 
-fn page(kind: HeaderValue, text: &'static str) -> Response<MetricsBody> {
+fn asset(kind: HeaderValue, text: &'static str) -> Response<MetricsBody> {
     response(StatusCode::OK, kind, Bytes::from_static(text.as_bytes()))
 }
 
