@@ -10,7 +10,7 @@ mod tunnel;
 
 use std::io::Write;
 
-use lockgate_testkit::{Folder, Lockgate, Origin, Serving, Signal, Tls, Wire};
+use lockgate_testkit::{Folder, Lockgate, Origin, Serving, Signal, Tls, Wire, eventually};
 
 use crate::scene::{Site, echoes, lockgate, own_host, plain, text};
 
@@ -86,7 +86,7 @@ fn a_drain_closes_the_listeners() {
     gate.signal(Signal::TERM);
     gate.says("draining");
     let address = gate.address();
-    lockgate_testkit::eventually("the port is closed", || {
+    eventually("the port is closed", || {
         std::net::TcpStream::connect(address).err()
     });
     echoes(&mut open, "still here");
@@ -245,35 +245,47 @@ fn run_last_good_starts_where_the_file_is_broken() {
     again.says("the configuration was reloaded");
 }
 
-/// Looks at each thread: whether it is the main thread, and its status. Returns how many there are.
-fn each_thread(process: u32, look: impl Fn(bool, &str)) -> usize {
+/// A thread of a process, as `/proc` shows it.
+struct Thread {
+    is_main: bool,
+    status: String,
+}
+
+impl Thread {
+    /// The words of one line of the status.
+    fn field(&self, name: &str) -> Vec<&str> {
+        let mut lines = self.status.lines();
+        let line = lines.find(|line| line.starts_with(name)).unwrap();
+        line.split_whitespace().skip(1).collect()
+    }
+}
+
+/// The threads of a process. One that ends meanwhile is left out.
+fn threads(process: u32) -> Vec<Thread> {
     let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let look = |task: std::io::Result<std::fs::DirEntry>| {
-        let task = task.unwrap();
-        let status = std::fs::read_to_string(task.path().join("status")).unwrap();
-        look(*task.file_name() == *process.to_string(), &status);
+    let thread = |task: std::io::Result<std::fs::DirEntry>| {
+        let task = task.ok()?;
+        Some(Thread {
+            is_main: *task.file_name() == *process.to_string(),
+            status: std::fs::read_to_string(task.path().join("status")).ok()?,
+        })
     };
-    tasks.map(look).count()
+    tasks.filter_map(thread).collect()
 }
 
-/// The words of one line of a thread's status.
-fn field<'a>(status: &'a str, name: &str) -> Vec<&'a str> {
-    let line = status.lines().find(|line| line.starts_with(name)).unwrap();
-    line.split_whitespace().skip(1).collect()
-}
-
-/// CAP_NET_BIND_SERVICE is the tenth bit.
+/// Waits until no thread but the main one has CAP_NET_BIND_SERVICE, the tenth bit: a new thread
+/// inherits it, and gives it up before it does anything else.
 pub(crate) fn only_main_may_bind_low_ports(process: u32) {
-    each_thread(process, |is_main, status| {
-        let kept = if is_main {
+    let has_what_it_may = |thread: &Thread| {
+        let may = if thread.is_main {
             ["0000000000000400"]
         } else {
             ["0000000000000000"]
         };
-        assert_eq!(
-            (field(status, "CapPrm:"), field(status, "CapEff:")),
-            (kept.into(), kept.into())
-        );
+        thread.field("CapPrm:") == may && thread.field("CapEff:") == may
+    };
+    eventually("only the main thread may bind low ports", || {
+        threads(process).iter().all(has_what_it_may).then_some(())
     });
 }
 
@@ -307,10 +319,11 @@ fn only_the_main_thread_has_the_capability_of_the_unit() {
         .through(&as_the_unit)
         .command(&["run", "-c", &text(&file)]);
     gate.says("ready");
-    let threads = each_thread(gate.pid(), |_, status| {
-        assert_eq!(field(status, "Uid:"), ["65534"; 4])
-    });
-    assert!(threads >= 4, "main, two workers and the log");
+    let threads = threads(gate.pid());
+    assert!(threads.len() >= 4, "main, two workers and the log");
+    for thread in threads {
+        assert_eq!(thread.field("Uid:"), ["65534"; 4]);
+    }
     only_main_may_bind_low_ports(gate.pid());
     // The file is checked in a thread that the runtime of the main thread starts.
     gate.signal(Signal::HUP);
@@ -349,17 +362,15 @@ fn every_thread_drops_root_privileges() {
         .to_owned();
     let (user, rest) = nobody.split_once(':').unwrap();
     let group = rest.split(':').next().unwrap();
-    let threads = each_thread(gate.pid(), |_, status| {
-        assert_eq!(field(status, "Uid:"), [user; 4]);
-        assert_eq!(field(status, "Gid:"), [group; 4]);
-        assert!(!field(status, "Groups:").contains(&"0"));
-        let none = ["0000000000000000"];
-        assert_eq!(
-            (field(status, "CapInh:"), field(status, "CapAmb:")),
-            (none.into(), none.into())
-        );
-    });
-    assert!(threads >= 4, "main, two workers and the log");
+    let threads = threads(gate.pid());
+    assert!(threads.len() >= 4, "main, two workers and the log");
+    for thread in threads {
+        assert_eq!(thread.field("Uid:"), [user; 4]);
+        assert_eq!(thread.field("Gid:"), [group; 4]);
+        assert!(!thread.field("Groups:").contains(&"0"));
+        assert_eq!(thread.field("CapInh:"), ["0000000000000000"]);
+        assert_eq!(thread.field("CapAmb:"), ["0000000000000000"]);
+    }
     only_main_may_bind_low_ports(gate.pid());
     let mut client = site.connect(&gate);
     client.send("served");
