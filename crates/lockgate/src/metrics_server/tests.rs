@@ -125,7 +125,8 @@ fn other_methods_and_paths_are_refused() {
                 .await
                 .starts_with("HTTP/1.1 404 ")
         );
-        assert!(fetch(address, "/").await.starts_with("HTTP/1.1 404 "));
+        let answer = fetch(address, "/index.html").await;
+        assert!(answer.starts_with("HTTP/1.1 404 "), "{answer}");
         assert!(
             ask(address, "garbage\r\n\r\n")
                 .await

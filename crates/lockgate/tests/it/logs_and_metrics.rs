@@ -454,12 +454,12 @@ fn top_clients_are_listed_by_traffic() {
 }
 
 #[test]
-fn the_metrics_address_serves_health_and_ready_only() {
+fn the_metrics_address_serves_no_other_paths() {
     let origin = Origin::tcp().echo();
     let gate = lockgate().start(&plain(origin.address()));
     assert_eq!(gate.get("/health"), (200, "ok\n".to_owned()));
     assert_eq!(gate.get("/ready"), (200, "ready\n".to_owned()));
-    for path in ["/", "/metrics/", "/../etc/passwd", "/debug"] {
+    for path in ["/index.html", "/metrics/", "/../etc/passwd", "/debug"] {
         assert_eq!(gate.get(path).0, 404, "{path}");
     }
 }
