@@ -1,6 +1,6 @@
-"""Clients that hold what they have across reloads: WebSockets, one more every so often, an upload and a download that are slow, a relayed connection and a tunnel.
+"""Clients that hold what they have across reloads and upgrades: WebSockets, one more every so often, an upload and a download that are slow, a relayed connection and a tunnel.
 
-held.py PORT [--relay PORT] [--tunnel PORT --origin HOST:PORT] [--every S] [--prefix /mixed]
+held.py PORT [--relay PORT] [--tunnel PORT --origin HOST:PORT] [--at-once N] [--every S] [--bytes N] [--prefix /mixed]
 
 Every WebSocket, and the relayed connection and the tunnel, asks once a second. When standard input ends, all ask once more, the
 upload is ended and the rest of the download is read; prints one JSON object: how many of each were opened, and how many were cut and why.
@@ -11,7 +11,6 @@ import json
 import ssl
 import sys
 
-DOWNLOAD = 10_000_000
 UPGRADE = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 
 
@@ -90,9 +89,9 @@ class Held:
         """200 KB a second: asyncio reads ahead by half a megabyte, and would otherwise leave the socket alone for longer than servers wait."""
         goes_on = True
         while goes_on:
-            self.request(writer, "GET", self.a.prefix + "/large")
+            self.request(writer, "GET", f"{self.a.prefix}/bytes/{self.a.bytes}")
             await self.head(reader, 200)
-            left = DOWNLOAD
+            left = self.a.bytes
             while left:
                 goes_on = await self.pause(0.02)
                 got = await asyncio.wait_for(reader.read(4096 if goes_on else 65536), 10)
@@ -118,6 +117,7 @@ class Held:
         wanted = [("upload", self.upload), ("download", self.download)]
         wanted += [("relayed", self.asking)] if self.a.relay else []
         wanted += [("tunnel", self.tunnel)] if self.a.tunnel else []
+        wanted += [("WebSocket", self.websocket)] * self.a.at_once
         tasks = [asyncio.create_task(self.hold(*one)) for one in wanted]
         ended = asyncio.create_task(end.read())
         while not ended.done():
@@ -134,7 +134,9 @@ def main():
     parser.add_argument("--relay", type=int)
     parser.add_argument("--tunnel", type=int)
     parser.add_argument("--origin")
+    parser.add_argument("--at-once", type=int, default=0)
     parser.add_argument("--every", type=float, default=1.0)
+    parser.add_argument("--bytes", type=int, default=10_000_000)
     parser.add_argument("--prefix", default="")
     asyncio.run(Held(parser.parse_args()).run())
 

@@ -2,7 +2,8 @@
 
 mixed-origin.py PORT
   /small        200 bytes          /large       10 MB
-  /download     1 MB               POST         the length of what came
+  /download     1 MB               /bytes/N     N bytes
+  POST          the length of what came
   /hang         no answer          a WebSocket  echoes text
 """
 import asyncio
@@ -47,7 +48,7 @@ async def serve(reader, writer):
                 length = await drained(reader, fields)
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%d" % (len(str(length)), length))
             else:
-                await answer(writer, SIZES.get(path, 200))
+                await answer(writer, int(path[7:]) if path.startswith("/bytes/") else SIZES.get(path, 200))
             await writer.drain()
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError):
         pass

@@ -124,6 +124,11 @@ class Process:
                 todo += [int(p) for p in _read(f"/proc/{pid}/task/{task}/children").split()]
         return found
 
+    def group(self):
+        """The living processes of its group: those, too, that a process which has ended has started."""
+        stat = {int(pid): _read(f"/proc/{pid}/stat").rpartition(")")[2].split() for pid in _listed("/proc") if pid.isdigit()}
+        return [pid for pid, words in stat.items() if words[2:3] == [str(self.pid)] and words[0] != "Z"]
+
     def cpu(self):
         total = user = system = 0
         for pid in self.tree():
@@ -146,7 +151,7 @@ class Process:
 
     def pss(self):
         """Kilobytes of the tree, pages shared by several processes divided among them."""
-        found = (re.search(r"^Pss:\s+(\d+)", _read(f"/proc/{pid}/smaps_rollup"), re.M) for pid in self.tree())
+        found = (re.search(r"^Pss:\s+(\d+)", _read(f"/proc/{pid}/smaps_rollup"), re.M) for pid in self.group())
         return sum(int(m.group(1)) for m in found if m)
 
     def until_quiet(self, seconds=3):

@@ -1,4 +1,4 @@
-"""Reloads: many of them under load of every kind, and one of a large configuration; beside nginx and HAProxy.
+"""Reloads: many of them under load of every kind, and one of a large configuration; upgrades of the program; beside nginx and HAProxy.
 
 nginx is told by HUP, HAProxy runs with a master (-W) and is told by USR2; neither has a time after which old workers end, so that
 both keep what their clients hold, as Lockgate does.
@@ -26,22 +26,25 @@ LOADS = {"h1": ("https", "/1000", 200, ["-c", 20]), "h2": ("https", "/1000", 200
          "relay": ("relay", "/1000", 100, ["-c", 20]), "tunnel": ("tunnel", "/1000", 100, ["-c", 20])}
 MARKS = (20, 200, 1000)
 SIGNALS = {"nginx": signal.SIGHUP, "haproxy": signal.SIGUSR2}
+# nginx ignores USR2 while the process that has started it lives.
+ORPHAN = ["sh", "-c", '"$@" & sleep 0.5', "sh"]
 PATIENCE = 30  # seconds for what old generations or processes have left to end
 
 
 class Reloaded:
     """A program whose configuration has a number."""
 
-    def __init__(self, name, wanted, cores, port):
+    def __init__(self, name, wanted, cores, port, before=()):
+        """`before`: words in front of its command."""
         self.name, self.wanted, self.port, self.number = name, wanted, port, 0
         self.directory = processes.fresh_directory(f"{name}-{port}")
-        self.process = Process(reloads.command(name, self.directory, self.write(0)), cores, name, cwd=self.directory)
+        self.process = Process([*before, *reloads.command(name, self.directory, self.write(0))], cores, name, cwd=self.directory)
         if not self.process.listens(port, 60):
             said = self.process.said().strip()[-300:]
             self.process.stop()
             raise peers.DidNotStart(f"did not listen: {said or 'without a word'}")
         time.sleep(1)
-        self.first = len(self.process.tree())
+        self.first = len(self.process.group())
 
     def is_ours(self):
         return self.name.startswith("lockgate")
@@ -72,12 +75,12 @@ class Reloaded:
         return int(value.group(1)) if value else None
 
     def look(self):
-        return {"processes": len(self.process.tree()), "pss": self.process.pss() / 1024, "earlier": self.earlier()}
+        return {"processes": len(self.process.group()), "pss": self.process.pss() / 1024, "earlier": self.earlier()}
 
     def settled(self):
         """What it has when nothing of earlier configurations goes on any more, or time is over."""
         end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and (len(self.process.tree()) > self.first or self.earlier()):
+        while time.monotonic() < end and (len(self.process.group()) > self.first or self.earlier()):
             time.sleep(0.2)
         self.process.until_quiet()
         time.sleep(1)  # memory is given back
@@ -145,30 +148,33 @@ def story(name, wanted, marks, a):
     every = a.secs / 200
     try:
         quiet = phase(program, a.secs, 0, every)
-        return quiet, [phase(program, None, mark - before, every) for before, mark in zip((0, *marks), marks)]
+        return quiet, [phase(program, max(3.0, (mark - before) * every + 1), mark - before, every) for before, mark in zip((0, *marks), marks)]
     finally:
         program.process.stop()
 
 
-def phase(program, secs, reloads_wanted, every):
-    """So many reloads, one after so many seconds, under all loads; what became of them, and what the program has at the end and afterwards."""
-    secs = secs or max(3.0, reloads_wanted * every + 1)
+def reloaded(program, every):
+    """Changes the configuration, and tells the program; milliseconds until that serves, or None."""
+    program.number += 1
+    program.write(program.number)
+    return serves(program, program.reload(), every)
+
+
+def phase(program, secs, changes, every, change=reloaded, *holding):
+    """So many changes, one after so many seconds, under all loads; what became of them, and what the program has at the end and afterwards."""
     c = program.wanted
     tunnel = ["--tunnel", str(c.tunnel), "--origin", c.echoes[0]] if program.is_ours() else []
-    held = Process([processes.PYTHON, os.path.join(SOURCES, "held.py"), str(c.tls), "--relay", str(c.relay), "--prefix", "/mixed", *tunnel], OTHERS, "held", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    held = Process([processes.PYTHON, os.path.join(SOURCES, "held.py"), str(c.tls), "--relay", str(c.relay), "--prefix", "/mixed", *tunnel, *holding], OTHERS, "held", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     loads = {kind: begin(kind, c, secs) for kind in LOADS if kind != "tunnel" or program.is_ours()}
     # Both are collected by threads: a pipe that is full would hold them up.
     said = {kind: Spoken(process) for kind, process in loads.items()}
     time.sleep(0.5)
     began, late, lost = time.monotonic(), [], 0
-    for n in range(reloads_wanted):
+    for n in range(changes):
         time.sleep(max(0, began + n * every - time.monotonic()))
-        program.number += 1
-        program.write(program.number)
-        told = program.reload()
-        late.append(serves(program, told, every))
+        late.append(change(program, every))
         lost += late[-1] is None
-        progress(f"{program.name} {program.number}")
+        progress(f"{program.name} {n + 1}")
     for one in said.values():
         one.thread.join(secs + 60)
     with_all = program.look()
@@ -179,7 +185,7 @@ def phase(program, secs, reloads_wanted, every):
         process.stop()
     stages = {kind: stage(loads[kind], one.text) for kind, one in said.items()}
     return {"stages": stages, "held": parsed(holding.text) or {"opened": {}, "cut": {"all": [held.said()[-160:] or "nothing said"]}}, "late": [ms for ms in late if ms is not None], "lost": lost,
-            "reloads": reloads_wanted, "with": with_all, "after": program.settled(), "alive": program.process.alive()}
+            "with": with_all, "after": program.settled(), "alive": bool(program.process.group())}
 
 
 class Spoken:
@@ -285,6 +291,78 @@ def judge(report, found, marks):
     wrong += [] if all(one["alive"] for one in phases) else ["it ended"]
     report.plain("Lockgate: what is not as it is to be", ["what"], [[one] for one in wrong] or [["nothing"]])
     report.bad |= bool(wrong)
+
+
+def upgrade(report, a):
+    """Upgrades of the program under the same load, with 100 WebSockets and one download across all of them."""
+    every = a.secs / (a.upgrades + 1)
+    report.head(f"{a.upgrades} upgrades, one every {every:.0f} s", len(a.peers) * (a.secs + 40))
+    origins, lines, failed = Origins(), [], []
+    for name in a.peers:
+        wanted = origins.changing()
+        try:
+            program = Reloaded(name, wanted, TESTED, wanted.tls, ORPHAN if name == "nginx" else ())
+        except peers.DidNotStart as why:
+            failed.append([name, str(why)])
+            continue
+        try:
+            one = phase(program, a.secs, a.upgrades, every, UPGRADES[name], "--at-once", "100", "--every", str(every), "--bytes", str(int(250_000 * a.secs)))  # read at 200 KB a second
+        finally:
+            program.process.stop()
+        failures = {}
+        for kind, stage in one["stages"].items():
+            failures |= {f"{kind}: {why}": n for why, n in stage["failures"].items()}
+        cut = {kind: len(those) for kind, those in one["held"]["cut"].items()}
+        lines.append([name, a.upgrades - one["lost"], figure(max(one["late"], default=None), 0), sum(stage["asked"] for stage in one["stages"].values()), counted(failures),
+                      ", ".join(f"{n} {kind}" for kind, n in one["held"]["opened"].items()), counted(cut), one["with"]["processes"], figure(one["with"]["pss"], 1), one["after"]["processes"], figure(one["after"]["pss"], 1)])
+        report.bad |= program.is_ours() and bool(failures or cut or one["lost"] or one["after"]["processes"] > program.first)
+    if failed:
+        report.plain("What did not start", ["", ""], failed)
+    if lines:
+        report.plain("Upgrades", ["", "taken", "longest, ms until the new program serves", "requests", "failed", "held", "of these cut", "processes at the end", "PSS MB", "processes, nothing held", "PSS MB"], lines,
+                     ["lockgate upgrade; nginx: USR2, then QUIT to the old master; HAProxy: USR2 to its master, which executes its file anew. Rates and what is held as in the table of reloads."])
+    origins.stop()
+
+
+def upgraded_ours(program, every):
+    began = time.monotonic()
+    told = subprocess.run([processes.LOCKGATE, "upgrade", "--admin", f"unix:{program.directory}/admin.socket"], capture_output=True, text=True, timeout=120)
+    progress(told.stdout + told.stderr)
+    return (time.monotonic() - began) * 1e3 if told.returncode == 0 else None
+
+
+def upgraded_nginx(program, every):
+    """nginx ignores USR2 while the master from before still waits for its workers."""
+    at = os.path.join(program.directory, "nginx.pid")
+    old, began = _pid(at), time.monotonic()
+    os.kill(old, signal.SIGUSR2)
+    while time.monotonic() < began + min(every, 10):
+        if (new := _pid(at)) and new != old and answer(program.wanted.port(0)) == "0":
+            os.kill(old, signal.SIGQUIT)
+            return (time.monotonic() - began) * 1e3
+        time.sleep(0.005)
+    return None
+
+
+def upgraded_haproxy(program, every):
+    before, began = set(program.process.group()), time.monotonic()
+    program.process.signal(signal.SIGUSR2)
+    while time.monotonic() < began + min(every, 10):
+        if set(program.process.group()) - before and answer(program.wanted.port(0)) == "0":
+            return (time.monotonic() - began) * 1e3
+        time.sleep(0.005)
+    return None
+
+
+UPGRADES = {"lockgate": upgraded_ours, "lockgate-before": upgraded_ours, "nginx": upgraded_nginx, "haproxy": upgraded_haproxy}
+
+
+def _pid(path):
+    try:
+        with open(path) as f:
+            return int(f.read())
+    except (OSError, ValueError):
+        return None
 
 
 def reload_size(report, a):

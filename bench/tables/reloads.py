@@ -1,5 +1,6 @@
 """How each program is configured for the tables of reloads: what changes with every reload, and many sites."""
 import os
+import shutil
 import subprocess
 from dataclasses import dataclass
 
@@ -36,7 +37,7 @@ class Changing:
 
 def lockgate(c, n):
     one, two = c.endpoints(n)
-    return ["workers = 1", "access_log = false", f'metrics = "127.0.0.1:{c.metrics}"', f'[pool.app]\nendpoints = ["{one}", "{two}"]',
+    return ["workers = 1", "access_log = false", f'metrics = "127.0.0.1:{c.metrics}"', 'admin = "unix:DIRECTORY/admin.socket"', f'[pool.app]\nendpoints = ["{one}", "{two}"]',
             f'[site.":{c.tls}"]\nlisten = ["127.0.0.1"]\ntls = "{c.certificate(n)}"\nproxy = "pool:app"',
             f'path."/r{n}" = {{ respond = {{ body = "{n}" }} }}', f'path."/mixed/*" = {{ proxy = "{c.mixed}", strip_prefix = true }}',
             f'[site.":{c.port(n)}"]\nlisten = ["127.0.0.1"]\nrespond = {{ body = "{n}" }}',
@@ -133,11 +134,11 @@ def haproxy_head(threads):
             "  timeout server 60s\n  timeout tunnel 1h\n  timeout http-request 10s\n  http-reuse always"]
 
 
-# Each program: how the changing configuration is written, and the one of many sites; its file, its command, and the signal that reloads it.
+# Each program: how the changing configuration is written, and the one of many sites; its file, and its command: nginx executes its own anew, and needs a path for that.
 CHANGING = {"lockgate": lockgate, "lockgate-before": lockgate, "nginx": nginx, "haproxy": haproxy}
 MANY = {"lockgate": many_lockgate, "lockgate-before": many_lockgate, "nginx": many_nginx, "haproxy": many_haproxy}
 COMMANDS = {"lockgate": ("lockgate.toml", [LOCKGATE, "run", "-c", "FILE"]), "lockgate-before": ("lockgate.toml", [BEFORE, "run", "-c", "FILE"]),
-            "nginx": ("nginx.conf", ["nginx", "-p", "DIRECTORY", "-c", "FILE", "-e", "DIRECTORY/error.log"]), "haproxy": ("haproxy.cfg", ["haproxy", "-W", "-f", "FILE"])}
+            "nginx": ("nginx.conf", [shutil.which("nginx") or "nginx", "-p", "DIRECTORY", "-c", "FILE", "-e", "DIRECTORY/error.log"]), "haproxy": ("haproxy.cfg", ["haproxy", "-W", "-f", "FILE"])}
 
 
 def write(name, directory, text):

@@ -29,6 +29,8 @@ This page lists every cause, every field of the access log and every metric. It 
 |---|---|
 | what happened to one request | the access log: `access_log` in the configuration, standard output by default |
 | what Lockgate did itself | the operator log on standard error: starts, certificates, endpoints that fail and come back |
+| what happens now, and in the last hour | the [live page](guides/change.md#watch): `/` of the metrics address |
+| the same in a terminal, and each connection | [`lockgate top`, `tail`, `connections`](admin.md) at the admin socket |
 | trends and alerts | the metrics address: `metrics = \"127.0.0.1:9090\"`, then `/metrics` for Prometheus |
 | the busiest clients, hosts and pages, now | `/top` at the metrics address, as JSON |
 | whether a load balancer may send traffic | `/ready`: 200, and 503 from the moment that a stop begins; `/health`: 200 while the process lives |
