@@ -6,6 +6,7 @@ both keep what their clients hold, as Lockgate does.
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import ssl
@@ -26,6 +27,9 @@ LOADS = {"h1": ("https", "/1000", 200, ["-c", 20]), "h2": ("https", "/1000", 200
          "relay": ("relay", "/1000", 100, ["-c", 20]), "tunnel": ("tunnel", "/1000", 100, ["-c", 20])}
 MARKS = (20, 200, 1000)
 SIGNALS = {"nginx": signal.SIGHUP, "haproxy": signal.SIGUSR2}
+# What the shipped unit gives and takes.
+AS_UNIT = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--no-new-privs", "--inh-caps=-all,+net_bind_service", "--ambient-caps=-all,+net_bind_service", "--bounding-set=-all,+net_bind_service", "--"]
+RIGHTS = ("root", "user", "unit")
 # nginx ignores USR2 while the process that has started it lives.
 ORPHAN = ["sh", "-c", '"$@" & sleep 0.5', "sh"]
 PATIENCE = 30  # seconds for what old generations or processes have left to end
@@ -34,10 +38,16 @@ PATIENCE = 30  # seconds for what old generations or processes have left to end
 class Reloaded:
     """A program whose configuration has a number."""
 
-    def __init__(self, name, wanted, cores, port, before=()):
+    def __init__(self, name, wanted, cores, port, before=(), rights="root"):
         """`before`: words in front of its command."""
         self.name, self.wanted, self.port, self.number = name, wanted, port, 0
         self.directory = processes.fresh_directory(f"{name}-{port}")
+        if self.is_ours() and rights != "root":
+            # The user reads keys anew at each reload, and makes the admin socket.
+            for path in (self.directory, *wanted.certificates):
+                shutil.chown(path, "nobody")
+            if rights == "unit":
+                before = AS_UNIT
         self.process = Process([*before, *reloads.command(name, self.directory, self.write(0))], cores, name, cwd=self.directory)
         if not self.process.listens(port, 60):
             said = self.process.said().strip()[-300:]
@@ -112,9 +122,9 @@ class Origins:
             raise RuntimeError(f"the origin did not start: {self.mixed.said()[-300:]}")
         self.address = f"127.0.0.1:{port}"
 
-    def changing(self):
+    def changing(self, rights):
         ports = [processes.free_port() for _ in range(4 + reloads.LISTENERS)]
-        return reloads.Changing(*ports[:4], tuple(ports[4:]), tuple(one.tcp for one in self.echoes), self.address, reloads.certificates("reload", ["localhost", "localhost"]))
+        return reloads.Changing(*ports[:4], tuple(ports[4:]), tuple(one.tcp for one in self.echoes), self.address, reloads.certificates("reload", ["localhost", "localhost"]), "nobody" if rights == "user" else "")
 
     def stop(self):
         for one in (*self.echoes, self.mixed):
@@ -128,7 +138,7 @@ def reload(report, a):
     origins, found, failed = Origins(), {}, []
     for name in a.peers:
         try:
-            found[name] = story(name, origins.changing(), marks, a)
+            found[name] = story(name, origins.changing(a.rights), marks, a)
         except peers.DidNotStart as why:
             failed.append([name, str(why)])
             report.bad |= name == "lockgate"
@@ -144,7 +154,7 @@ def reload(report, a):
 
 def story(name, wanted, marks, a):
     """One program: a time without reloads, then as many of them as each mark asks for."""
-    program = Reloaded(name, wanted, TESTED, wanted.tls)
+    program = Reloaded(name, wanted, TESTED, wanted.tls, rights=a.rights)
     every = a.secs / 200
     try:
         quiet = phase(program, a.secs, 0, every)
@@ -164,7 +174,7 @@ def phase(program, secs, changes, every, change=reloaded, *holding):
     """So many changes, one after so many seconds, under all loads; what became of them, and what the program has at the end and afterwards."""
     c = program.wanted
     tunnel = ["--tunnel", str(c.tunnel), "--origin", c.echoes[0]] if program.is_ours() else []
-    held = Process([processes.PYTHON, os.path.join(SOURCES, "held.py"), str(c.tls), "--relay", str(c.relay), "--prefix", "/mixed", *tunnel, *holding], OTHERS, "held", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    held = Process([processes.PYTHON, os.path.join(SOURCES, "held.py"), str(c.tls), "--relay", str(c.relay), "--prefix", "/mixed", "--every", str(secs / 60), *tunnel, *holding], OTHERS, "held", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     loads = {kind: begin(kind, c, secs) for kind in LOADS if kind != "tunnel" or program.is_ours()}
     # Both are collected by threads: a pipe that is full would hold them up.
     said = {kind: Spoken(process) for kind, process in loads.items()}
@@ -275,7 +285,7 @@ def tell_programs(report, found, marks):
                           one["after"]["processes"], figure(one["after"]["pss"], 1), figure(one["after"]["earlier"], 0), taken if mark == marks[-1] else ""])
     report.plain("The programs after so many reloads", ["", "reloads", "not served", "held", "of these cut", "processes", "PSS MB", "earlier generations",
                                                        "processes, nothing held", "PSS MB, nothing held", "earlier generations", "ms to the first answer: median / longest"], lines,
-                 ["Held are WebSockets, one more every second, an upload and a download for the whole time, a relayed connection and a tunnel that ask every second; they begin with each line and end before its last columns."])
+                 ["Held are 60 WebSockets or so, one more every sixtieth of the time, an upload and a download for the whole time, a relayed connection and a tunnel that ask every second; they begin with each line and end before its last columns."])
 
 
 def judge(report, found, marks):
@@ -299,9 +309,9 @@ def upgrade(report, a):
     report.head(f"{a.upgrades} upgrades, one every {every:.0f} s", len(a.peers) * (a.secs + 40))
     origins, lines, failed = Origins(), [], []
     for name in a.peers:
-        wanted = origins.changing()
+        wanted = origins.changing(a.rights)
         try:
-            program = Reloaded(name, wanted, TESTED, wanted.tls, ORPHAN if name == "nginx" else ())
+            program = Reloaded(name, wanted, TESTED, wanted.tls, ORPHAN if name == "nginx" else (), a.rights)
         except peers.DidNotStart as why:
             failed.append([name, str(why)])
             continue

@@ -24,6 +24,7 @@ class Changing:
     echoes: tuple                 # three origins: the first is always there, the other two take turns
     mixed: str                    # the origin of WebSockets, slow uploads and downloads
     certificates: tuple           # two files with certificate and key
+    user: str = ""                # the `user` of Lockgate
 
     def port(self, n):
         return self.changing[n % LISTENERS]
@@ -37,7 +38,7 @@ class Changing:
 
 def lockgate(c, n):
     one, two = c.endpoints(n)
-    return ["workers = 1", "access_log = false", f'metrics = "127.0.0.1:{c.metrics}"', 'admin = "unix:DIRECTORY/admin.socket"', f'[pool.app]\nendpoints = ["{one}", "{two}"]',
+    return [*([f'user = "{c.user}"'] if c.user else []), "workers = 1", "access_log = false", f'metrics = "127.0.0.1:{c.metrics}"', 'admin = "unix:DIRECTORY/admin.socket"', f'[pool.app]\nendpoints = ["{one}", "{two}"]',
             f'[site.":{c.tls}"]\nlisten = ["127.0.0.1"]\ntls = "{c.certificate(n)}"\nproxy = "pool:app"',
             f'path."/r{n}" = {{ respond = {{ body = "{n}" }} }}', f'path."/mixed/*" = {{ proxy = "{c.mixed}", strip_prefix = true }}',
             f'[site.":{c.port(n)}"]\nlisten = ["127.0.0.1"]\nrespond = {{ body = "{n}" }}',
