@@ -20,12 +20,12 @@ use tokio::time::{sleep, sleep_until};
 use super::reload::{ReloadStep, Reloads};
 use super::{LAST_MOMENTS, RunningServer, ServeEnd, WaitEnd, ticks};
 use crate::admin::{
-    AdminPhase, HandedChanges, ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeRequest,
-    tell,
+    AdminPhase, HandedChanges, ReloadOutcome, ReloadRequest, Reply, TakeoverOutcome,
+    TakeoverRequest, UpgradeOutcome, UpgradeRequest, tell,
 };
 use crate::handover::{
     HandedOver, Handover, HandoverEnd, HandoverOffer, NewProcess, OfferedAddress, OfferedListener,
-    ProgramKiller, UpgradeFailure,
+    ProgramKiller, StartedBy, UpgradeFailure,
 };
 use crate::metrics_server::Phase;
 use crate::signals::Signals;
@@ -121,21 +121,63 @@ impl RunningServer {
         tracing::info!(program = %program.display(), "upgrade: a new program is started");
         match self.start_program(&program, limit) {
             Ok((new, offer, killer)) => {
-                // Changes from here on are none of the offer.
-                self.admin_phase.send_replace(AdminPhase::Upgrade);
                 upgrades.reply = reply;
-                upgrades.killer = Some(killer);
-                let listeners = self.generation.listeners.iter();
-                upgrades.offered = listeners.map(|listener| listener.socket).collect();
-                upgrades
-                    .handover
-                    .spawn_blocking(move || new.hand_over(&offer));
+                self.hand_over(upgrades, new, offer, killer);
             }
             Err(failure) => {
                 log_failure(&failure);
                 answer(reply, UpgradeOutcome::Failed(failure));
             }
         }
+    }
+
+    /// Begins the handover to a process that asks for it.
+    pub(super) fn begin_takeover(
+        &self,
+        upgrades: &mut Upgrades,
+        reloads: &Reloads,
+        request: TakeoverRequest,
+    ) {
+        let TakeoverRequest { pid, reply } = request;
+        if let Some((why, cure)) = self.refusal_now(upgrades, reloads) {
+            tracing::warn!(why, cure, "the takeover was refused");
+            return tell(reply, TakeoverOutcome::Refused(why, cure));
+        }
+        let number = pid.map(|pid| pid.as_raw_nonzero().get());
+        tracing::info!(pid = number, "takeover: another process asks for it");
+        let begun = self.offer().and_then(|offer| {
+            let (new, end, killer) = NewProcess::that_asks(pid, LIMIT)?;
+            Ok((new, offer, killer, end))
+        });
+        match begun {
+            Ok((new, offer, killer, end)) => {
+                self.hand_over(upgrades, new, offer, killer);
+                tell(reply, TakeoverOutcome::Begins(end));
+            }
+            Err(error) => {
+                let failure = failed(&error);
+                log_failure(&failure);
+                tell(reply, TakeoverOutcome::Failed(failure.why));
+            }
+        }
+    }
+
+    /// Hands over, in a thread that may wait.
+    fn hand_over(
+        &self,
+        upgrades: &mut Upgrades,
+        new: NewProcess,
+        offer: HandoverOffer,
+        killer: ProgramKiller,
+    ) {
+        // Changes from here on are none of the offer.
+        self.admin_phase.send_replace(AdminPhase::Upgrade);
+        upgrades.killer = Some(killer);
+        let listeners = self.generation.listeners.iter();
+        upgrades.offered = listeners.map(|listener| listener.socket).collect();
+        upgrades
+            .handover
+            .spawn_blocking(move || new.hand_over(&offer));
     }
 
     /// Begins an upgrade to the file of the present program.
@@ -148,7 +190,8 @@ impl RunningServer {
         self.begin_upgrade(upgrades, reloads, request);
     }
 
-    fn refusal(
+    /// Why no other process can take over now, and the cure.
+    fn refusal_now(
         &self,
         upgrades: &Upgrades,
         reloads: &Reloads,
@@ -156,8 +199,19 @@ impl RunningServer {
         if upgrades.is_under_way() {
             return Some(("another upgrade is under way", "wait for its end"));
         }
-        if let Some(why) = reloads.unsettled() {
-            return Some((why, "wait for its end, or use `lockgate confirm`"));
+        let why = reloads.unsettled()?;
+        Some((why, "wait for its end, or use `lockgate confirm`"))
+    }
+
+    /// Why no program can be started now that takes over, and the cure.
+    fn refusal(
+        &self,
+        upgrades: &Upgrades,
+        reloads: &Reloads,
+    ) -> Option<(&'static str, &'static str)> {
+        let refusal = self.refusal_now(upgrades, reloads);
+        if refusal.is_some() {
+            return refusal;
         }
         if std::process::id() == 1 {
             return Some((
@@ -179,11 +233,7 @@ impl RunningServer {
         program: &Path,
         limit: Duration,
     ) -> Result<(NewProcess, HandoverOffer, ProgramKiller), UpgradeFailure> {
-        let failed = |error: std::io::Error| UpgradeFailure {
-            why: format!("the handover failed: {error}"),
-            output: Vec::new(),
-        };
-        let offer = self.offer().map_err(failed)?;
+        let offer = self.offer().map_err(|error| failed(&error))?;
         let (new, killer) = NewProcess::start(program, limit)?;
         Ok((new, offer, killer))
     }
@@ -231,19 +281,30 @@ impl RunningServer {
         let reply = upgrades.reply.take();
         let is_reload_due = std::mem::take(&mut upgrades.is_reload_due);
         match result {
-            Ok(HandedOver { pid, taken, socket }) => {
+            Ok(HandedOver {
+                pid,
+                started_by,
+                taken,
+                socket,
+            }) => {
                 tracing::info!(pid, "upgrade: the new process serves, and this one drains");
-                systemd::hand_over(pid);
-                match upgrades.is_stopping {
-                    true => socket.stop(),
-                    false => drop(socket),
+                match (started_by, pid) {
+                    (StartedBy::Us, Some(pid)) => systemd::hand_over(pid),
+                    // The other one is another unit's, or none's: this unit ends with this process.
+                    _ => systemd::stopping("another process has taken over, and this one drains"),
                 }
-                if is_reload_due && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw)
-                {
+                match (started_by, upgrades.is_stopping) {
+                    (StartedBy::Us, true) => socket.stop(),
+                    _ => drop(socket),
+                }
+                let raw = pid.and_then(|pid| i32::try_from(pid).ok());
+                if is_reload_due && let Some(pid) = raw.and_then(Pid::from_raw) {
                     // A process that has ended reads nothing.
                     let _ = kill_process(pid, Signal::HUP);
                 }
-                answer(reply, UpgradeOutcome::Serving(pid));
+                if let Some(pid) = pid {
+                    answer(reply, UpgradeOutcome::Serving(pid));
+                }
                 let offered = &upgrades.offered;
                 let places = taken.listeners.iter();
                 let listeners = places.filter_map(|place| offered.get(*place));
@@ -455,6 +516,13 @@ fn offered(
 fn answer(reply: Option<Reply<UpgradeOutcome>>, outcome: UpgradeOutcome) {
     if let Some(reply) = reply {
         tell(reply, outcome);
+    }
+}
+
+fn failed(error: &std::io::Error) -> UpgradeFailure {
+    UpgradeFailure {
+        why: format!("the handover failed: {error}"),
+        output: Vec::new(),
     }
 }
 
