@@ -86,6 +86,13 @@ impl ProgramKiller {
         is_told
     }
 
+    pub(crate) fn started_by(&self) -> StartedBy {
+        match self.others {
+            None => StartedBy::Us,
+            Some(_) => StartedBy::Others,
+        }
+    }
+
     /// Ends the program; nothing where it has ended.
     pub(crate) fn kill(&self) {
         self.others.iter().for_each(PacketSocket::hang_up);
@@ -110,7 +117,6 @@ impl HandoverSocket {
 pub(crate) struct HandedOver {
     /// `None` for a process that cannot be seen from here.
     pub(crate) pid: Option<u32>,
-    pub(crate) started_by: StartedBy,
     pub(crate) taken: TakenSockets,
     pub(crate) socket: HandoverSocket,
 }
@@ -250,16 +256,12 @@ impl NewProcess {
         let mut is_told = false;
         match self.try_hand_over(offer, &mut is_told) {
             Ok(taken) => {
-                let (pid, started_by) = match &self.program {
-                    NewProgram::Own { child, .. } => (Some(child.id()), StartedBy::Us),
-                    NewProgram::OfOthers(process) => (
-                        process.as_ref().map(|process| process.pid),
-                        StartedBy::Others,
-                    ),
+                let pid = match &self.program {
+                    NewProgram::Own { child, .. } => Some(child.id()),
+                    NewProgram::OfOthers(process) => process.as_ref().map(|process| process.pid),
                 };
                 Ok(HandedOver {
                     pid,
-                    started_by,
                     taken,
                     socket: HandoverSocket(self.socket),
                 })

@@ -125,7 +125,7 @@ impl RunningServer {
                 self.hand_over(upgrades, new, offer, killer);
             }
             Err(failure) => {
-                log_failure(&failure);
+                log_failure(StartedBy::Us, &failure);
                 answer(reply, UpgradeOutcome::Failed(failure));
             }
         }
@@ -156,7 +156,7 @@ impl RunningServer {
             }
             Err(error) => {
                 let failure = failed(&error);
-                log_failure(&failure);
+                log_failure(StartedBy::Others, &failure);
                 tell(reply, TakeoverOutcome::Failed(failure.why));
             }
         }
@@ -277,17 +277,14 @@ impl RunningServer {
         reloads: &mut Reloads,
         result: HandoverResult,
     ) -> Option<HandedSocketIds> {
-        upgrades.killer = None;
+        let killer = upgrades.killer.take();
+        let started_by = killer.map_or(StartedBy::Us, |killer| killer.started_by());
         let reply = upgrades.reply.take();
         let is_reload_due = std::mem::take(&mut upgrades.is_reload_due);
         match result {
-            Ok(HandedOver {
-                pid,
-                started_by,
-                taken,
-                socket,
-            }) => {
-                tracing::info!(pid, "upgrade: the new process serves, and this one drains");
+            Ok(HandedOver { pid, taken, socket }) => {
+                let what = name(started_by);
+                tracing::info!(pid, "{what}: the new process serves, and this one drains");
                 match (started_by, pid) {
                     (StartedBy::Us, Some(pid)) => systemd::hand_over(pid),
                     // The other one is another unit's, or none's: this unit ends with this process.
@@ -295,6 +292,7 @@ impl RunningServer {
                 }
                 match (started_by, upgrades.is_stopping) {
                     (StartedBy::Us, true) => socket.stop(),
+                    // A stop of this process is none of the other one.
                     _ => drop(socket),
                 }
                 let raw = pid.and_then(|pid| i32::try_from(pid).ok());
@@ -317,7 +315,7 @@ impl RunningServer {
             }
             Err(failure) => {
                 self.admin_phase.send_replace(AdminPhase::Open);
-                log_failure(&failure);
+                log_failure(started_by, &failure);
                 answer(reply, UpgradeOutcome::Failed(failure));
                 if is_reload_due {
                     self.reload_file(reloads);
@@ -328,7 +326,8 @@ impl RunningServer {
     }
 
     /// Ends the serving of a process that is to stop. A new program ends with it; but one that was
-    /// told to serve may have connections already, and so is told to stop, as this process was.
+    /// told to serve may have connections already, and so is told to stop, as this process was. One
+    /// of others goes on then.
     pub(super) async fn stop_beside(
         &mut self,
         upgrades: &mut Upgrades,
@@ -336,7 +335,12 @@ impl RunningServer {
     ) -> ServeEnd {
         let killer = upgrades.killer.as_ref();
         if killer.is_some_and(ProgramKiller::kill_unless_told) {
-            tracing::info!("the new process was told to serve, and is to stop then");
+            match killer.map(ProgramKiller::started_by) {
+                Some(StartedBy::Others) => {
+                    tracing::info!("another process was told to serve: the stop waits for it");
+                }
+                _ => tracing::info!("the new process was told to serve, and is to stop then"),
+            }
             upgrades.is_stopping = true;
             upgrades.is_reload_due = false;
             let result = self.soon_finished(upgrades).await;
@@ -526,7 +530,15 @@ fn failed(error: &std::io::Error) -> UpgradeFailure {
     }
 }
 
-fn log_failure(failure: &UpgradeFailure) {
-    let output = failure.output.join("\n");
-    tracing::error!(why = %failure, output, "the upgrade has failed: this process goes on");
+/// The handover to a process of this starter.
+fn name(started_by: StartedBy) -> &'static str {
+    match started_by {
+        StartedBy::Us => "upgrade",
+        StartedBy::Others => "takeover",
+    }
+}
+
+fn log_failure(started_by: StartedBy, failure: &UpgradeFailure) {
+    let (what, output) = (name(started_by), failure.output.join("\n"));
+    tracing::error!(why = %failure, output, "the {what} has failed: this process goes on");
 }
