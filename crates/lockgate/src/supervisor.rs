@@ -90,8 +90,13 @@ pub(crate) fn run(
     ) {
         eprintln!("lockgate: {error:#}");
     }
-    if kind == StartKind::Takeover && handover.is_none() {
-        tracing::info!("there is no Lockgate to take over from: this is a plain start");
+    if kind == StartKind::Takeover {
+        match &handover {
+            Some(_) => tracing::info!("takeover: the Lockgate that serves hands over"),
+            None => {
+                tracing::info!("there is no Lockgate to take over from: this is a plain start");
+            }
+        }
     }
     print::report(&loaded.warnings);
     let mut report = Report::new();

@@ -446,6 +446,7 @@ impl RunningServer {
             let Ok(end) = tokio::task::spawn_blocking(move || handover.ended()).await else {
                 return;
             };
+            tracing::info!("the earlier process has handed over, and drains");
             systemd::ready(&status);
             // A service manager may have told both to stop, and a second TERM would cut.
             if end == HandoverEnd::Stopped && readiness.phase() != Phase::Draining {
