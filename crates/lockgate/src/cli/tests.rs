@@ -82,6 +82,33 @@ fn the_spellings_of_nginx_and_haproxy_are_understood() {
 }
 
 #[test]
+fn a_takeover_goes_with_run_only() {
+    let kind = StartKind::Takeover;
+    let config: PathBuf = "a.toml".into();
+    assert_eq!(
+        parse("run a.toml --takeover").unwrap(),
+        Command::Run {
+            config: config.clone(),
+            kind
+        }
+    );
+    assert_eq!(
+        parse("run a.toml --takeover --last-good").unwrap(),
+        Command::RunLastGood { config, kind }
+    );
+    for line in [
+        "check a.toml --takeover",
+        "reload --takeover",
+        "upgrade --takeover",
+        "run a.toml --takeover --stdin",
+        "serve . --takeover",
+        "-t run --takeover",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
 fn run_and_check_take_the_file_as_a_word() {
     assert_eq!(
         parse("run a.toml").unwrap(),

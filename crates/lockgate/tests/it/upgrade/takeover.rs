@@ -79,7 +79,7 @@ fn no_new_connection_is_refused_during_takeovers() {
 #[test]
 fn the_old_process_exits_0_with_its_last_stream() {
     let origin = Origin::tcp().echo();
-    let mut scene = UpgradeScene::new(&lockgate(), &plain(&origin.address()));
+    let mut scene = UpgradeScene::new(&lockgate(), &plain(origin.address()));
     let mut relay = Wire::connect(scene.gate.address());
     echoes(&mut relay, "before");
     let (_new, _) = take_over(&mut scene, &lockgate());
@@ -465,6 +465,23 @@ fn root_takes_over_from_a_lockgate_that_has_dropped_it() {
     assert_eq!(body(address), "here");
     let status = std::fs::read_to_string(format!("/proc/{}/status", scene.serving)).unwrap();
     assert!(status.contains("Uid:\t65534\t65534"), "{status}");
+}
+
+#[test]
+fn a_process_in_another_pid_namespace_takes_over() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can make a namespace");
+    }
+    // PID 1 of its namespace, which does not see the other process.
+    let inside = lockgate().through(&["unshare", "--pid", "--fork", "--kill-child", "--"]);
+    let mut scene = UpgradeScene::new(&inside, &responding("here"));
+    let address = scene.gate.address();
+    assert_eq!(scene.answers(), 1);
+    let (_outside, _) = take_over(&mut scene, &lockgate());
+    let line = scene.gate.says("takeover: the new process serves");
+    assert!(line["pid"].is_null(), "{line}");
+    assert_eq!(body(address), "here");
+    assert_eq!(scene.gate.ended().code, Some(0));
 }
 
 #[test]
