@@ -43,7 +43,7 @@ pub(crate) enum HandoverEnd {
     Stopped,
 }
 
-/// The sockets that were handed over; none where this process was not started for an upgrade.
+/// The sockets that were handed over; none where this process takes the place of no other.
 #[derive(Default)]
 pub(crate) struct HandedSockets {
     /// Each with its place in the offer.

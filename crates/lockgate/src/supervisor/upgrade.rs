@@ -70,6 +70,8 @@ pub(super) struct HandedSocketIds {
     admin: bool,
     /// Whether this process is to stop.
     is_stopping: bool,
+    /// The starter of the other process.
+    started_by: StartedBy,
 }
 
 impl Upgrades {
@@ -311,6 +313,7 @@ impl RunningServer {
                     metrics: taken.metrics,
                     admin: taken.admin,
                     is_stopping: upgrades.is_stopping,
+                    started_by,
                 })
             }
             Err(failure) => {
@@ -486,13 +489,19 @@ impl RunningServer {
             true => WaitEnd::Signal,
             false => self.wait(drain.change, &mut signals).await,
         };
+        // A service manager would start a unit again that has failed, which this one has not: the
+        // configuration wants that end.
+        let is_success = end == WaitEnd::Deadline && handed.started_by == StartedBy::Others;
         if end == WaitEnd::Signal {
             tracing::info!(deadline = ?drain.deadline, "draining");
             end = self.wait(Some(drain.deadline), &mut signals).await;
         }
         let code = self.end(end, &mut signals).await;
         sleep_until(stays.min(tokio::time::Instant::now() + LAST_MOMENTS)).await;
-        code
+        match is_success {
+            true => ExitCode::SUCCESS,
+            false => code,
+        }
     }
 
     /// Closes the duplicates of all sockets, so that those that are served are the last ones.

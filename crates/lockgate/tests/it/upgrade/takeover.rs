@@ -95,6 +95,18 @@ fn the_old_process_exits_0_with_its_last_stream() {
 }
 
 #[test]
+fn the_old_process_exits_0_where_drain_change_cuts() {
+    let origin = Origin::tcp().echo();
+    let drain = "drain = { change = \"1s\" }\n".to_owned();
+    let mut scene = UpgradeScene::new(&lockgate(), &(drain + &plain(&origin.address())));
+    let mut relay = Wire::connect(scene.gate.address());
+    echoes(&mut relay, "before");
+    let (_new, _) = take_over(&mut scene, &lockgate());
+    relay.wait_closed();
+    assert_eq!(scene.gate.ended().code, Some(0));
+}
+
+#[test]
 fn without_a_lockgate_a_takeover_is_a_plain_start() {
     let folder = Folder::new();
     let socket = folder.path("admin.sock");
