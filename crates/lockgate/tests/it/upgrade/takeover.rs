@@ -98,7 +98,7 @@ fn the_old_process_exits_0_with_its_last_stream() {
 fn the_old_process_exits_0_where_drain_change_cuts() {
     let origin = Origin::tcp().echo();
     let drain = "drain = { change = \"1s\" }\n".to_owned();
-    let mut scene = UpgradeScene::new(&lockgate(), &(drain + &plain(&origin.address())));
+    let mut scene = UpgradeScene::new(&lockgate(), &(drain + &plain(origin.address())));
     let mut relay = Wire::connect(scene.gate.address());
     echoes(&mut relay, "before");
     let (_new, _) = take_over(&mut scene, &lockgate());
