@@ -22,13 +22,14 @@ mod state;
 
 pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,
-    ReloadSource, Reply, UpgradeOutcome, UpgradeRequest, command_channel, tell,
+    ReloadSource, Reply, TakeoverOutcome, TakeoverRequest, UpgradeOutcome, UpgradeRequest,
+    command_channel, tell,
 };
 pub(crate) use handed_changes::HandedChanges;
 pub(crate) use kept_changes::KeptChanges;
 pub(crate) use listener::{AdminListener, SocketFileRights};
 pub(crate) use peers::AllowedPeers;
 pub(crate) use phase::AdminPhase;
-pub(crate) use place::{FILE_NAME, folders_to_make, folders_to_search};
+pub(crate) use place::{FILE_NAME, folders_to_make, paths_to_search};
 pub(crate) use server::serve;
 pub(crate) use state::AdminState;

@@ -28,6 +28,8 @@ pub(crate) use describe::{print_completion, print_manual};
 use lockgate_compare::CompareOptions;
 use lockgate_compare::guard::ProcessGuard;
 
+use crate::handover::StartKind;
+
 /// The configuration file where neither `-c` nor [`CONFIG_VARIABLE`] names one.
 pub(crate) const DEFAULT_CONFIG: &str = "/etc/lockgate/lockgate.toml";
 /// The environment variable that names the configuration file; `-c` wins over it.
@@ -38,11 +40,13 @@ pub(crate) const CONFIG_VARIABLE: &str = "LOCKGATE_CONFIG";
 pub(crate) enum Command {
     Run {
         config: PathBuf,
+        kind: StartKind,
     },
     /// Serve with the last configuration that worked.
     RunLastGood {
         /// The file that was meant.
         config: PathBuf,
+        kind: StartKind,
     },
     /// Check a configuration file and print its mistakes.
     Check(CheckOptions),
@@ -178,7 +182,10 @@ impl Command {
                 Ok(Self::Check(check.resolve(outer.unwrap_or(default))))
             }
             (None, false) => match outer {
-                Some(config) => Ok(Self::Run { config }),
+                Some(config) => Ok(Self::Run {
+                    config,
+                    kind: StartKind::Plain,
+                }),
                 None => Err(usage(
                     ErrorKind::MissingSubcommand,
                     "a command is missing, for example `lockgate run`",
@@ -226,7 +233,8 @@ struct Cli {
 enum CommandArgs {
     /// Run the server with a configuration file
     #[command(
-        after_help = "Example:\n  lockgate run -c /etc/lockgate/lockgate.toml\n\n\
+        after_help = "Examples:\n  lockgate run -c /etc/lockgate/lockgate.toml\n  \
+        lockgate run -c /etc/lockgate/lockgate.toml --takeover\n\n\
         Signals: TERM, INT and QUIT drain the connections and stop, a second one stops at once; \
         HUP takes over the changed configuration; USR1 reopens the access logs."
     )]
@@ -236,6 +244,10 @@ enum CommandArgs {
         /// Start with the last configuration that worked, which the folder of `state` keeps
         #[arg(long)]
         last_good: bool,
+        /// Take over from the Lockgate that serves, if there is one: it hands over its sockets and
+        /// finishes what it has begun
+        #[arg(long)]
+        takeover: bool,
     },
     /// Check a configuration file and everything that a start needs, and print every mistake
     #[command(aliases = ["validate", "configtest"], after_help = "Example:\n  lockgate check -v lockgate.toml\n\n\
@@ -568,11 +580,19 @@ impl CommandArgs {
             Self::Site(command) => change(command.resolve()),
             Self::Client(command) => change(command.resolve()),
             Self::Limits(args) => change(args.resolve()),
-            Self::Run { config, last_good } => {
+            Self::Run {
+                config,
+                last_good,
+                takeover,
+            } => {
                 let config = once(config.file())?;
+                let kind = match takeover {
+                    true => StartKind::Takeover,
+                    false => StartKind::Plain,
+                };
                 Ok(match last_good {
-                    true => Command::RunLastGood { config },
-                    false => Command::Run { config },
+                    true => Command::RunLastGood { config, kind },
+                    false => Command::Run { config, kind },
                 })
             }
             Self::Check(mut args) => {

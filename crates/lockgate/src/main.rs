@@ -52,6 +52,7 @@ use anyhow::{Context as _, bail};
 use cli::{Command, PrintFormat};
 use configuration::Configuration;
 use examine::examine;
+use handover::StartKind;
 use lockgate_net::listen::BindCheck;
 use lockgate_net::memory::CountingAllocator;
 use print::out;
@@ -66,8 +67,8 @@ fn main() -> ExitCode {
     // has no huge pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let done = match Command::from_environment() {
-        Command::Run { config } => Ok(run(&config)),
-        Command::RunLastGood { config } => run_last_good(&config),
+        Command::Run { config, kind } => Ok(run(&config, kind)),
+        Command::RunLastGood { config, kind } => run_last_good(&config, kind),
         Command::Check(check) => Ok(check::run(&check)),
         Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
@@ -95,13 +96,13 @@ fn main() -> ExitCode {
     })
 }
 
-fn run(config: &Path) -> ExitCode {
+fn run(config: &Path, kind: StartKind) -> ExitCode {
     let draft = match lockgate_config::read(config) {
         Ok(draft) if !draft.report().has_errors() => draft,
         // The other mistakes that would stop a start are reported with those in the file.
         _ => {
             // The process that hands its sockets over has the ports.
-            let ports = match handover::is_begun() {
+            let ports = match kind == StartKind::Takeover || handover::is_begun() {
                 true => BindCheck::Address,
                 false => BindCheck::Port,
             };
@@ -111,7 +112,7 @@ fn run(config: &Path) -> ExitCode {
     };
     let file = Configuration::new(config, &draft);
     match draft.finish() {
-        Ok(loaded) => supervisor::run(loaded, Some(file), |_| ()),
+        Ok(loaded) => supervisor::run(loaded, Some(file), kind, |_| ()),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE
@@ -120,7 +121,7 @@ fn run(config: &Path) -> ExitCode {
 }
 
 /// Serves with what the folder of `state` keeps; a reload takes over the file at `config`.
-fn run_last_good(config: &Path) -> anyhow::Result<ExitCode> {
+fn run_last_good(config: &Path, kind: StartKind) -> anyhow::Result<ExitCode> {
     let draft = lockgate_config::read(config).ok();
     let state = draft
         .as_ref()
@@ -139,7 +140,7 @@ fn run_last_good(config: &Path) -> anyhow::Result<ExitCode> {
     let draft = lockgate_config::read_text(&text, &good);
     let file = Configuration::new(config, &draft);
     Ok(match draft.finish() {
-        Ok(loaded) => supervisor::run(loaded, Some(file), |_| ()),
+        Ok(loaded) => supervisor::run(loaded, Some(file), kind, |_| ()),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

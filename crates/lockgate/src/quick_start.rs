@@ -16,6 +16,7 @@ use lockgate_net::listen::ListenAddress;
 use crate::cli::ListenerTls;
 use crate::cli::serve::{Listen, ServeOptions};
 use crate::cli::tunnel::TunnelOptions;
+use crate::handover::StartKind;
 use crate::print::out;
 use crate::supervisor;
 use crate::supervisor::RunningServer;
@@ -237,7 +238,7 @@ fn run(config: &str, name: &str, greet: impl FnOnce(&RunningServer)) -> ExitCode
     // Nothing changes it while it runs, and a service may have the default place.
     let config = format!("admin = false\n{config}");
     match parse_str(&config, Path::new(name)) {
-        Ok(loaded) => supervisor::run(loaded, None, greet),
+        Ok(loaded) => supervisor::run(loaded, None, StartKind::Plain, greet),
         Err(report) => {
             print::report(&report);
             ExitCode::FAILURE

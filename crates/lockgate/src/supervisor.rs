@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use anyhow::bail;
 use arc_swap::ArcSwap;
 use lockgate_config::{Color, Config, LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
@@ -31,7 +32,7 @@ use crate::configuration::Configuration;
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
-use crate::handover::{Handover, own_program};
+use crate::handover::{HandedSockets, Handover, StartKind, own_program};
 use crate::live_page::LivePage;
 use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
@@ -70,9 +71,10 @@ const UNCLEAN: u8 = 3;
 pub(crate) fn run(
     loaded: LoadedConfig,
     file: Option<Arc<Configuration>>,
+    kind: StartKind,
     greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
-    let (handover, sockets) = match Handover::receive() {
+    let (handover, sockets) = match received(kind, &loaded.config) {
         Ok(received) => received.unzip(),
         Err(error) => {
             eprintln!("lockgate: {error:#}");
@@ -87,6 +89,14 @@ pub(crate) fn run(
         print::format(config.log.format),
     ) {
         eprintln!("lockgate: {error:#}");
+    }
+    if kind == StartKind::Takeover {
+        match &handover {
+            Some(_) => tracing::info!("takeover: the Lockgate that serves hands over"),
+            None => {
+                tracing::info!("there is no Lockgate to take over from: this is a plain start");
+            }
+        }
     }
     print::report(&loaded.warnings);
     let mut report = Report::new();
@@ -131,6 +141,19 @@ pub(crate) fn run(
     });
     operator_log::finish();
     code
+}
+
+/// What another Lockgate hands over: one that has started this process, or that is asked.
+fn received(kind: StartKind, config: &Config) -> anyhow::Result<Option<(Handover, HandedSockets)>> {
+    // An upgraded process has the arguments of the one before.
+    let handed = Handover::receive()?;
+    if handed.is_some() || kind == StartKind::Plain {
+        return Ok(handed);
+    }
+    let Some(socket) = &config.admin else {
+        bail!("--takeover needs the admin socket: remove admin = false");
+    };
+    Handover::take_over(&admin::paths_to_search(socket.at.as_deref()))
 }
 
 /// How the process was started.

@@ -26,6 +26,10 @@ impl<S> WriteLimited<S> {
         }
     }
 
+    pub(crate) fn into_inner(self) -> S {
+        self.stream
+    }
+
     fn limited<T>(
         &mut self,
         written: Poll<io::Result<T>>,

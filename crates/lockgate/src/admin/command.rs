@@ -1,10 +1,12 @@
 //! The commands that the supervisor carries out, and their answers.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config::Report;
+use rustix::process::Pid;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::handover::UpgradeFailure;
@@ -32,6 +34,8 @@ pub(crate) enum AdminCommand {
     Reload(ReloadRequest),
     /// Start a new program that takes over.
     Upgrade(UpgradeRequest),
+    /// Hand over to a process that asks for it.
+    TakeOver(TakeoverRequest),
     /// Confirm the configuration that runs; the answer is whether that was to be done.
     Confirm(Reply<bool>),
     /// List connections; the answer is what each worker will answer.
@@ -115,6 +119,25 @@ pub(crate) enum UpgradeOutcome {
     Failed(UpgradeFailure),
     /// It was not started; with the cure.
     Refused(&'static str, &'static str),
+}
+
+/// A request for a takeover.
+#[derive(Debug)]
+pub(crate) struct TakeoverRequest {
+    /// The process that asks, if it can be seen from here.
+    pub(crate) pid: Option<Pid>,
+    pub(crate) reply: Reply<TakeoverOutcome>,
+}
+
+/// The begin of a takeover.
+#[derive(Debug)]
+pub(crate) enum TakeoverOutcome {
+    /// The end of a socket pair for the process that asks: it gets the offer over that.
+    Begins(OwnedFd),
+    /// It has not begun; with the cure.
+    Refused(&'static str, &'static str),
+    /// The system has no descriptor left, or the like.
+    Failed(String),
 }
 
 /// The server's end of the channel.

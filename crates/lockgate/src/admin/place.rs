@@ -2,7 +2,7 @@
 //! for it.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The name of the socket's file in each default place.
 pub(crate) const FILE_NAME: &str = "admin.sock";
@@ -23,8 +23,19 @@ pub(crate) fn folders_to_make() -> Vec<PathBuf> {
 }
 
 /// The folders in which a command looks for the socket, in that order.
-pub(crate) fn folders_to_search() -> Vec<PathBuf> {
+fn folders_to_search() -> Vec<PathBuf> {
     Places::of_process().searchable()
+}
+
+/// The places of the socket of a running Lockgate: the configured one, or the default ones.
+pub(crate) fn paths_to_search(configured: Option<&Path>) -> Vec<PathBuf> {
+    match configured {
+        Some(path) => vec![path.to_owned()],
+        None => {
+            let folders = folders_to_search().into_iter();
+            folders.map(|folder| folder.join(FILE_NAME)).collect()
+        }
+    }
 }
 
 impl Places {

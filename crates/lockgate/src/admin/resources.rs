@@ -14,17 +14,21 @@ mod sites;
 mod status;
 mod stop;
 mod tail;
+mod takeover;
 mod upgrade;
 
 use std::pin::Pin;
 
 use hyper::{Method, StatusCode};
 
+use crate::handover::TAKEOVER_PATH;
+
 use super::error::AdminError;
 use super::line_stream::LineStream;
 use super::request::{AdminRequest, AdminResult};
 use super::state::AdminState;
 pub(super) use log_level::{level_name, level_named};
+pub(super) use takeover::take_over;
 
 /// The work of one method of a resource.
 pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;
@@ -221,7 +225,8 @@ pub(super) fn find(path: &str) -> Result<&'static Resource, AdminError> {
     let known = RESOURCES.iter().find(|resource| resource.path == path);
     known.ok_or_else(|| {
         let whole = RESOURCES.iter().map(|resource| resource.path);
-        let paths: Vec<_> = whole.chain(STREAMS.iter().map(|(path, _)| *path)).collect();
+        let others = STREAMS.iter().map(|(path, _)| *path).chain([TAKEOVER_PATH]);
+        let paths: Vec<_> = whole.chain(others).collect();
         AdminError::new(
             StatusCode::NOT_FOUND,
             "unknown_path",

@@ -9,15 +9,17 @@ use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::body::{Bytes, Incoming};
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, SERVER};
+use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, SERVER, UPGRADE};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rustix::process::Pid;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
 use crate::accept_loop::{Acceptance, HeadReceived};
+use crate::handover::{PROTOCOL, TAKEOVER_PATH};
 use crate::write_limit::WriteLimited;
 
 use super::error::AdminError;
@@ -66,12 +68,14 @@ fn serve_connection(
     head_received: HeadReceived,
 ) -> impl Future<Output = ()> {
     let judgement = state.peers.judge(&stream);
+    let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
+    let pid = pid.and_then(Pid::from_raw);
     let mut phase = state.phase.clone();
     let service = service_fn(move |request: Request<Incoming>| {
         head_received.set();
         let (state, head_received) = (Arc::clone(&state), head_received.clone());
         async move {
-            let response = respond(request, state, judgement).await;
+            let response = respond(request, state, (judgement, pid)).await;
             // From here on a client that does not read may be closed for another.
             if let AdminBody::Whole(_) = response.body() {
                 head_received.clear();
@@ -84,7 +88,8 @@ fn serve_connection(
         .header_read_timeout(HEAD)
         .keep_alive(matches!(judgement, PeerJudgement::Allowed(_)))
         .max_buf_size(16 * 1024)
-        .serve_connection(TokioIo::new(WriteLimited::new(stream, WRITE)), service);
+        .serve_connection(TokioIo::new(WriteLimited::new(stream, WRITE)), service)
+        .with_upgrades();
     async move {
         let mut connection = pin!(connection);
         let handed_over = async {
@@ -105,12 +110,23 @@ fn serve_connection(
 }
 
 async fn respond(
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     state: Arc<AdminState>,
-    judgement: PeerJudgement,
+    (judgement, pid): (PeerJudgement, Option<Pid>),
 ) -> Response<AdminBody> {
     if let PeerJudgement::Refused(user) = judgement {
         return refusal(forbidden(user));
+    }
+    let has_all_rights = judgement == PeerJudgement::Allowed(PeerRights::All);
+    if request.uri().path() == TAKEOVER_PATH {
+        if request.method() != Method::POST {
+            return not_allowed(wrong_method(TAKEOVER_PATH, "POST"), "POST");
+        }
+        let asked = resources::take_over(&mut request, &state, has_all_rights, pid).await;
+        return match asked {
+            Ok(()) => switching(),
+            Err(error) => refusal(error),
+        };
     }
     let (head, body) = request.into_parts();
     let query = head.uri.query().unwrap_or_default();
@@ -145,7 +161,7 @@ async fn respond(
         state,
         query: query.to_owned(),
         body,
-        may_start_programs: judgement == PeerJudgement::Allowed(PeerRights::All),
+        may_start_programs: has_all_rights,
     };
     match handler(request).await {
         Ok(value) => json(StatusCode::OK, &value),
@@ -206,6 +222,17 @@ fn wrong_method(path: &str, methods: &str) -> AdminError {
         format!("{path} has only {methods}"),
         "",
     )
+}
+
+/// The answer to a takeover that begins: the connection is for it from here on.
+fn switching() -> Response<AdminBody> {
+    let mut response = Response::new(AdminBody::Whole(Full::default()));
+    *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    let fields = response.headers_mut();
+    fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
+    fields.insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
+    fields.insert(SERVER, NAME);
+    response
 }
 
 fn refusal(error: AdminError) -> Response<AdminBody> {

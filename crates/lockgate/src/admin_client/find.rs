@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use lockgate_config::AdminSocket;
 
-use crate::admin::{FILE_NAME, folders_to_search};
+use crate::admin::paths_to_search;
 use crate::cli::admin::SocketChoice;
 
 /// What a configuration file says of its admin socket.
@@ -52,10 +52,7 @@ fn read(file: &Path) -> Configured {
 
 /// The first default place with a socket.
 fn in_default_place() -> anyhow::Result<PathBuf> {
-    let places: Vec<PathBuf> = folders_to_search()
-        .into_iter()
-        .map(|folder| folder.join(FILE_NAME))
-        .collect();
+    let places = paths_to_search(None);
     // A folder that this user may not look into may have it.
     let is_there = |path: &&PathBuf| path.try_exists().unwrap_or(true);
     if let Some(found) = places.iter().find(is_there) {

@@ -30,6 +30,7 @@ fn the_definition_holds_together() {
 fn the_file_comes_from_the_option_then_the_variable_then_the_default() {
     let run = |config: &str| Command::Run {
         config: config.into(),
+        kind: StartKind::Plain,
     };
     assert_eq!(
         parse_with("run -c a.toml", Some("b.toml")).unwrap(),
@@ -58,13 +59,15 @@ fn the_spellings_of_nginx_and_haproxy_are_understood() {
     assert_eq!(
         parse("-c a.toml").unwrap(),
         Command::Run {
-            config: "a.toml".into()
+            config: "a.toml".into(),
+            kind: StartKind::Plain,
         }
     );
     assert_eq!(
         parse("-c a.toml run").unwrap(),
         Command::Run {
-            config: "a.toml".into()
+            config: "a.toml".into(),
+            kind: StartKind::Plain,
         }
     );
     assert_eq!(
@@ -79,23 +82,53 @@ fn the_spellings_of_nginx_and_haproxy_are_understood() {
 }
 
 #[test]
+fn a_takeover_goes_with_run_only() {
+    let kind = StartKind::Takeover;
+    let config: PathBuf = "a.toml".into();
+    assert_eq!(
+        parse("run a.toml --takeover").unwrap(),
+        Command::Run {
+            config: config.clone(),
+            kind
+        }
+    );
+    assert_eq!(
+        parse("run a.toml --takeover --last-good").unwrap(),
+        Command::RunLastGood { config, kind }
+    );
+    for line in [
+        "check a.toml --takeover",
+        "reload --takeover",
+        "upgrade --takeover",
+        "run a.toml --takeover --stdin",
+        "serve . --takeover",
+        "-t run --takeover",
+    ] {
+        assert!(parse(line).is_err(), "{line}");
+    }
+}
+
+#[test]
 fn run_and_check_take_the_file_as_a_word() {
     assert_eq!(
         parse("run a.toml").unwrap(),
         Command::Run {
-            config: "a.toml".into()
+            config: "a.toml".into(),
+            kind: StartKind::Plain,
         }
     );
     assert_eq!(
         parse("run -f a.toml").unwrap(),
         Command::Run {
-            config: "a.toml".into()
+            config: "a.toml".into(),
+            kind: StartKind::Plain,
         }
     );
     assert_eq!(
         parse("-f a.toml").unwrap(),
         Command::Run {
-            config: "a.toml".into()
+            config: "a.toml".into(),
+            kind: StartKind::Plain,
         }
     );
     for line in [

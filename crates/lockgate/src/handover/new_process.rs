@@ -1,10 +1,10 @@
-//! The old process of a handover: it starts the new program, makes its offer, and learns whether
-//! the new one serves.
+//! The old process of a handover: it starts the new program, or is asked by it, makes its offer, and
+//! learns whether the new one serves.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::io::{self, BufRead as _, BufReader, Read as _};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,20 +28,47 @@ const LAST_LINES: Duration = Duration::from_millis(500);
 
 /// The new program, started.
 pub(crate) struct NewProcess {
-    child: Child,
-    /// Readable once it has ended.
-    pidfd: OwnedFd,
+    program: NewProgram,
     socket: PacketSocket,
-    output: ProgramOutput,
     limit: Duration,
     until: Instant,
     /// Whether it is decided that it is to serve, or to end.
     decided: Arc<AtomicBool>,
 }
 
+/// What the old process knows of it.
+enum NewProgram {
+    /// A child.
+    Own {
+        child: Child,
+        /// Readable once it has ended.
+        pidfd: OwnedFd,
+        output: ProgramOutput,
+    },
+    /// A process of others, if it can be seen: a container hides its processes from another one.
+    OfOthers(Option<VisibleProcess>),
+}
+
+struct VisibleProcess {
+    pid: u32,
+    pidfd: OwnedFd,
+}
+
+/// The starter of a new process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartedBy {
+    /// The old process, for an upgrade: a stop, and a place below the service manager, are those of
+    /// both.
+    Us,
+    /// A person or another service manager, for a takeover.
+    Others,
+}
+
 /// The way to end a new program while its handover goes on in another thread.
 pub(crate) struct ProgramKiller {
-    pidfd: OwnedFd,
+    pidfd: Option<OwnedFd>,
+    /// A duplicate of this end of the pair, if the process is that of others.
+    others: Option<PacketSocket>,
     decided: Arc<AtomicBool>,
 }
 
@@ -50,15 +77,28 @@ impl ProgramKiller {
     /// told so.
     pub(crate) fn kill_unless_told(&self) -> bool {
         let is_told = self.decided.swap(true, Ordering::AcqRel);
-        if !is_told {
-            self.kill();
+        match &self.others {
+            _ if is_told => {}
+            // It ends by itself, and can say why.
+            Some(socket) => socket.hang_up(),
+            None => self.kill(),
         }
         is_told
     }
 
+    pub(crate) fn started_by(&self) -> StartedBy {
+        match self.others {
+            None => StartedBy::Us,
+            Some(_) => StartedBy::Others,
+        }
+    }
+
     /// Ends the program; nothing where it has ended.
     pub(crate) fn kill(&self) {
-        let _ = pidfd_send_signal(&self.pidfd, Signal::KILL);
+        self.others.iter().for_each(PacketSocket::hang_up);
+        if let Some(pidfd) = &self.pidfd {
+            let _ = pidfd_send_signal(pidfd, Signal::KILL);
+        }
     }
 }
 
@@ -75,7 +115,8 @@ impl HandoverSocket {
 
 /// The new process serves.
 pub(crate) struct HandedOver {
-    pub(crate) pid: u32,
+    /// `None` for a process that cannot be seen from here.
+    pub(crate) pid: Option<u32>,
     pub(crate) taken: TakenSockets,
     pub(crate) socket: HandoverSocket,
 }
@@ -153,16 +194,12 @@ impl NewProcess {
         drop(command);
         match watch(&mut child) {
             Ok((pidfd, output, killer)) => {
-                let new = Self {
+                let program = NewProgram::Own {
                     child,
                     pidfd,
-                    socket,
                     output,
-                    limit,
-                    until: Instant::now() + limit,
-                    decided: Arc::clone(&killer.decided),
                 };
-                Ok((new, killer))
+                Ok((Self::of(program, socket, limit, &killer), killer))
             }
             Err(error) => {
                 child.kill()?;
@@ -172,23 +209,73 @@ impl NewProcess {
         }
     }
 
+    /// The process `pid`, which asks to take over, and the end of the socket pair for it.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(crate) fn that_asks(
+        pid: Option<Pid>,
+        limit: Duration,
+    ) -> io::Result<(Self, OwnedFd, ProgramKiller)> {
+        let (socket, other) = PacketSocket::pair()?;
+        let pidfd = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+        let killer = ProgramKiller {
+            pidfd: pidfd.as_ref().map(OwnedFd::try_clone).transpose()?,
+            others: Some(socket.duplicate()?),
+            decided: Arc::default(),
+        };
+        let visible = pid.zip(pidfd).map(|(pid, pidfd)| VisibleProcess {
+            pid: pid.as_raw_nonzero().get().unsigned_abs(),
+            pidfd,
+        });
+        let program = NewProgram::OfOthers(visible);
+        Ok((Self::of(program, socket, limit, &killer), other, killer))
+    }
+
+    fn of(
+        program: NewProgram,
+        socket: PacketSocket,
+        limit: Duration,
+        killer: &ProgramKiller,
+    ) -> Self {
+        Self {
+            program,
+            socket,
+            limit,
+            until: Instant::now() + limit,
+            decided: Arc::clone(&killer.decided),
+        }
+    }
+
     /// Hands everything over, and waits until the new process serves. Takes its time: not for a
     /// thread that others wait for.
     ///
     /// # Errors
     /// When it does not serve; it has ended then.
     pub(crate) fn hand_over(self, offer: &HandoverOffer) -> Result<HandedOver, UpgradeFailure> {
-        match self.try_hand_over(offer) {
-            Ok(taken) => Ok(HandedOver {
-                pid: self.child.id(),
-                taken,
-                socket: HandoverSocket(self.socket),
-            }),
-            Err(stopped) => Err(self.give_up(stopped)),
+        let mut is_told = false;
+        match self.try_hand_over(offer, &mut is_told) {
+            Ok(taken) => {
+                let pid = match &self.program {
+                    NewProgram::Own { child, .. } => Some(child.id()),
+                    NewProgram::OfOthers(process) => process.as_ref().map(|process| process.pid),
+                };
+                Ok(HandedOver {
+                    pid,
+                    taken,
+                    socket: HandoverSocket(self.socket),
+                })
+            }
+            Err(stopped) => Err(self.give_up(stopped, is_told)),
         }
     }
 
-    fn try_hand_over(&self, offer: &HandoverOffer) -> Result<TakenSockets, Stopped> {
+    /// `is_told` becomes true with the word to serve.
+    fn try_hand_over(
+        &self,
+        offer: &HandoverOffer,
+        is_told: &mut bool,
+    ) -> Result<TakenSockets, Stopped> {
         let text = offer.text();
         for part in text.as_bytes().chunks(MOST_BYTES) {
             self.send(part, &[])?;
@@ -209,6 +296,7 @@ impl NewProcess {
             // This process stops, and has ended it.
             return Err(Stopped::Ended);
         }
+        *is_told = true;
         self.send(GO, &[])?;
         match self.receive()? {
             Said::Serving => Ok(taken),
@@ -236,6 +324,12 @@ impl NewProcess {
         flags: PollFlags,
         attempt: impl Fn() -> io::Result<T>,
     ) -> Result<T, Stopped> {
+        let ended = match &self.program {
+            NewProgram::Own { pidfd, .. } => Some(pidfd),
+            // Where it cannot be seen, its end is that of the pair.
+            NewProgram::OfOthers(process) => process.as_ref().map(|process| &process.pidfd),
+        };
+        let ended = ended.map(|pidfd| pidfd.as_fd());
         let mut has_ended = false;
         loop {
             match attempt() {
@@ -243,31 +337,44 @@ impl NewProcess {
                     if has_ended {
                         return Err(Stopped::Ended);
                     }
-                    has_ended = self.socket.wait(flags, &self.pidfd, self.until)?;
+                    has_ended = self.socket.wait(flags, ended, self.until)?;
                 }
                 done => return done.map_err(Stopped::from),
             }
         }
     }
 
-    /// Ends the new process.
-    fn give_up(mut self, stopped: Stopped) -> UpgradeFailure {
-        // It may be about to end by itself.
-        let grace = match stopped {
-            Stopped::Ended | Stopped::Failed(_) => LAST_LINES,
-            _ => Duration::ZERO,
+    /// Ends the new process. One of others ends by itself, unless it was told to serve.
+    fn give_up(self, stopped: Stopped, is_told: bool) -> UpgradeFailure {
+        let (status, mut output) = match self.program {
+            NewProgram::Own {
+                mut child, output, ..
+            } => {
+                // It may be about to end by itself.
+                let grace = match stopped {
+                    Stopped::Ended | Stopped::Failed(_) => LAST_LINES,
+                    _ => Duration::ZERO,
+                };
+                let ended = output.wait_for_end(grace);
+                let _ = child.kill();
+                let status = child.wait().ok();
+                if !ended {
+                    output.wait_for_end(LAST_LINES);
+                }
+                (status, output.lines())
+            }
+            NewProgram::OfOthers(process) => {
+                self.socket.hang_up();
+                if let Some(process) = process.filter(|_| is_told) {
+                    let _ = pidfd_send_signal(&process.pidfd, Signal::KILL);
+                }
+                (None, Vec::new())
+            }
         };
-        let ended = self.output.wait_for_end(grace);
-        let _ = self.child.kill();
-        let status = self.child.wait();
-        if !ended {
-            self.output.wait_for_end(LAST_LINES);
-        }
-        let mut output = self.output.lines();
         let why = match stopped {
             Stopped::Ended => match status {
-                Ok(status) => format!("the new program has ended before it was ready ({status})"),
-                Err(_) => "the new program has ended before it was ready".to_owned(),
+                Some(status) => format!("the new program has ended before it was ready ({status})"),
+                None => "the new program has ended before it was ready".to_owned(),
             },
             Stopped::TooSlow => format!(
                 "the new program was not ready within {} s",
@@ -288,7 +395,8 @@ impl NewProcess {
 fn watch(child: &mut Child) -> io::Result<(OwnedFd, ProgramOutput, ProgramKiller)> {
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     let killer = ProgramKiller {
-        pidfd: pidfd.try_clone()?,
+        pidfd: Some(pidfd.try_clone()?),
+        others: None,
         decided: Arc::default(),
     };
     let stderr = child.stderr.take();

@@ -4,15 +4,15 @@
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg,
-    sendmsg, socketpair,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
+    recvmsg, sendmsg, shutdown, socketpair,
 };
 
 /// The most descriptors of a packet; the kernel takes 253 (`SCM_MAX_FD`).
@@ -48,6 +48,20 @@ impl PacketSocket {
     /// The end that a process was started with; blocks.
     pub(super) fn of(fd: OwnedFd) -> Self {
         Self(fd)
+    }
+
+    /// Ends both directions, also for duplicates of this end.
+    pub(super) fn hang_up(&self) {
+        // The other end may be gone.
+        let _ = shutdown(&self.0, Shutdown::Both);
+    }
+
+    /// A duplicate of this end.
+    ///
+    /// # Errors
+    /// When there is no descriptor left.
+    pub(super) fn duplicate(&self) -> io::Result<Self> {
+        self.0.try_clone().map(Self)
     }
 
     /// Sends a packet, which must not be empty.
@@ -112,19 +126,20 @@ impl PacketSocket {
     pub(super) fn wait(
         &self,
         flags: PollFlags,
-        ended: impl AsFd,
+        ended: Option<BorrowedFd<'_>>,
         until: Instant,
     ) -> io::Result<bool> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let left = Timespec::try_from(left).map_err(|_| io::ErrorKind::InvalidInput)?;
-            let mut waited = [
-                PollFd::new(&self.0, flags),
-                PollFd::new(&ended, PollFlags::IN),
-            ];
+            let mut waited = vec![PollFd::new(&self.0, flags)];
+            waited.extend(ended.map(|ended| PollFd::from_borrowed_fd(ended, PollFlags::IN)));
             match poll(&mut waited, Some(&left)) {
                 Ok(0) => return Err(io::ErrorKind::TimedOut.into()),
-                Ok(_) => return Ok(!waited[1].revents().is_empty()),
+                Ok(_) => {
+                    let ended = waited.get(1);
+                    return Ok(ended.is_some_and(|ended| !ended.revents().is_empty()));
+                }
                 Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -136,6 +151,7 @@ impl PacketSocket {
 mod tests {
     use super::*;
     use std::io::Read as _;
+    use std::os::fd::AsFd as _;
 
     #[test]
     fn a_packet_arrives_whole_with_its_descriptors() {
@@ -165,7 +181,9 @@ mod tests {
         let error = own.receive().err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         let (never, _writer) = io::pipe().unwrap();
-        let error = own.wait(PollFlags::IN, never, Instant::now()).unwrap_err();
-        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        for ended in [None, Some(never.as_fd())] {
+            let error = own.wait(PollFlags::IN, ended, Instant::now()).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        }
     }
 }

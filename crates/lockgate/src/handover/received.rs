@@ -2,7 +2,9 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, bail};
 use lockgate_net::listen::{BoundListener, ListenAddress};
@@ -13,12 +15,15 @@ use super::message::{
     END, GO, HandoverOffer, OfferedAddress, OfferedListener, STOP, Said, TakenSockets,
 };
 use super::packets::PacketSocket;
-use super::{VARIABLE, VERSION};
+use super::{VARIABLE, VERSION, takeover_request};
 
-/// Whether this process was started by another Lockgate, for an upgrade.
+/// Whether this process takes the place of another Lockgate, which has the ports still.
 pub(crate) fn is_begun() -> bool {
-    std::env::var_os(VARIABLE).is_some()
+    std::env::var_os(VARIABLE).is_some() || TAKES_OVER.load(Ordering::Relaxed)
 }
+
+/// Whether this process has asked for a takeover, and has the offer.
+static TAKES_OVER: AtomicBool = AtomicBool::new(false);
 
 /// The handover to this process.
 pub(crate) struct Handover {
@@ -38,7 +43,7 @@ pub(crate) enum HandoverEnd {
     Stopped,
 }
 
-/// The sockets that were handed over; none where this process was not started for an upgrade.
+/// The sockets that were handed over; none where this process takes the place of no other.
 #[derive(Default)]
 pub(crate) struct HandedSockets {
     /// Each with its place in the offer.
@@ -70,6 +75,24 @@ impl Handover {
         })?;
         rustix::stdio::dup2_stderr(&offer.stderr)?;
         rustix::stdio::dup2_stdin(&std::fs::File::open("/dev/null")?)?;
+        Ok(Some(Self::of(offer, socket)))
+    }
+
+    /// Asks the Lockgate that answers at the first of `places`, those of admin sockets, to hand
+    /// over. `None` where there is none.
+    ///
+    /// # Errors
+    /// When it refuses, or another program answers.
+    pub(crate) fn take_over(places: &[PathBuf]) -> anyhow::Result<Option<(Self, HandedSockets)>> {
+        let Some(socket) = takeover_request::ask(places)? else {
+            return Ok(None);
+        };
+        let offer = receive_offer(&socket).context("the takeover failed")?;
+        TAKES_OVER.store(true, Ordering::Relaxed);
+        Ok(Some(Self::of(offer, socket)))
+    }
+
+    fn of(offer: HandoverOffer, socket: PacketSocket) -> (Self, HandedSockets) {
         let sockets = HandedSockets {
             listeners: offer.listeners.into_iter().enumerate().collect(),
             metrics: offer.metrics,
@@ -81,7 +104,7 @@ impl Handover {
             tickets: offer.tickets,
             changes: offer.changes,
         };
-        Ok(Some((handover, sockets)))
+        (handover, sockets)
     }
 
     /// Says why this process cannot start.
@@ -99,7 +122,9 @@ impl Handover {
         self.say(&Said::Ready(taken))?;
         match self.socket.receive()? {
             Some(packet) if packet.bytes == GO => Ok(()),
-            _ => Err(io::Error::other("the old process has given up the upgrade")),
+            _ => Err(io::Error::other(
+                "the old process has ended, or has given up the handover",
+            )),
         }
     }
 

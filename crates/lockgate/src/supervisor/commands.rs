@@ -8,7 +8,8 @@ use super::RunningServer;
 use super::reload::Reloads;
 use super::upgrade::Upgrades;
 use crate::admin::{
-    self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, Reply, UpgradeOutcome, tell,
+    self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, Reply, TakeoverOutcome,
+    UpgradeOutcome, tell,
 };
 use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery, WorkerMessage};
 
@@ -37,6 +38,7 @@ impl RunningServer {
                 self.begin_reload_beside(upgrades, reloads, request);
             }
             AdminCommand::Upgrade(request) => self.begin_upgrade(upgrades, reloads, request),
+            AdminCommand::TakeOver(request) => self.begin_takeover(upgrades, reloads, request),
             AdminCommand::Confirm(reply) => tell(reply, self.confirm(reloads)),
             AdminCommand::List(query, reply) => self.list(&query, reply),
             AdminCommand::CountEarlier(reply) => tell(reply, self.workers.count_earlier()),
@@ -66,6 +68,11 @@ impl RunningServer {
                 if let Some(reply) = request.reply {
                     tell(reply, UpgradeOutcome::Refused("the process drains", ""));
                 }
+            }
+            AdminCommand::TakeOver(request) => {
+                let cure = "start without --takeover once it has ended";
+                let refused = TakeoverOutcome::Refused("the process drains", cure);
+                tell(request.reply, refused);
             }
             AdminCommand::Confirm(reply) => tell(reply, false),
             AdminCommand::List(query, reply) => self.list(&query, reply),

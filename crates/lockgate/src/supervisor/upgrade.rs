@@ -20,12 +20,12 @@ use tokio::time::{sleep, sleep_until};
 use super::reload::{ReloadStep, Reloads};
 use super::{LAST_MOMENTS, RunningServer, ServeEnd, WaitEnd, ticks};
 use crate::admin::{
-    AdminPhase, HandedChanges, ReloadOutcome, ReloadRequest, Reply, UpgradeOutcome, UpgradeRequest,
-    tell,
+    AdminPhase, HandedChanges, ReloadOutcome, ReloadRequest, Reply, TakeoverOutcome,
+    TakeoverRequest, UpgradeOutcome, UpgradeRequest, tell,
 };
 use crate::handover::{
     HandedOver, Handover, HandoverEnd, HandoverOffer, NewProcess, OfferedAddress, OfferedListener,
-    ProgramKiller, UpgradeFailure,
+    ProgramKiller, StartedBy, UpgradeFailure,
 };
 use crate::metrics_server::Phase;
 use crate::signals::Signals;
@@ -70,6 +70,8 @@ pub(super) struct HandedSocketIds {
     admin: bool,
     /// Whether this process is to stop.
     is_stopping: bool,
+    /// The starter of the other process.
+    started_by: StartedBy,
 }
 
 impl Upgrades {
@@ -121,21 +123,63 @@ impl RunningServer {
         tracing::info!(program = %program.display(), "upgrade: a new program is started");
         match self.start_program(&program, limit) {
             Ok((new, offer, killer)) => {
-                // Changes from here on are none of the offer.
-                self.admin_phase.send_replace(AdminPhase::Upgrade);
                 upgrades.reply = reply;
-                upgrades.killer = Some(killer);
-                let listeners = self.generation.listeners.iter();
-                upgrades.offered = listeners.map(|listener| listener.socket).collect();
-                upgrades
-                    .handover
-                    .spawn_blocking(move || new.hand_over(&offer));
+                self.hand_over(upgrades, new, offer, killer);
             }
             Err(failure) => {
-                log_failure(&failure);
+                log_failure(StartedBy::Us, &failure);
                 answer(reply, UpgradeOutcome::Failed(failure));
             }
         }
+    }
+
+    /// Begins the handover to a process that asks for it.
+    pub(super) fn begin_takeover(
+        &self,
+        upgrades: &mut Upgrades,
+        reloads: &Reloads,
+        request: TakeoverRequest,
+    ) {
+        let TakeoverRequest { pid, reply } = request;
+        if let Some((why, cure)) = self.refusal_now(upgrades, reloads) {
+            tracing::warn!(why, cure, "the takeover was refused");
+            return tell(reply, TakeoverOutcome::Refused(why, cure));
+        }
+        let number = pid.map(|pid| pid.as_raw_nonzero().get());
+        tracing::info!(pid = number, "takeover: another process asks for it");
+        let begun = self.offer().and_then(|offer| {
+            let (new, end, killer) = NewProcess::that_asks(pid, LIMIT)?;
+            Ok((new, offer, killer, end))
+        });
+        match begun {
+            Ok((new, offer, killer, end)) => {
+                self.hand_over(upgrades, new, offer, killer);
+                tell(reply, TakeoverOutcome::Begins(end));
+            }
+            Err(error) => {
+                let failure = failed(&error);
+                log_failure(StartedBy::Others, &failure);
+                tell(reply, TakeoverOutcome::Failed(failure.why));
+            }
+        }
+    }
+
+    /// Hands over, in a thread that may wait.
+    fn hand_over(
+        &self,
+        upgrades: &mut Upgrades,
+        new: NewProcess,
+        offer: HandoverOffer,
+        killer: ProgramKiller,
+    ) {
+        // Changes from here on are none of the offer.
+        self.admin_phase.send_replace(AdminPhase::Upgrade);
+        upgrades.killer = Some(killer);
+        let listeners = self.generation.listeners.iter();
+        upgrades.offered = listeners.map(|listener| listener.socket).collect();
+        upgrades
+            .handover
+            .spawn_blocking(move || new.hand_over(&offer));
     }
 
     /// Begins an upgrade to the file of the present program.
@@ -148,7 +192,8 @@ impl RunningServer {
         self.begin_upgrade(upgrades, reloads, request);
     }
 
-    fn refusal(
+    /// Why no other process can take over now, and the cure.
+    fn refusal_now(
         &self,
         upgrades: &Upgrades,
         reloads: &Reloads,
@@ -156,8 +201,19 @@ impl RunningServer {
         if upgrades.is_under_way() {
             return Some(("another upgrade is under way", "wait for its end"));
         }
-        if let Some(why) = reloads.unsettled() {
-            return Some((why, "wait for its end, or use `lockgate confirm`"));
+        let why = reloads.unsettled()?;
+        Some((why, "wait for its end, or use `lockgate confirm`"))
+    }
+
+    /// Why no program can be started now that takes over, and the cure.
+    fn refusal(
+        &self,
+        upgrades: &Upgrades,
+        reloads: &Reloads,
+    ) -> Option<(&'static str, &'static str)> {
+        let refusal = self.refusal_now(upgrades, reloads);
+        if refusal.is_some() {
+            return refusal;
         }
         if std::process::id() == 1 {
             return Some((
@@ -179,11 +235,7 @@ impl RunningServer {
         program: &Path,
         limit: Duration,
     ) -> Result<(NewProcess, HandoverOffer, ProgramKiller), UpgradeFailure> {
-        let failed = |error: std::io::Error| UpgradeFailure {
-            why: format!("the handover failed: {error}"),
-            output: Vec::new(),
-        };
-        let offer = self.offer().map_err(failed)?;
+        let offer = self.offer().map_err(|error| failed(&error))?;
         let (new, killer) = NewProcess::start(program, limit)?;
         Ok((new, offer, killer))
     }
@@ -227,23 +279,32 @@ impl RunningServer {
         reloads: &mut Reloads,
         result: HandoverResult,
     ) -> Option<HandedSocketIds> {
-        upgrades.killer = None;
+        let killer = upgrades.killer.take();
+        let started_by = killer.map_or(StartedBy::Us, |killer| killer.started_by());
         let reply = upgrades.reply.take();
         let is_reload_due = std::mem::take(&mut upgrades.is_reload_due);
         match result {
             Ok(HandedOver { pid, taken, socket }) => {
-                tracing::info!(pid, "upgrade: the new process serves, and this one drains");
-                systemd::hand_over(pid);
-                match upgrades.is_stopping {
-                    true => socket.stop(),
-                    false => drop(socket),
+                let what = name(started_by);
+                tracing::info!(pid, "{what}: the new process serves, and this one drains");
+                match (started_by, pid) {
+                    (StartedBy::Us, Some(pid)) => systemd::hand_over(pid),
+                    // The other one is another unit's, or none's: this unit ends with this process.
+                    _ => systemd::stopping("another process has taken over, and this one drains"),
                 }
-                if is_reload_due && let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw)
-                {
+                match (started_by, upgrades.is_stopping) {
+                    (StartedBy::Us, true) => socket.stop(),
+                    // A stop of this process is none of the other one.
+                    _ => drop(socket),
+                }
+                let raw = pid.and_then(|pid| i32::try_from(pid).ok());
+                if is_reload_due && let Some(pid) = raw.and_then(Pid::from_raw) {
                     // A process that has ended reads nothing.
                     let _ = kill_process(pid, Signal::HUP);
                 }
-                answer(reply, UpgradeOutcome::Serving(pid));
+                if let Some(pid) = pid {
+                    answer(reply, UpgradeOutcome::Serving(pid));
+                }
                 let offered = &upgrades.offered;
                 let places = taken.listeners.iter();
                 let listeners = places.filter_map(|place| offered.get(*place));
@@ -252,11 +313,12 @@ impl RunningServer {
                     metrics: taken.metrics,
                     admin: taken.admin,
                     is_stopping: upgrades.is_stopping,
+                    started_by,
                 })
             }
             Err(failure) => {
                 self.admin_phase.send_replace(AdminPhase::Open);
-                log_failure(&failure);
+                log_failure(started_by, &failure);
                 answer(reply, UpgradeOutcome::Failed(failure));
                 if is_reload_due {
                     self.reload_file(reloads);
@@ -267,7 +329,8 @@ impl RunningServer {
     }
 
     /// Ends the serving of a process that is to stop. A new program ends with it; but one that was
-    /// told to serve may have connections already, and so is told to stop, as this process was.
+    /// told to serve may have connections already, and so is told to stop, as this process was. One
+    /// of others goes on then.
     pub(super) async fn stop_beside(
         &mut self,
         upgrades: &mut Upgrades,
@@ -275,7 +338,12 @@ impl RunningServer {
     ) -> ServeEnd {
         let killer = upgrades.killer.as_ref();
         if killer.is_some_and(ProgramKiller::kill_unless_told) {
-            tracing::info!("the new process was told to serve, and is to stop then");
+            match killer.map(ProgramKiller::started_by) {
+                Some(StartedBy::Others) => {
+                    tracing::info!("another process was told to serve: the stop waits for it");
+                }
+                _ => tracing::info!("the new process was told to serve, and is to stop then"),
+            }
             upgrades.is_stopping = true;
             upgrades.is_reload_due = false;
             let result = self.soon_finished(upgrades).await;
@@ -381,6 +449,7 @@ impl RunningServer {
             let Ok(end) = tokio::task::spawn_blocking(move || handover.ended()).await else {
                 return;
             };
+            tracing::info!("the earlier process has handed over, and drains");
             systemd::ready(&status);
             // A service manager may have told both to stop, and a second TERM would cut.
             if end == HandoverEnd::Stopped && readiness.phase() != Phase::Draining {
@@ -420,13 +489,19 @@ impl RunningServer {
             true => WaitEnd::Signal,
             false => self.wait(drain.change, &mut signals).await,
         };
+        // A service manager would start a unit again that has failed, which this one has not: the
+        // configuration wants that end.
+        let is_success = end == WaitEnd::Deadline && handed.started_by == StartedBy::Others;
         if end == WaitEnd::Signal {
             tracing::info!(deadline = ?drain.deadline, "draining");
             end = self.wait(Some(drain.deadline), &mut signals).await;
         }
         let code = self.end(end, &mut signals).await;
         sleep_until(stays.min(tokio::time::Instant::now() + LAST_MOMENTS)).await;
-        code
+        match is_success {
+            true => ExitCode::SUCCESS,
+            false => code,
+        }
     }
 
     /// Closes the duplicates of all sockets, so that those that are served are the last ones.
@@ -458,7 +533,22 @@ fn answer(reply: Option<Reply<UpgradeOutcome>>, outcome: UpgradeOutcome) {
     }
 }
 
-fn log_failure(failure: &UpgradeFailure) {
-    let output = failure.output.join("\n");
-    tracing::error!(why = %failure, output, "the upgrade has failed: this process goes on");
+fn failed(error: &std::io::Error) -> UpgradeFailure {
+    UpgradeFailure {
+        why: format!("the handover failed: {error}"),
+        output: Vec::new(),
+    }
+}
+
+/// The handover to a process of this starter.
+fn name(started_by: StartedBy) -> &'static str {
+    match started_by {
+        StartedBy::Us => "upgrade",
+        StartedBy::Others => "takeover",
+    }
+}
+
+fn log_failure(started_by: StartedBy, failure: &UpgradeFailure) {
+    let (what, output) = (name(started_by), failure.output.join("\n"));
+    tracing::error!(why = %failure, output, "the {what} has failed: this process goes on");
 }

@@ -8,6 +8,7 @@ mod logs;
 mod privileges;
 mod service_manager;
 mod sockets;
+mod takeover;
 
 use std::fs::Permissions;
 use std::net::SocketAddr;

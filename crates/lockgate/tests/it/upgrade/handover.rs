@@ -16,6 +16,12 @@ const SWITCH: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\n
 
 #[test]
 fn five_upgrades_cut_no_websocket_relay_or_download() {
+    no_stream_is_cut(5, UpgradeScene::upgrade);
+}
+
+/// Streams of several kinds go on while the process that serves changes so many times; `change`
+/// returns the process that has served before.
+pub(super) fn no_stream_is_cut(rounds: usize, mut change: impl FnMut(&mut UpgradeScene) -> u32) {
     let origin = Origin::tcp();
     let echo = Origin::tcp().echo();
     let mut scene = UpgradeScene::new(
@@ -58,8 +64,8 @@ fn five_upgrades_cut_no_websocket_relay_or_download() {
     idle.answer();
 
     let first = scene.serving;
-    for round in 0..5 {
-        let before = scene.upgrade();
+    for round in 0..rounds {
+        let before = change(&mut scene);
         assert_eq!(scene.answers(), scene.serving);
         let word = format!("{round}{round}");
         socket.send(&word);
@@ -82,8 +88,9 @@ fn five_upgrades_cut_no_websocket_relay_or_download() {
         }
     }
     idle.expect_end();
-    download_at.send("ok");
-    download.expect("ok");
+    let left = "o".repeat(12 - 2 * rounds);
+    download_at.send(&left);
+    download.expect(&left);
     download.expect_end();
     socket.stream.finish();
     socket_at.expect_end();
@@ -96,6 +103,14 @@ fn five_upgrades_cut_no_websocket_relay_or_download() {
 
 #[test]
 fn no_new_connection_is_refused_during_upgrades() {
+    no_connection_is_refused(5, UpgradeScene::upgrade);
+}
+
+/// The same for new connections.
+pub(super) fn no_connection_is_refused(
+    rounds: usize,
+    mut change: impl FnMut(&mut UpgradeScene) -> u32,
+) {
     let mut scene = UpgradeScene::new(&lockgate().workers(2), &responding("here"));
     let address = scene.gate.address();
     let done = AtomicBool::new(false);
@@ -112,8 +127,8 @@ fn no_new_connection_is_refused_during_upgrades() {
                 })
             })
             .collect();
-        for _ in 0..5 {
-            let before = scene.upgrade();
+        for _ in 0..rounds {
+            let before = change(&mut scene);
             wait_for_end(before);
         }
         done.store(true, Ordering::Relaxed);

@@ -1,0 +1,136 @@
+//! How the end of a socket pair comes to a process that asks for a takeover: over its connection to
+//! the admin socket, which is upgraded from HTTP for that (RFC 9110, section 7.8).
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use serde_json::Value;
+
+use super::PROTOCOL;
+use super::packets::{Packet, PacketSocket};
+
+/// The resource.
+pub(crate) const PATH: &str = "/v1/takeover";
+/// The time in which the other Lockgate must go on with its answer.
+const ANSWER: Duration = Duration::from_secs(20);
+/// The most bytes of an answer.
+const MOST: usize = 64 << 10;
+/// What ends the head of a response.
+const HEAD_END: &str = "\r\n\r\n";
+
+/// Passes a descriptor over a connection that was upgraded.
+///
+/// # Errors
+/// When the other end is closed.
+pub(crate) fn pass(connection: OwnedFd, descriptor: &OwnedFd) -> io::Result<()> {
+    PacketSocket::of(connection).send(b"\n", &[descriptor.as_fd()])
+}
+
+/// Asks the Lockgate at the first of `places` at which a program listens; `None` where none does.
+pub(super) fn ask(places: &[PathBuf]) -> anyhow::Result<Option<PacketSocket>> {
+    for place in places {
+        match UnixStream::connect(place) {
+            Ok(stream) => {
+                let asked = ask_at(stream);
+                return asked
+                    .map(Some)
+                    .with_context(|| format!("no takeover from unix:{}", place.display()));
+            }
+            Err(error) => match error.kind() {
+                // A file without a listener is what a killed process leaves.
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {}
+                _ => return Err(unreachable(place, error)),
+            },
+        }
+    }
+    Ok(None)
+}
+
+fn unreachable(place: &Path, error: io::Error) -> anyhow::Error {
+    let shown = place.display();
+    if error.kind() == io::ErrorKind::PermissionDenied {
+        return anyhow!(
+            "no permission for unix:{shown}: only root and the user of the running Lockgate may take over"
+        );
+    }
+    anyhow!("no takeover from unix:{shown}: {error}")
+}
+
+fn ask_at(stream: UnixStream) -> anyhow::Result<PacketSocket> {
+    stream.set_read_timeout(Some(ANSWER))?;
+    stream.set_write_timeout(Some(ANSWER))?;
+    let connection = PacketSocket::of(stream.into());
+    let request = format!(
+        "POST {PATH} HTTP/1.1\r\nHost: lockgate\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\
+         Content-Length: 0\r\n\r\n"
+    );
+    connection.send(request.as_bytes(), &[])?;
+    let (mut text, mut passed) = (Vec::new(), None);
+    let head_end = loop {
+        if let Some(end) = find_head_end(&text) {
+            break end;
+        }
+        match next(&connection)? {
+            Some(packet) if text.len() < MOST => {
+                text.extend(packet.bytes);
+                passed = packet.descriptors.into_iter().next().or(passed);
+            }
+            _ => bail!("another program answers there"),
+        }
+    };
+    let head = String::from_utf8_lossy(&text[..head_end]).to_ascii_lowercase();
+    let status = head.split(' ').nth(1).unwrap_or_default();
+    if !head.contains("\r\nserver: lockgate/") {
+        bail!("another program answers there");
+    }
+    if status == "101" {
+        while passed.is_none() {
+            let packet = next(&connection)?.context("the running Lockgate has ended")?;
+            passed = packet.descriptors.into_iter().next();
+        }
+        return passed
+            .map(PacketSocket::of)
+            .context("the running Lockgate has ended");
+    }
+    let body = text[head_end + HEAD_END.len()..].to_vec();
+    bail!("{}", reason(&connection, body, status))
+}
+
+/// The reason of a refusal, with its cure: the body of the response.
+fn reason(connection: &PacketSocket, mut body: Vec<u8>, status: &str) -> String {
+    loop {
+        if let Ok(value) = serde_json::from_slice::<Value>(&body) {
+            let error = &value["error"];
+            if error["code"] == "unknown_path" {
+                return "the Lockgate that runs is an older one without takeovers: `lockgate upgrade`, or stop it first".to_owned();
+            }
+            let of = |name: &str| error[name].as_str().unwrap_or_default().to_owned();
+            return match (of("message"), of("cure")) {
+                (message, cure) if cure.is_empty() => message,
+                (message, cure) => format!("{message}: {cure}"),
+            };
+        }
+        match next(connection) {
+            Ok(Some(packet)) if body.len() < MOST => body.extend(packet.bytes),
+            _ => return format!("it answers with the status {status}"),
+        }
+    }
+}
+
+fn next(connection: &PacketSocket) -> anyhow::Result<Option<Packet>> {
+    match connection.receive() {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            bail!("the program that listens there does not answer")
+        }
+        received => Ok(received?),
+    }
+}
+
+fn find_head_end(text: &[u8]) -> Option<usize> {
+    let end = HEAD_END.as_bytes();
+    text.windows(end.len()).position(|window| window == end)
+}
