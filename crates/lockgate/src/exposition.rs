@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_config::EndpointPool;
 use lockgate_limits::clock;
 use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
@@ -27,6 +28,7 @@ use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
+use crate::endpoint_changes::EndpointChanges;
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
 pub(crate) use figures::{
@@ -54,6 +56,10 @@ pub(crate) struct Exposition {
     upstreams: Vec<Arc<Pool>>,
     /// All pools, those of relays included.
     pools: Vec<Arc<Pool>>,
+    /// The settings of all pools, in their order.
+    written: Vec<Arc<EndpointPool>>,
+    /// The endpoints that operators have added and removed.
+    changes: Arc<EndpointChanges>,
     statuses: EndpointStatuses,
     state: SharedState,
 }
@@ -114,6 +120,8 @@ impl Exposition {
             },
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
+            written: assembly.written.clone(),
+            changes: Arc::clone(&assembly.changes),
             statuses,
             state,
         }
@@ -166,6 +174,17 @@ impl Exposition {
     /// All pools.
     pub(crate) fn pools(&self) -> &[Arc<Pool>] {
         &self.pools
+    }
+
+    /// The settings of a pool as it runs.
+    pub(crate) fn settings_of(&self, pool: &Arc<Pool>) -> Option<&Arc<EndpointPool>> {
+        let at = self.pools.iter().position(|one| Arc::ptr_eq(one, pool))?;
+        self.written.get(at)
+    }
+
+    /// The endpoints that operators have added and removed.
+    pub(crate) fn changes(&self) -> &Arc<EndpointChanges> {
+        &self.changes
     }
 
     /// The bound listeners, in their order.

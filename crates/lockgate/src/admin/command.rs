@@ -7,6 +7,7 @@ use std::time::Duration;
 use lockgate_config::Report;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::endpoint_changes::EndpointChanges;
 use crate::handover::UpgradeFailure;
 use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery};
 
@@ -69,6 +70,9 @@ pub(crate) enum ReloadSource {
     Text(String),
     /// The one that ran before the present one.
     Earlier,
+    /// The one that runs, with these changes of its pools, which were made for the generation with
+    /// this number.
+    Running(EndpointChanges, u64),
 }
 
 /// A request for a reload.
