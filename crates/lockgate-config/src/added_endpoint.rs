@@ -75,7 +75,7 @@ mod tests {
             ("http://10.0.0.1", "a URL", "10.0.0.1:80"),
             ("unix:app.sock", "not a path from the root", "unix:/run"),
             ("pool:app", "a pool", "pool:app"),
-            ("${env:HOST}:80", "neither", "127.0.0.1"),
+            ("a b:80", "neither", "127.0.0.1"),
             ("", "empty", "127.0.0.1:3000"),
         ] {
             let mistake = EndpointAddr::of_operator(wrong).unwrap_err();

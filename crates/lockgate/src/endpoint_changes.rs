@@ -4,8 +4,45 @@
 use std::fmt;
 use std::sync::Arc;
 
-use lockgate_config::{EndpointAddr, EndpointPool, WeightedEndpoint};
+use lockgate_config::{EndpointMistake, EndpointPool, WeightedEndpoint};
 use serde_json::{Value, json};
+
+/// An address, as the configuration and operators name an endpoint.
+pub(crate) use lockgate_config::EndpointAddr;
+
+/// The endpoints of a pool that runs, as they were written, and what may be added to them.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangeablePool(Arc<EndpointPool>);
+
+impl ChangeablePool {
+    pub(crate) fn new(pool: &Arc<EndpointPool>) -> Self {
+        Self(Arc::clone(pool))
+    }
+
+    pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = &EndpointAddr> {
+        self.0.endpoints.iter().map(|one| &one.addr)
+    }
+
+    /// The weight of an endpoint, and whether it is a backup; `None` where it is not in the pool.
+    pub(crate) fn settings_of(&self, addr: &EndpointAddr) -> Option<(u16, bool)> {
+        let mut endpoints = self.0.endpoints.iter();
+        let found = endpoints.find(|one| one.addr == *addr)?;
+        Some((found.weight, found.backup))
+    }
+
+    /// The address of this text, where it can be in the pool.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what to write instead.
+    pub(crate) fn address(&self, text: &str) -> Result<EndpointAddr, (String, String)> {
+        let texts = |EndpointMistake { message, cure }| (message, cure);
+        let addr = EndpointAddr::of_operator(text).map_err(texts)?;
+        match self.0.refuses(&addr) {
+            Some(mistake) => Err(texts(mistake)),
+            None => Ok(addr),
+        }
+    }
+}
 
 /// All such changes that hold, or are to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -121,7 +158,7 @@ impl EndpointChanges {
         }
     }
 
-    /// Writes them into `object` as its members `added` and `removed`.
+    /// Writes them into `object` as its members `added` and `removed`, where there are any.
     pub(crate) fn write(&self, object: &mut Value) {
         let added = self.added.iter().map(|one| {
             json!({
@@ -134,8 +171,12 @@ impl EndpointChanges {
         let removed = self.removed.iter();
         let removed =
             removed.map(|one| json!({ "pool": one.pool, "endpoint": one.addr.to_string() }));
-        object["added"] = added.collect();
-        object["removed"] = removed.collect();
+        if !self.added.is_empty() {
+            object["added"] = added.collect();
+        }
+        if !self.removed.is_empty() {
+            object["removed"] = removed.collect();
+        }
     }
 
     /// Those that were written into `object`, which may have none; `None` for another form.
@@ -260,5 +301,80 @@ impl fmt::Display for AddedEndpoint {
 impl fmt::Display for RemovedEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} was removed from {}", self.addr, self.pool)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn addr(text: &str) -> EndpointAddr {
+        EndpointAddr::of_operator(text).unwrap()
+    }
+
+    fn added(pool: &str, text: &str) -> AddedEndpoint {
+        AddedEndpoint {
+            pool: pool.to_owned(),
+            addr: addr(text),
+            weight: 2,
+            backup: true,
+        }
+    }
+
+    #[test]
+    fn changes_are_read_as_they_were_written_and_other_forms_are_errors() {
+        let mut changes = EndpointChanges::default();
+        let written = |changes: &EndpointChanges| {
+            let mut object = json!({});
+            changes.write(&mut object);
+            object
+        };
+        assert_eq!(written(&changes), json!({}));
+        changes.add(added("app", "10.0.0.1:80"));
+        changes.remove("other", &addr("unix:/run/a.sock"));
+        let object = written(&changes);
+        assert_eq!(EndpointChanges::read(&object), Some(changes));
+        for wrong in [
+            json!({ "added": [{ "pool": "app", "endpoint": "10.0.0.1:80", "weight": 2 }] }),
+            json!({ "added": [{ "pool": "app", "endpoint": "x", "weight": 2, "backup": true }] }),
+            json!({ "added": [{ "pool": "a", "endpoint": "b:1", "weight": 0, "backup": true }] }),
+            json!({ "removed": [{ "endpoint": "10.0.0.1:80" }] }),
+            json!({ "removed": ["10.0.0.1:80"] }),
+        ] {
+            assert_eq!(EndpointChanges::read(&wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_opposite_of_a_change_takes_it_back() {
+        let (one, pool) = (addr("10.0.0.1:80"), "app");
+        let mut changes = EndpointChanges::default();
+        changes.add(added(pool, "10.0.0.1:80"));
+        changes.remove(pool, &one);
+        assert_eq!(changes, EndpointChanges::default());
+        changes.remove(pool, &one);
+        assert_eq!(changes.is_in_pool(pool, &one), Some(false));
+        changes.restore("other", &one);
+        assert!(changes.removes(pool, &one));
+        // With other settings it is another endpoint: the configured one stays away.
+        changes.add(added(pool, "10.0.0.1:80"));
+        assert_eq!(changes.is_in_pool(pool, &one), Some(true));
+        assert_eq!(changes.removed_from(pool).count(), 0);
+        changes.remove(pool, &one);
+        assert_eq!(changes.removed_from(pool).count(), 1);
+        changes.restore(pool, &one);
+        assert_eq!(changes, EndpointChanges::default());
+    }
+
+    #[test]
+    fn what_holds_takes_the_place_of_what_was_noted() {
+        let (mut kept, mut running) = (EndpointChanges::default(), EndpointChanges::default());
+        kept.add(added("app", "10.0.0.1:80"));
+        kept.add(added("app", "10.0.0.2:80"));
+        running.remove("app", &addr("10.0.0.1:80"));
+        running.add(added("app", "10.0.0.3:80"));
+        kept.note(&running, "app", &addr("10.0.0.1:80"));
+        assert_eq!(kept.added, [added("app", "10.0.0.2:80")]);
+        assert!(kept.removes("app", &addr("10.0.0.1:80")));
     }
 }

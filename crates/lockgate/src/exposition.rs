@@ -9,7 +9,6 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lockgate_config::EndpointPool;
 use lockgate_limits::clock;
 use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
@@ -28,7 +27,7 @@ use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
-use crate::endpoint_changes::EndpointChanges;
+use crate::endpoint_changes::{ChangeablePool, EndpointChanges};
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
 pub(crate) use figures::{
@@ -56,8 +55,8 @@ pub(crate) struct Exposition {
     upstreams: Vec<Arc<Pool>>,
     /// All pools, those of relays included.
     pools: Vec<Arc<Pool>>,
-    /// The settings of all pools, in their order.
-    written: Vec<Arc<EndpointPool>>,
+    /// The endpoints of all pools as they were written, in their order.
+    written: Vec<ChangeablePool>,
     /// The endpoints that operators have added and removed.
     changes: Arc<EndpointChanges>,
     statuses: EndpointStatuses,
@@ -120,7 +119,7 @@ impl Exposition {
             },
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
-            written: assembly.written.clone(),
+            written: assembly.written.iter().map(ChangeablePool::new).collect(),
             changes: Arc::clone(&assembly.changes),
             statuses,
             state,
@@ -176,10 +175,10 @@ impl Exposition {
         &self.pools
     }
 
-    /// The settings of a pool as it runs.
-    pub(crate) fn settings_of(&self, pool: &Arc<Pool>) -> Option<&Arc<EndpointPool>> {
+    /// The endpoints of a pool as they were written, or changed by operators.
+    pub(crate) fn written(&self, pool: &Arc<Pool>) -> Option<ChangeablePool> {
         let at = self.pools.iter().position(|one| Arc::ptr_eq(one, pool))?;
-        self.written.get(at)
+        self.written.get(at).cloned()
     }
 
     /// The endpoints that operators have added and removed.

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use lockgate_config::EndpointAddr;
 use lockgate_limits::clock;
 use lockgate_upstream::{AdminMode, Member, Pool};
 use serde_json::{Value, json};
 
-use crate::endpoint_changes::EndpointChanges;
+use crate::endpoint_changes::{EndpointAddr, EndpointChanges};
 use crate::exposition::Exposition;
 use crate::state;
 use crate::views::mode_name;

@@ -77,7 +77,7 @@ impl<'a> MistakeLog<'a> {
 
     /// Warns of a change by an operator that holds no longer.
     pub(super) fn ended(&mut self, change: &str, why: &str) {
-        let message = format!("{change} while Lockgate ran, which ends");
+        let message = format!("{change} while Lockgate ran, which holds no longer");
         self.report
             .push(Code::EndpointChangeEnded, message, why, "");
     }

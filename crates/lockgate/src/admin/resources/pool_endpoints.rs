@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use lockgate_config::{EndpointAddr, EndpointMistake, EndpointPool};
 use lockgate_upstream::{Endpoint, Member, Pool};
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
@@ -17,19 +16,20 @@ use super::super::kept_changes::KeptChanges;
 use super::super::request::{AdminRequest, AdminResult};
 use super::endpoints::{MOST_WEIGHT, keep, named_pool, pools_that_use, state_folder};
 use super::reload::{diagnostics, refused};
-use crate::endpoint_changes::{AddedEndpoint, EndpointChanges};
+use crate::endpoint_changes::{AddedEndpoint, ChangeablePool, EndpointAddr, EndpointChanges};
 use crate::exposition::Exposition;
 
 /// Adds an endpoint to a pool, or takes back that it was removed.
 pub(super) async fn add(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "weight", "backup", "keep"])?;
     let mut changed = ChangedPool::of(&request, &body)?;
-    let addr = EndpointAddr::of_operator(text(&body, "endpoint")?).map_err(bad_address)?;
-    let (name, written) = (changed.name().to_owned(), &changed.written);
-    if let Some(mistake) = written.refuses(&addr) {
-        return Err(bad_address(mistake));
-    }
-    if written.endpoints.iter().any(|one| one.addr == addr) {
+    let addr = changed.written.address(text(&body, "endpoint")?);
+    let addr = addr.map_err(|(message, cure)| {
+        let status = StatusCode::UNPROCESSABLE_ENTITY;
+        AdminError::new(status, "bad_address", message, cure)
+    })?;
+    let name = changed.name().to_owned();
+    if changed.written.settings_of(&addr).is_some() {
         return Err(AdminError::new(
             StatusCode::CONFLICT,
             "already_there",
@@ -84,7 +84,7 @@ pub(super) async fn remove(request: AdminRequest) -> AdminResult {
 struct ChangedPool {
     exposition: Arc<Exposition>,
     pool: Arc<Pool>,
-    written: Arc<EndpointPool>,
+    written: ChangeablePool,
     /// What is to be on top of the configuration.
     changes: EndpointChanges,
     /// The folder in which the change is kept, if it is.
@@ -95,7 +95,7 @@ impl ChangedPool {
     fn of(request: &AdminRequest, body: &Map<String, Value>) -> Result<Self, AdminError> {
         let exposition = request.state.exposition();
         let pool = named_pool(&exposition, body)?;
-        let written = exposition.settings_of(&pool).cloned();
+        let written = exposition.written(&pool);
         let keep_in = flag(body, "keep")?.then(|| state_folder(request));
         Ok(Self {
             changes: EndpointChanges::clone(exposition.changes()),
@@ -112,7 +112,7 @@ impl ChangedPool {
 
     /// The endpoint of the pool with this name.
     fn endpoint(&self, name: &str) -> Result<EndpointAddr, AdminError> {
-        let all = || self.written.endpoints.iter().map(|one| &one.addr);
+        let all = || self.written.addresses();
         let read = EndpointAddr::of_operator(name).ok();
         let is_it = |addr: &&EndpointAddr| addr.to_string() == name || Some(*addr) == read.as_ref();
         if let Some(addr) = all().find(is_it) {
@@ -132,14 +132,13 @@ impl ChangedPool {
         Err(unknown(&what, name, names.iter().map(String::as_str)))
     }
 
-    /// Whether the pool has no other endpoint that can be used. The records of a service count as
-    /// one.
+    /// Whether the pool has no other endpoint that can be used.
     fn needs(&self, addr: &EndpointAddr) -> bool {
         let is_usable = |one: &&Member| one.takes_any_client() && !one.endpoint().is_vacant();
         let mut usable = self.pool.members().iter().filter(is_usable).peekable();
         let is_any = usable.peek().is_some();
         let has_other = usable.any(|one| !is_of(one.endpoint(), addr));
-        (is_any && !has_other) || self.written.endpoints.len() == 1
+        (is_any && !has_other) || self.written.addresses().len() == 1
     }
 
     /// Has the supervisor take over the changed pools; returns the number of the generation.
@@ -177,13 +176,10 @@ impl ChangedPool {
     ) -> AdminResult {
         let running = request.state.exposition();
         let name = self.name();
-        let pools = running.pools().iter();
-        let mut settings = pools
-            .filter(|pool| pool.settings.name == name)
-            .filter_map(|pool| running.settings_of(pool));
-        let of_pool = settings.next().map(|written| &written.endpoints);
-        let mut endpoints = of_pool.into_iter().flatten();
-        let now = endpoints.find(|one| one.addr == *addr);
+        let mut pools = running.pools().iter();
+        let pool = pools.find(|pool| pool.settings.name == name);
+        let written = pool.and_then(|pool| running.written(pool));
+        let now = written.and_then(|written| written.settings_of(addr));
         let in_pool = now.is_some();
         let kept_otherwise = match (&self.keep_in, &request.state.folder) {
             (Some(folder), _) => {
@@ -211,8 +207,8 @@ impl ChangedPool {
             "pool": name,
             "endpoint": addr.to_string(),
             "in_pool": in_pool,
-            "weight": now.map(|now| now.weight),
-            "backup": now.map(|now| now.backup),
+            "weight": now.map(|(weight, _)| weight),
+            "backup": now.map(|(_, backup)| backup),
             "in_flight": own.iter().map(|one| one.in_flight()).sum::<usize>(),
             "connections": own.iter().map(|one| one.connections()).sum::<usize>(),
             "other_pools": others,
@@ -231,7 +227,7 @@ impl ChangedPool {
 /// records.
 fn is_of(endpoint: &Endpoint, addr: &EndpointAddr) -> bool {
     match addr {
-        EndpointAddr::Srv(_) => endpoint.is_of_record(),
+        EndpointAddr::Srv(_) => endpoint.label.starts_with(&format!("{addr}#")),
         addr => !endpoint.is_of_record() && endpoint.label == addr.to_string(),
     }
 }
@@ -244,13 +240,4 @@ async fn kept_in(folder: &Path, pool: &str, addr: &EndpointAddr) -> Option<bool>
         kept.is_in_pool(&pool, &addr)
     });
     kept.await.ok()?
-}
-
-fn bad_address(mistake: EndpointMistake) -> AdminError {
-    AdminError::new(
-        StatusCode::UNPROCESSABLE_ENTITY,
-        "bad_address",
-        mistake.message,
-        mistake.cure,
-    )
 }
