@@ -75,6 +75,11 @@ pub(crate) struct EndedChange {
 }
 
 impl EndpointChanges {
+    /// The numbers of added endpoints and of removed ones.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.added.len(), self.removed.len())
+    }
+
     /// The endpoints that were added to the pool.
     pub(crate) fn added_to<'c>(&'c self, pool: &'c str) -> impl Iterator<Item = String> + 'c {
         let added = self.added.iter().filter(move |one| one.pool == pool);

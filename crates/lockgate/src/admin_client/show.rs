@@ -123,6 +123,15 @@ fn status(value: &Value) -> String {
         }
         text.push('\n');
     }
+    let changed = ["endpoints_added", "endpoints_removed"].map(|name| value[name].as_u64());
+    if let [Some(added), Some(removed)] = changed
+        && added + removed > 0
+    {
+        let _ = writeln!(
+            text,
+            "endpoints added by operators: {added}, removed: {removed}"
+        );
+    }
     let held = value["held_to_earlier_generations"].as_u64();
     if let Some(held) = held.filter(|held| *held > 0) {
         let _ = writeln!(text, "connections held by earlier generations: {held}");

@@ -152,7 +152,10 @@ fn an_added_endpoint_gets_requests_and_a_removed_one_gets_none() {
     let bodies = scene.bodies(9);
     assert!(!bodies.contains('a') && bodies.contains('c'), "{bodies}");
     // Neither counts as a reload of the file, which is the same as before.
-    let configuration = &scene.status()["configuration"];
+    let status = scene.status();
+    let counts = ["endpoints_added", "endpoints_removed"].map(|name| &status[name]);
+    assert_eq!(counts, [&json!(1), &json!(1)]);
+    let configuration = &status["configuration"];
     assert_eq!(configuration["reloads"]["succeeded"], 0);
     assert_eq!(configuration["differs"], false);
     // The opposite of each takes it back.
@@ -610,6 +613,11 @@ fn the_command_line_adds_and_removes_endpoints() {
     for text in ["up, backup, added", "removed"] {
         assert!(listed.contains(text), "{text}: {listed}");
     }
+    let status = run(&["status"]).stdout;
+    assert!(
+        status.contains("added by operators: 1, removed: 1"),
+        "{status}"
+    );
     let [second, third] = [1, 2].map(|at| format!("app/{}", scene.endpoint(at)));
     assert_eq!(run(&["endpoint", "remove", &third]).code, Some(0));
     let refused = run(&["endpoint", "remove", &second]);
