@@ -134,6 +134,16 @@ impl EndpointAddr {
             },
         }
     }
+
+    /// Why TLS finds no name to verify in it, if it has none.
+    pub(crate) fn has_no_name(&self) -> Option<&'static str> {
+        match self {
+            EndpointAddr::Unix(_) => Some("a Unix socket has no name"),
+            // RFC 6186 §6 and its like: the server of the records may name any host.
+            EndpointAddr::Srv(_) => Some("the SRV records of a service may name any host"),
+            EndpointAddr::Ip(_) | EndpointAddr::Name { .. } => None,
+        }
+    }
 }
 
 enum Split<'a> {

@@ -112,6 +112,7 @@ codes! {
     NotExamined "W0109" "`check` or HUP had no permission for something that the start can use.";
     NeedsRestart "W0111" "A key has changed that takes effect with the next start only.";
     Unresolved "W0110" "A host name does not resolve now; its endpoint is not used until it does.";
+    EndpointChangeEnded "W0112" "An endpoint that was added to a pool or removed while Lockgate ran is no longer: the configuration leaves it no place.";
 }
 
 impl Code {

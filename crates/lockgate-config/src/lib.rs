@@ -12,6 +12,7 @@
 
 #![forbid(unsafe_code)]
 
+mod added_endpoint;
 mod address;
 mod cache_control;
 mod check;
@@ -43,6 +44,7 @@ mod tunnel_rule;
 mod units;
 mod values;
 
+pub use added_endpoint::EndpointMistake;
 pub use codes::{Code, Severity};
 pub use environment::Environment;
 pub use load::{

@@ -18,7 +18,7 @@ use crate::{include, merged, resolve};
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadedConfig {
     /// The configuration that will run.
-    pub config: Config,
+    pub config: Arc<Config>,
     /// The warnings.
     pub warnings: Report,
     merged: String,
@@ -167,7 +167,7 @@ fn draft(text: &str, name: &Path, env: Environment) -> ConfigDraft {
     let mut files = env.into_sources();
     files.extend(config.error_pages().map(Path::to_owned));
     let loaded = LoadedConfig {
-        config,
+        config: Arc::new(config),
         warnings: report.clone(),
         merged,
         places: root.into_places(),

@@ -10,9 +10,9 @@ use lockgate_rules::{
 fn routes_of(site: &str, inner: &str) -> Vec<SiteRoute> {
     let text = format!("[site.\"{site}\"]\n{inner}\n");
     match parse_str_in(&text, Path::new("/lockgate.toml"), &Environment::none()) {
-        Ok(mut loaded) => {
+        Ok(loaded) => {
             assert!(loaded.warnings.is_empty(), "{text}\n{}", loaded.warnings);
-            loaded.config.sites.remove(0).routes
+            loaded.config.sites[0].routes.clone()
         }
         Err(report) => panic!("{text}\n{report}"),
     }

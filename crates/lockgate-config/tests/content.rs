@@ -16,7 +16,7 @@ fn config(text: &str) -> Config {
     ) {
         Ok(loaded) => {
             assert!(loaded.warnings.is_empty(), "{text}\n{}", loaded.warnings);
-            loaded.config
+            Config::clone(&loaded.config)
         }
         Err(report) => panic!("{text}\n{report}"),
     }

@@ -15,9 +15,9 @@ fn routes(inner: &str) -> Vec<SiteRoute> {
         Path::new("/etc/lockgate/lockgate.toml"),
         &Environment::none(),
     ) {
-        Ok(mut loaded) => {
+        Ok(loaded) => {
             assert!(loaded.warnings.is_empty(), "{text}\n{}", loaded.warnings);
-            loaded.config.sites.remove(0).routes
+            loaded.config.sites[0].routes.clone()
         }
         Err(report) => panic!("{text}\n{report}"),
     }

@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config::{
@@ -19,7 +20,7 @@ fn load_in(text: &str, env: &Environment) -> LoadedConfig {
 }
 
 fn config(text: &str) -> Config {
-    load_in(text, &Environment::none()).config
+    Config::clone(&load_in(text, &Environment::none()).config)
 }
 
 fn listener(inner: &str) -> Tcp {
@@ -428,8 +429,7 @@ fn what_is_kept_means_the_same_anywhere_and_holds_no_secret() {
     let again = parse_str_in(&merged, Path::new("/var/lib/lockgate/last.toml"), &env);
     let mut again = again.unwrap_or_else(|report| panic!("{merged}\n{report}"));
     assert_eq!(again.merged_toml(), merged);
-    let moved = again
-        .config
+    let moved = Arc::make_mut(&mut again.config)
         .tcp
         .iter_mut()
         .find(|tcp| tcp.name.starts_with("unix:"))

@@ -13,7 +13,7 @@ fn with(top: &str, lines: &str) -> TunnelListener {
     let env = Environment::none().with_file("/etc/tls/a.pem", "");
     let text = format!("{top}[tunnel.\":3128\"]\n{lines}\n");
     match parse_str_in(&text, Path::new("/etc/lockgate/lockgate.toml"), &env) {
-        Ok(mut loaded) => loaded.config.tunnels.remove(0),
+        Ok(loaded) => loaded.config.tunnels[0].clone(),
         Err(report) => panic!("{text}\n{report}"),
     }
 }

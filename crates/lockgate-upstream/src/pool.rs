@@ -63,7 +63,7 @@ pub struct Dialled {
 }
 
 impl Pool {
-    /// A pool of `members`, at least one. Without `balance`, requests are balanced by latency, and
+    /// A pool of `members`, at least one unless operators have removed all. Without `balance`, requests are balanced by latency, and
     /// relays by requests in flight.
     pub fn new(
         members: Vec<Member>,

@@ -34,6 +34,7 @@ use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::site::{Action, Route, SiteMaintenance};
 use lockgate_upstream::{Endpoint, Pool};
 
+use crate::endpoint_changes::{ChangedPools, EndedChange, EndpointChanges};
 use crate::fetcher::Fetcher;
 use crate::prober::Prober;
 use crate::resolver::EndpointResolver;
@@ -55,6 +56,10 @@ pub(crate) struct Assembly {
     /// Every pool, of relays and of sites; one without a name is called like the first table that
     /// has it.
     pub(crate) pools: Vec<Arc<Pool>>,
+    /// Their settings, in the same order, with what operators have changed.
+    pub(crate) written: Vec<Arc<config::EndpointPool>>,
+    /// The endpoints that operators have added and removed.
+    pub(crate) changes: Arc<EndpointChanges>,
     /// The pools that sites use, in the order of the workers' counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
     /// The relays by their listeners and pools, in the order of the workers' counters.
@@ -234,6 +239,8 @@ pub(crate) struct Previous<'a> {
     pub(crate) assembly: Option<&'a Assembly>,
     /// The work beside the workers, to go on.
     pub(crate) background: BackgroundWork,
+    /// The endpoints that operators have added and removed, to be put on top of the next one.
+    pub(crate) changes: EndpointChanges,
 }
 
 /// The work beside the workers: look-ups of names, health checks, fetched values.
@@ -262,11 +269,13 @@ pub(crate) fn assemble(
         prober,
         fetcher,
     } = previous.background;
+    let previous_changes = previous.changes;
     let previous = previous
         .assembly
         .map_or(&nothing, |previous| &previous.reusable);
     let mut pools = AssembledPools::after(&previous.pools, config);
     (pools.resolver, pools.prober) = (resolver, prober);
+    pools.changes = ChangedPools::new(previous_changes);
     pools.resolver.set_name_servers(&config.name_servers);
     let fetcher = values::fetcher(fetcher, &config.values, &mut pools.resolver);
     let mut assembler = Assembler {
@@ -320,7 +329,13 @@ impl Assembler<'_> {
         listeners
     }
 
-    fn finish(self, listeners: Vec<PlannedListener>) -> Assembly {
+    fn finish(mut self, listeners: Vec<PlannedListener>) -> Assembly {
+        let (changes, ended) = std::mem::take(&mut self.pools.changes).finish();
+        for EndedChange { what, why } in ended {
+            self.mistakes.ended(&what, &why);
+        }
+        let made = self.pools.all.iter();
+        let written = made.filter_map(|pool| self.pools.written(pool)).collect();
         let AssembledSites {
             upstreams,
             guards,
@@ -343,6 +358,8 @@ impl Assembler<'_> {
         Assembly {
             listeners,
             pools: parts.all,
+            written,
+            changes: Arc::new(changes),
             upstreams,
             relays: self.relays,
             sites: counted(self.config).cloned().collect(),

@@ -395,7 +395,7 @@ enum CommandArgs {
         after_help = "Example:\n  lockgate stop\n\nA second one cuts the connections that are left."
     )]
     Stop(admin::AdminArgs),
-    /// Take an endpoint of a running Lockgate out of its pool, or back, or set its weight
+    /// Add an endpoint to a pool of a running Lockgate, remove it, drain it, or set its weight
     #[command(subcommand)]
     Endpoint(admin::EndpointCommand),
     /// Begin or end the maintenance of a site of a running Lockgate

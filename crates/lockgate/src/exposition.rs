@@ -27,6 +27,7 @@ use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
+use crate::endpoint_changes::{ChangeablePool, EndpointChanges};
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
 pub(crate) use figures::{
@@ -54,6 +55,10 @@ pub(crate) struct Exposition {
     upstreams: Vec<Arc<Pool>>,
     /// All pools, those of relays included.
     pools: Vec<Arc<Pool>>,
+    /// The endpoints of all pools as they were written, in their order.
+    written: Vec<ChangeablePool>,
+    /// The endpoints that operators have added and removed.
+    changes: Arc<EndpointChanges>,
     statuses: EndpointStatuses,
     state: SharedState,
 }
@@ -114,6 +119,8 @@ impl Exposition {
             },
             upstreams: assembly.upstreams.clone(),
             pools: assembly.pools.clone(),
+            written: assembly.written.iter().map(ChangeablePool::new).collect(),
+            changes: Arc::clone(&assembly.changes),
             statuses,
             state,
         }
@@ -166,6 +173,17 @@ impl Exposition {
     /// All pools.
     pub(crate) fn pools(&self) -> &[Arc<Pool>] {
         &self.pools
+    }
+
+    /// The endpoints of a pool as they were written, or changed by operators.
+    pub(crate) fn written(&self, pool: &Arc<Pool>) -> Option<ChangeablePool> {
+        let at = self.pools.iter().position(|one| Arc::ptr_eq(one, pool))?;
+        self.written.get(at).cloned()
+    }
+
+    /// The endpoints that operators have added and removed.
+    pub(crate) fn changes(&self) -> &Arc<EndpointChanges> {
+        &self.changes
     }
 
     /// The bound listeners, in their order.

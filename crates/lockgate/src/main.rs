@@ -10,6 +10,7 @@ mod cli;
 mod configuration;
 mod descriptors;
 mod echo_app;
+mod endpoint_changes;
 mod examine;
 mod exposition;
 mod fetcher;

@@ -20,6 +20,7 @@ use rustix::fs::{Access, access};
 
 use crate::admin::AdminListener;
 use crate::assemble::{self, Assembly, Previous, ReadAccess};
+use crate::endpoint_changes::EndpointChanges;
 use crate::folders::writable;
 use crate::handover::{HandedSockets, TakenSockets};
 use crate::log_writer::LogWriter;
@@ -42,7 +43,7 @@ pub(crate) enum Mode {
 
 /// Everything that a start has opened, ready to run.
 pub(crate) struct Prepared {
-    pub(crate) config: Config,
+    pub(crate) config: Arc<Config>,
     pub(crate) assembly: Assembly,
     pub(crate) bound: Vec<BoundListener>,
     pub(crate) metrics: Option<(metrics_server::MetricsListener, ListenAddress)>,
@@ -51,15 +52,17 @@ pub(crate) struct Prepared {
     pub(crate) workers: usize,
     /// The sockets that were taken over from an earlier process.
     pub(crate) taken: TakenSockets,
-    /// The configuration as one text.
-    pub(crate) text: String,
+    /// The configuration as it was loaded.
+    pub(crate) loaded: Arc<LoadedConfig>,
 }
 
 /// Takes every step that can fail; mistakes are added to `report`, and then nothing runs.
-/// Sockets that were `handed` over are taken instead of bound ones.
+/// Sockets that were `handed` over are taken instead of bound ones; `changes` are put on top of the
+/// configuration.
 pub(crate) fn prepare(
     loaded: LoadedConfig,
     handed: HandedSockets,
+    changes: EndpointChanges,
     report: &mut Report,
 ) -> Option<Prepared> {
     match descriptors::raise() {
@@ -82,6 +85,7 @@ pub(crate) fn prepare(
         access: ReadAccess::AsStart,
         failed: false,
         handed,
+        changes,
         open_logs: Vec::new(),
     };
     let OpenedResources {
@@ -98,8 +102,8 @@ pub(crate) fn prepare(
     let addresses: Vec<_> = bound.iter().map(|bound| &bound.address).collect();
     assembly.redirect_to(&addresses);
     Some(Prepared {
-        text: loaded.merged_toml(),
-        config: loaded.config,
+        config: Arc::clone(&loaded.config),
+        loaded: Arc::new(loaded),
         assembly,
         bound,
         metrics,
@@ -120,6 +124,7 @@ pub(crate) fn rehearse(loaded: &LoadedConfig, mode: Mode, report: &mut Report) -
         access: ReadAccess::AsStart,
         failed: false,
         handed: HandedSockets::default(),
+        changes: EndpointChanges::default(),
         open_logs: Vec::new(),
     }
     .run(1)
@@ -142,6 +147,8 @@ struct StartSteps<'a> {
     access: ReadAccess,
     failed: bool,
     handed: HandedSockets,
+    /// The endpoints that operators have added and removed.
+    changes: EndpointChanges,
     /// Logs that are open already.
     open_logs: Vec<Arc<LogWriter>>,
 }
@@ -151,7 +158,11 @@ impl StartSteps<'_> {
         let config = &self.loaded.config;
         let account = self.account();
         self.access = self.access_of(account.as_ref());
-        let assembly = assemble::assemble(config, self.access, Previous::default(), self.report);
+        let previous = Previous {
+            changes: std::mem::take(&mut self.changes),
+            ..Previous::default()
+        };
+        let assembly = assemble::assemble(config, self.access, previous, self.report);
         self.failed |= assembly.is_none();
         let bound = self.listeners(assembly.as_ref(), workers);
         let metrics = config

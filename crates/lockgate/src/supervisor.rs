@@ -9,7 +9,7 @@ mod reload;
 mod upgrade;
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -26,9 +26,10 @@ use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::admin::{
-    self, AdminListener, AdminPhase, CommandReceiver, CommandSender, HandedChanges,
+    self, AdminListener, AdminPhase, CommandReceiver, CommandSender, HandedChanges, KeptChanges,
 };
 use crate::configuration::Configuration;
+use crate::endpoint_changes::EndpointChanges;
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
@@ -100,7 +101,9 @@ pub(crate) fn run(
     }
     print::report(&loaded.warnings);
     let mut report = Report::new();
-    let prepared = start_steps::prepare(loaded, sockets.unwrap_or_default(), &mut report);
+    let changes = changed_pools(handover.as_ref(), state.as_deref());
+    let sockets = sockets.unwrap_or_default();
+    let prepared = start_steps::prepare(loaded, sockets, changes, &mut report);
     print::report(&report);
     let Some(prepared) = prepared else {
         if let Some(handover) = handover {
@@ -214,6 +217,14 @@ async fn supervise(
     }
 }
 
+/// The endpoints that operators have added and removed while the old process ran, or what was kept
+/// of that for the start. What cannot be read is told later, with all other changes.
+fn changed_pools(handover: Option<&Handover>, state: Option<&Path>) -> EndpointChanges {
+    let handed = handover.map(|handover| HandedChanges::pools_of_json(&handover.changes));
+    let kept = || KeptChanges::read(state?).ok().map(KeptChanges::into_pools);
+    handed.unwrap_or_else(kept).unwrap_or_default()
+}
+
 /// What operators have set while the old process ran.
 fn handed_changes(handover: &Handover) -> io::Result<HandedChanges> {
     HandedChanges::of_json(&handover.changes).map_err(|error| {
@@ -277,8 +288,8 @@ pub(crate) struct RunningServer {
     cuts: Vec<(Instant, u64)>,
     /// The configuration of the start, some keys of which hold until the end.
     started_with: Arc<Config>,
-    /// The configuration that runs as one text, and the one before it.
-    text: String,
+    /// The configuration that runs, as it was loaded, and the one before it as one text.
+    loaded: Arc<LoadedConfig>,
     earlier_text: Option<String>,
     /// The folder for the last good configuration, as at the start.
     state: Option<PathBuf>,
@@ -307,7 +318,7 @@ impl RunningServer {
             metrics,
             admin,
             logs,
-            text,
+            loaded,
             ..
         } = prepared;
         let others = metrics.iter().map(|(_, address)| address);
@@ -328,7 +339,7 @@ impl RunningServer {
         let memory = memory::allowed(config.limits.memory);
         let state = config.state.clone();
         if let Some(folder) = &state {
-            match admin::KeptChanges::read(folder) {
+            match KeptChanges::read(folder) {
                 Ok(kept) => kept.apply(&assembly.pools),
                 Err(error) => tracing::warn!(
                     error = format!("{error:#}"),
@@ -337,7 +348,7 @@ impl RunningServer {
             }
         }
         let parts = GenerationParts {
-            config: Arc::new(config),
+            config,
             file,
             assembly: Arc::new(assembly),
             logs,
@@ -377,7 +388,7 @@ impl RunningServer {
             closing: ClosingListeners::default(),
             cuts: Vec::new(),
             started_with,
-            text,
+            loaded,
             earlier_text: None,
             state,
         })

@@ -16,7 +16,7 @@ pub struct EndpointPool {
     pub name: Option<String>,
     /// The place in the configuration file, for mistakes that are found later.
     pub at: SourceSpan,
-    /// The addresses; at least one.
+    /// The addresses; at least one, unless operators have removed all.
     pub endpoints: Vec<WeightedEndpoint>,
     /// The protocol that sites use; pools of `[tcp]` tables have `Http1`, without effect. `H2` has
     /// `tls`, `H2c` has none, and neither has a `proxy_protocol`.

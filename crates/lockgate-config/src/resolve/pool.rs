@@ -268,14 +268,9 @@ impl Resolver<'_> {
         protocol: Option<Protocol>,
     ) -> UpstreamTls {
         let name = view.get(&tls::upstream::NAME);
-        let nameless = endpoints.iter().find_map(|endpoint| match endpoint.addr {
-            EndpointAddr::Unix(_) => Some((endpoint, "a Unix socket has no name")),
-            // RFC 6186 §6 and its like: the server of the records may name any host.
-            EndpointAddr::Srv(_) => {
-                Some((endpoint, "the SRV records of a service may name any host"))
-            }
-            EndpointAddr::Ip(_) | EndpointAddr::Name { .. } => None,
-        });
+        let nameless = endpoints
+            .iter()
+            .find_map(|endpoint| Some((endpoint, endpoint.addr.has_no_name()?)));
         if let (None, Some((endpoint, why))) = (&name, nameless) {
             let message = "there is no name to verify";
             let cure = "write tls = { name = \"app.internal\" }: the name in its certificate";

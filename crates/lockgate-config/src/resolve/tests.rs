@@ -18,7 +18,7 @@ fn env() -> Environment {
 fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
     let loaded = parse_str_in(text, Path::new("/lockgate.toml"), &env());
     loaded
-        .map(|loaded| loaded.config)
+        .map(|loaded| Config::clone(&loaded.config))
         .map_err(|report| report.iter().map(|one| one.code().id()).collect())
 }
 

@@ -105,6 +105,11 @@ impl TomlString {
 }
 
 impl InvalidText {
+    /// Its message, the reason and the cure.
+    pub(crate) fn into_texts(self) -> (String, String, String) {
+        (self.message, self.why, self.cure)
+    }
+
     /// A mistake with a message of its own.
     pub(super) fn new(
         code: Code,

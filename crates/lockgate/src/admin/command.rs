@@ -9,6 +9,7 @@ use lockgate_config::Report;
 use rustix::process::Pid;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::endpoint_changes::EndpointChanges;
 use crate::handover::UpgradeFailure;
 use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery};
 
@@ -73,6 +74,9 @@ pub(crate) enum ReloadSource {
     Text(String),
     /// The one that ran before the present one.
     Earlier,
+    /// The one that runs, with these changes of its pools, which were made for the generation with
+    /// this number.
+    Running(EndpointChanges, u64),
 }
 
 /// A request for a reload.

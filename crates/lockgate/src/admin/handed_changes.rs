@@ -14,6 +14,7 @@ use tracing::level_filters::LevelFilter;
 
 use super::kept_changes::KeptChanges;
 use super::resources::{level_name, level_named};
+use crate::endpoint_changes::EndpointChanges;
 use crate::exposition::Exposition;
 use crate::operator_log;
 
@@ -35,7 +36,7 @@ impl HandedChanges {
         let sites = sites.filter_map(|(site, state)| Some((site.clone(), state.response()?)));
         let level = LevelFilter::current();
         Self {
-            endpoints: KeptChanges::of_pools(exposition.pools()),
+            endpoints: KeptChanges::of_running(exposition),
             maintenance: sites.collect(),
             bans: exposition.bans().list(clock::now()),
             level: (level != configured).then_some(level),
@@ -80,6 +81,11 @@ impl HandedChanges {
             "bans": bans.collect::<Vec<_>>(),
             "level": self.level.and_then(level_name),
         })
+    }
+
+    /// The endpoints that were added to pools and removed, of an offer; `None` for another form.
+    pub(crate) fn pools_of_json(offered: &Value) -> Option<EndpointChanges> {
+        EndpointChanges::read(&offered["kept"])
     }
 
     /// The changes of an offer.

@@ -8,6 +8,8 @@ use lockgate_limits::clock;
 use lockgate_upstream::{AdminMode, Member, Pool};
 use serde_json::{Value, json};
 
+use crate::endpoint_changes::{EndpointAddr, EndpointChanges};
+use crate::exposition::Exposition;
 use crate::state;
 use crate::views::mode_name;
 
@@ -18,6 +20,8 @@ const VERSION: u64 = 1;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct KeptChanges {
     endpoints: Vec<KeptEndpoint>,
+    /// The endpoints that were added to pools and removed.
+    pools: EndpointChanges,
 }
 
 /// What was set for one endpoint of one pool.
@@ -54,15 +58,22 @@ impl KeptChanges {
             written.map(|one| KeptEndpoint::of_json(one).context("an entry is unusable"));
         Ok(Self {
             endpoints: endpoints.collect::<anyhow::Result<_>>()?,
+            pools: EndpointChanges::read(file).context("an endpoint is unusable")?,
         })
     }
 
-    /// The state of every endpoint of `pools`, also of those for which nothing was set. Of SRV
+    /// The state of every endpoint that runs, also of those for which nothing was set. Of SRV
     /// records, which may be others in another process, those with a change are told.
-    pub(super) fn of_pools(pools: &[Arc<Pool>]) -> Self {
-        let named = pools.iter().filter(|pool| !pool.settings.name.is_empty());
+    pub(super) fn of_running(exposition: &Exposition) -> Self {
+        let named = exposition
+            .pools()
+            .iter()
+            .filter(|pool| !pool.settings.name.is_empty());
         let members = named.flat_map(|pool| pool.members().iter().map(move |one| (pool, one)));
-        let mut all = Self::default();
+        let mut all = Self {
+            pools: EndpointChanges::clone(exposition.changes()),
+            ..Self::default()
+        };
         for (pool, member) in members {
             let state = KeptEndpoint::of(&pool.settings.name, member);
             if !member.endpoint().is_of_record() {
@@ -134,6 +145,27 @@ impl KeptChanges {
         self.endpoints.sort_by_key(name);
     }
 
+    /// The endpoints that were added to pools and removed.
+    pub(crate) fn into_pools(self) -> EndpointChanges {
+        self.pools
+    }
+
+    /// Notes of an endpoint whether it was added or removed, in place of what was kept of that. What
+    /// was set for one that is not in its pool goes with it.
+    pub(super) fn note_pool(
+        &mut self,
+        running: &EndpointChanges,
+        (pool, addr): (&str, &EndpointAddr),
+        in_pool: bool,
+    ) {
+        self.pools.note(running, pool, addr);
+        if !in_pool {
+            let endpoint = addr.to_string();
+            self.endpoints
+                .retain(|kept| kept.pool != pool || kept.endpoint != endpoint);
+        }
+    }
+
     /// What was kept for the endpoint, if that is other than what holds.
     pub(super) fn other_than(self, holds: &KeptEndpoint) -> Option<KeptEndpoint> {
         let mut kept = self.endpoints.into_iter();
@@ -156,7 +188,9 @@ impl KeptChanges {
     /// The same as a value.
     pub(super) fn to_json(&self) -> Value {
         let endpoints: Vec<_> = self.endpoints.iter().map(KeptEndpoint::to_json).collect();
-        json!({ "version": VERSION, "endpoints": endpoints })
+        let mut file = json!({ "version": VERSION, "endpoints": endpoints });
+        self.pools.write(&mut file);
+        file
     }
 }
 
@@ -236,6 +270,7 @@ mod tests {
                 mode,
                 weight,
             }],
+            pools: EndpointChanges::default(),
         };
         for changes in [
             kept(AdminMode::Drain, None),

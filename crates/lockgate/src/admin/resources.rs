@@ -8,6 +8,7 @@ mod limits;
 mod log_level;
 mod logs;
 mod maintenance;
+mod pool_endpoints;
 mod pools;
 mod reload;
 mod sites;
@@ -72,6 +73,18 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/endpoints/weight",
         handlers: &[(Method::POST, |request| Box::pin(endpoints::weight(request)))],
+    },
+    Resource {
+        path: "/v1/endpoints/add",
+        handlers: &[(Method::POST, |request| {
+            Box::pin(pool_endpoints::add(request))
+        })],
+    },
+    Resource {
+        path: "/v1/endpoints/remove",
+        handlers: &[(Method::POST, |request| {
+            Box::pin(pool_endpoints::remove(request))
+        })],
     },
     Resource {
         path: "/v1/sites/maintenance",
@@ -167,6 +180,8 @@ const HANDED_OVER: &[&str] = &[
     "/v1/endpoints/maintenance",
     "/v1/endpoints/ready",
     "/v1/endpoints/weight",
+    "/v1/endpoints/add",
+    "/v1/endpoints/remove",
     "/v1/sites/maintenance",
     "/v1/clients/ban",
     "/v1/clients/unban",

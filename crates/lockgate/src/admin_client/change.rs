@@ -26,8 +26,27 @@ pub(super) fn text(request: &ChangeRequest, value: &Value) -> String {
                 &format!("has the weight {weight} (configured: {configured})"),
             )
         }
+        (_, "/v1/endpoints/add" | "/v1/endpoints/remove") => added_or_removed(value),
         _ => endpoint_text(value),
     }
+}
+
+/// The text for an endpoint that a pool has got or lost.
+fn added_or_removed(value: &Value) -> String {
+    if value["in_pool"] != true {
+        let left = left(value);
+        return endpoint(value, &format!("is removed: {left}"));
+    }
+    let backup = if value["backup"] == true {
+        ", as a backup"
+    } else {
+        ""
+    };
+    let weight = plain(&value["weight"]);
+    endpoint(
+        value,
+        &format!("is in the pool with the weight {weight}{backup}"),
+    )
 }
 
 /// The text for an endpoint that was taken out of its pool, or back.
@@ -85,14 +104,19 @@ fn limits(value: &Value) -> String {
     )
 }
 
-fn in_or_out(value: &Value) -> String {
-    let left = match (value["in_flight"].as_u64(), value["connections"].as_u64()) {
+/// What an endpoint without new requests still has.
+fn left(value: &Value) -> String {
+    match (value["in_flight"].as_u64(), value["connections"].as_u64()) {
         (Some(0), Some(0)) => "no request and no connection is left".to_owned(),
         _ => format!(
             "requests left: {}, connections: {}",
             value["in_flight"], value["connections"]
         ),
-    };
+    }
+}
+
+fn in_or_out(value: &Value) -> String {
+    let left = left(value);
     match value["admin"].as_str() {
         Some("drain") => format!("is drained: {left}"),
         Some(_) => format!("is in maintenance: {left}"),
@@ -108,7 +132,7 @@ fn endpoint(value: &Value, what: &str) -> String {
     }
     if value["kept_otherwise"] == true {
         let next = next_start(&value["next_start"]);
-        text.push_str(&format!("\nthe next start sets it to {next}: use --keep"));
+        text.push_str(&format!("\nthe next start {next}: use --keep"));
     }
     let others = value["other_pools"].as_array().into_iter().flatten();
     let others: Vec<_> = others.map(plain).collect();
@@ -121,8 +145,10 @@ fn endpoint(value: &Value, what: &str) -> String {
 /// What was kept for an endpoint earlier.
 fn next_start(kept: &Value) -> String {
     let mode = kept["admin"].as_str().unwrap_or("ready");
-    match kept["weight"].as_u64() {
-        Some(weight) => format!("{mode} with the weight {weight}"),
-        None => mode.to_owned(),
+    match (kept["in_pool"].as_bool(), kept["weight"].as_u64()) {
+        (Some(true), _) => "adds it".to_owned(),
+        (Some(false), _) => "removes it".to_owned(),
+        (None, Some(weight)) => format!("sets it to {mode} with the weight {weight}"),
+        (None, None) => format!("sets it to {mode}"),
     }
 }

@@ -123,6 +123,15 @@ fn status(value: &Value) -> String {
         }
         text.push('\n');
     }
+    let changed = ["endpoints_added", "endpoints_removed"].map(|name| value[name].as_u64());
+    if let [Some(added), Some(removed)] = changed
+        && added + removed > 0
+    {
+        let _ = writeln!(
+            text,
+            "endpoints added by operators: {added}, removed: {removed}"
+        );
+    }
     let held = value["held_to_earlier_generations"].as_u64();
     if let Some(held) = held.filter(|held| *held > 0) {
         let _ = writeln!(text, "connections held by earlier generations: {held}");
@@ -222,10 +231,12 @@ fn endpoints(value: &Value) -> String {
             } else {
                 ""
             };
+            let is_added = items(&pool["added"]).any(|added| *added == one["endpoint"]);
+            let added = if is_added { ", added" } else { "" };
             table.row([
                 plain(&pool["pool"]),
                 plain(&one["endpoint"]),
-                format!("{}{backup}", shown_state(one)),
+                format!("{}{backup}{added}", shown_state(one)),
                 shown_weight(one),
                 plain(&one["connections"]),
                 plain(&one["in_flight"]),
@@ -236,6 +247,12 @@ fn endpoints(value: &Value) -> String {
                 errors(one).map_or_else(String::new, |sum| sum.to_string()),
                 plain(&one["why"]),
             ]);
+        }
+        for removed in items(&pool["removed"]) {
+            let [pool, endpoint] = [&pool["pool"], removed].map(plain);
+            let mut row: [String; 12] = Default::default();
+            (row[0], row[1], row[2]) = (pool, endpoint, "removed".to_owned());
+            table.row(row);
         }
     }
     let seconds = value["recent_seconds"].as_f64().unwrap_or_default();

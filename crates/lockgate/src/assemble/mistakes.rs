@@ -75,6 +75,13 @@ impl<'a> MistakeLog<'a> {
         self.push(code, at, message.into(), why, cure);
     }
 
+    /// Warns of a change by an operator that holds no longer.
+    pub(super) fn ended(&mut self, change: &str, why: &str) {
+        let message = format!("{change} while Lockgate ran, which holds no longer");
+        self.report
+            .push(Code::EndpointChangeEnded, message, why, "");
+    }
+
     /// A mistake that two places of the configuration make together.
     pub(super) fn pair(
         &mut self,

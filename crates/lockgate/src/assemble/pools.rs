@@ -17,6 +17,7 @@ use lockgate_upstream::{
 };
 
 use super::{MistakeLog, tls};
+use crate::endpoint_changes::ChangedPools;
 use crate::prober::{Check, CheckKind, HttpCheck, Prober, TcpCheck};
 use crate::resolver::EndpointResolver;
 
@@ -30,6 +31,8 @@ pub(super) struct AssembledPools<'a> {
     pub(super) successions: Vec<PoolSuccession>,
     /// The limits of endpoints that may be in use.
     maxima: Vec<(Arc<Endpoint>, Option<usize>)>,
+    /// What operators have changed.
+    pub(super) changes: ChangedPools,
     /// TLS to endpoints, with the name of the first pool that it is for.
     pub(super) connectors: Vec<(String, Arc<Connector>)>,
     pub(super) resolver: EndpointResolver,
@@ -82,10 +85,17 @@ impl<'a> AssembledPools<'a> {
             all: Vec::with_capacity(count),
             successions: Vec::new(),
             maxima: Vec::new(),
+            changes: ChangedPools::default(),
             connectors: Vec::new(),
             resolver: EndpointResolver::default(),
             prober: Prober::default(),
         }
+    }
+
+    /// The settings of a pool that was made, as it runs.
+    pub(super) fn written(&self, pool: &Pool) -> Option<Arc<config::EndpointPool>> {
+        let made = self.reusable.pools.get(&pool.settings.name);
+        made.map(|(written, _)| Arc::clone(written))
     }
 
     /// What the next assembly may take over, and everything else.
@@ -115,7 +125,7 @@ impl<'a> AssembledPools<'a> {
         let made = config
             .pools
             .get(number)
-            .and_then(|written| self.make(mistakes, written, user));
+            .and_then(|written| self.make(mistakes, (config, written), user));
         self.made.insert(number, made.clone());
         made
     }
@@ -123,10 +133,12 @@ impl<'a> AssembledPools<'a> {
     fn make(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
-        written: &Arc<config::EndpointPool>,
+        (config, written): (&Config, &Arc<config::EndpointPool>),
         user: &str,
     ) -> Option<Arc<Pool>> {
         let name = self.name(written, user);
+        let max = |addr: &config::EndpointAddr| max(config, addr);
+        let written = &self.changes.change(&name, written, max);
         let connector = match &written.tls {
             None => None,
             Some(tls) => Some(self.connector(mistakes, &name, tls)?),
@@ -407,6 +419,12 @@ fn administered(
         Some(known) => member.administered_as(known),
         None => member,
     }
+}
+
+/// The limit of an endpoint, which holds in all pools.
+fn max(config: &Config, addr: &config::EndpointAddr) -> Option<usize> {
+    let mut endpoints = config.pools.iter().flat_map(|pool| &pool.endpoints);
+    endpoints.find(|one| one.addr == *addr)?.max
 }
 
 /// A member without a record so far, which is never chosen until it has one.

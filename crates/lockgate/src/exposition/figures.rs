@@ -61,6 +61,10 @@ pub(crate) struct SiteFigures {
 #[derive(Debug)]
 pub(crate) struct PoolFigures {
     pub(crate) name: String,
+    /// The endpoints that operators have added.
+    pub(crate) added: Vec<String>,
+    /// The endpoints that operators have removed.
+    pub(crate) removed: Vec<String>,
     pub(crate) endpoints: Vec<EndpointFigures>,
 }
 
@@ -233,6 +237,8 @@ impl Exposition {
             most -= endpoints.len();
             PoolFigures {
                 name: pool.settings.name.clone(),
+                added: self.changes.added_to(&pool.settings.name).collect(),
+                removed: self.changes.removed_from(&pool.settings.name).collect(),
                 endpoints,
             }
         });

@@ -280,6 +280,8 @@ mod tests {
         };
         vec![PoolFigures {
             name: "app".to_owned(),
+            added: Vec::new(),
+            removed: Vec::new(),
             endpoints: vec![endpoint],
         }]
     }

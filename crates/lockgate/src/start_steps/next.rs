@@ -9,6 +9,7 @@ use lockgate_net::listen::{self, BindCheck, BoundListener, ListenAddress};
 
 use super::{Logs, Mode, StartSteps};
 use crate::assemble::{self, Assembly, ReadAccess};
+use crate::endpoint_changes::EndpointChanges;
 use crate::generation::RunningGeneration;
 use crate::handover::HandedSockets;
 use crate::log_writer::LogWriter;
@@ -53,6 +54,7 @@ impl NextSteps<'_> {
             access: ReadAccess::AsStart,
             failed: false,
             handed: HandedSockets::default(),
+            changes: EndpointChanges::default(),
             open_logs: self.running.open_logs().cloned().collect(),
         };
         let listeners = self.assembly.listeners.iter().zip(self.known);
@@ -90,6 +92,7 @@ impl NextSteps<'_> {
             failed: false,
             open_logs: self.running.open_logs().cloned().collect(),
             handed: HandedSockets::default(),
+            changes: EndpointChanges::default(),
         };
         let listeners = self.assembly.listeners.iter().zip(self.known);
         let new = listeners.filter(|(_, known)| known.is_none());

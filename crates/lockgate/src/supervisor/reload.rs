@@ -26,6 +26,7 @@ use super::background::RunningBackground;
 use crate::admin::{ReloadOutcome, ReloadRequest, ReloadSource, Reply, tell};
 use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
 use crate::configuration::{self, ConfigText, Configuration};
+use crate::endpoint_changes::EndpointChanges;
 use crate::examine::examine_draft;
 use crate::fetcher::{self, PreparedValues};
 use crate::generation::{GenerationParts, RunningAdoption, RunningGeneration, SocketPlan};
@@ -52,8 +53,8 @@ pub(super) struct Reloads {
     is_under_way: bool,
     /// Whether it is only tried.
     dry_run: bool,
-    /// Whether it takes over the file.
-    is_of_file: bool,
+    /// The origin of what it takes over.
+    origin: ReloadOrigin,
     /// The time within which the next generation must be confirmed, if it must.
     confirm: Option<Duration>,
     unconfirmed: Option<Unconfirmed>,
@@ -65,6 +66,16 @@ pub(super) struct Reloads {
     files_changed: bool,
 }
 
+/// The origin of the configuration of a reload.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum ReloadOrigin {
+    File,
+    #[default]
+    Text,
+    /// It runs already: only its pools change.
+    Running,
+}
+
 /// The result of a step that has taken time.
 pub(super) enum ReloadStep {
     /// Whether a changed file is to be taken over.
@@ -72,20 +83,21 @@ pub(super) enum ReloadStep {
     Assembled(Result<Box<AssembledConfig>, FailedReload>),
     Prepared(Result<Box<NextGeneration>, FailedReload>),
     /// Every worker runs the new generation.
-    Adopted(Box<(ConfigText, Report)>),
+    Adopted(Box<(Option<ConfigText>, Report)>),
 }
 
 /// Why a configuration is not taken over.
 pub(super) struct FailedReload {
     report: Report,
-    /// The text, as far as it could be read.
+    /// The text, as far as it was read.
     text: Option<ConfigText>,
 }
 
 /// A configuration that was read and assembled.
 pub(super) struct AssembledConfig {
-    loaded: LoadedConfig,
-    text: ConfigText,
+    loaded: Arc<LoadedConfig>,
+    /// The text that it was read from, unless it ran before.
+    text: Option<ConfigText>,
     assembly: Assembly,
     report: Report,
 }
@@ -159,13 +171,18 @@ impl RunningServer {
             return;
         }
         let is_rollback = matches!(source, ReloadSource::Earlier);
+        // What runs need not be confirmed to have another endpoint.
+        let is_other = !is_rollback && !matches!(source, ReloadSource::Running(..));
         let refused = match (&reloads.unconfirmed, reloads.is_under_way) {
             (_, true) => Some("another reload is under way"),
-            (Some(_), _) if !is_rollback && !dry_run => {
+            (Some(_), _) if is_other && !dry_run => {
                 Some("the configuration that runs is not confirmed yet")
             }
             _ if is_rollback && self.earlier_text.is_none() => {
                 Some("no configuration has run before this one")
+            }
+            _ if matches!(source, ReloadSource::Running(_, number) if number != self.generation.number()) => {
+                Some("another reload has come before")
             }
             _ => None,
         };
@@ -188,7 +205,11 @@ impl RunningServer {
         reloads.is_under_way = true;
         reloads.confirm = confirm;
         reloads.dry_run = dry_run;
-        reloads.is_of_file = matches!(source, ReloadSource::File);
+        reloads.origin = match source {
+            ReloadSource::File => ReloadOrigin::File,
+            ReloadSource::Text(_) | ReloadSource::Earlier => ReloadOrigin::Text,
+            ReloadSource::Running(..) => ReloadOrigin::Running,
+        };
         reloads.replies.extend(reply);
         let running = Arc::clone(&self.generation.assembly);
         let background = self.background.continuing();
@@ -196,6 +217,16 @@ impl RunningServer {
             ReloadSource::File => None,
             ReloadSource::Text(text) => Some(text),
             ReloadSource::Earlier => self.earlier_text.clone(),
+            ReloadSource::Running(changes, _) => {
+                let loaded = Arc::clone(&self.loaded);
+                reloads.steps.spawn_blocking(move || {
+                    let report = Report::new();
+                    let assembled =
+                        assemble_beside((loaded, None, report), (&running, changes), background);
+                    ReloadStep::Assembled(assembled.map(Box::new))
+                });
+                return;
+            }
         };
         reloads.steps.spawn_blocking(move || {
             let read = read(&file.file, text.as_deref(), &running, background);
@@ -266,9 +297,9 @@ impl RunningServer {
         let Some(dir) = self.state.clone() else {
             return;
         };
-        let text = self.text.clone();
+        let loaded = Arc::clone(&self.loaded);
         tokio::task::spawn_blocking(move || {
-            if let Err(error) = state::keep_last_good(&dir, &text) {
+            if let Err(error) = state::keep_last_good(&dir, &loaded.merged_toml()) {
                 tracing::warn!(%error, "the last good configuration could not be kept");
             }
         });
@@ -345,12 +376,17 @@ impl RunningServer {
                 }
             }
             ReloadStep::Prepared(Ok(next)) => {
-                reloads.files_changed |= self.has_joining_files(&next.assembled.text);
+                let text = next.assembled.text.as_ref();
+                reloads.files_changed |= text.is_some_and(|text| self.has_joining_files(text));
                 reloads.steps.spawn(self.take_over(*next));
                 return;
             }
             ReloadStep::Adopted(adopted) => {
                 let (text, report) = *adopted;
+                let Some(text) = text else {
+                    let outcome = self.done(report);
+                    return self.end_reload(reloads, &outcome);
+                };
                 self.tell_reloaded(reloads, text, &report);
                 reloads.unconfirmed = reloads.confirm.take().map(|within| Unconfirmed {
                     until: Instant::now() + within,
@@ -370,6 +406,7 @@ impl RunningServer {
         };
         if let Some(file) = &self.generation.file
             && !reloads.dry_run
+            && reloads.origin != ReloadOrigin::Running
         {
             file.reload_failed(&failed.report, failed.text.as_ref());
             self.watch_files();
@@ -507,10 +544,8 @@ impl RunningServer {
         self.background.resolving.commit(background.names);
         self.background.fetching.commit(background.values);
         self.background.probing.commit(background.probes);
-        let merged = loaded.merged_toml();
-        self.earlier_text = Some(std::mem::replace(&mut self.text, merged));
         let parts = GenerationParts {
-            config: Arc::new(loaded.config),
+            config: Arc::clone(&loaded.config),
             file: self.generation.file.clone(),
             assembly: Arc::new(assembly),
             logs: opened.logs,
@@ -529,10 +564,14 @@ impl RunningServer {
             operator_log::set_level(print::level(generation.config.log.level));
         }
         self.exposition.store(Arc::clone(&generation.exposition));
-        if let Some(change) = generation.config.drain.change {
-            let end = Instant::now() + change;
-            self.cuts.push((end, generation.number()));
+        if text.is_some() {
+            self.earlier_text = Some(self.loaded.merged_toml());
+            if let Some(change) = generation.config.drain.change {
+                let end = Instant::now() + change;
+                self.cuts.push((end, generation.number()));
+            }
         }
+        self.loaded = loaded;
         self.generation = generation;
         self.socket_files.extend(opened.socket_files);
         self.tell_listeners(&before_listeners);
@@ -558,8 +597,9 @@ impl RunningServer {
             "the configuration was reloaded"
         );
         if let Some(file) = self.generation.file.clone() {
-            file.reloaded(text, reloads.is_of_file);
-            if !reloads.is_of_file {
+            let is_of_file = reloads.origin == ReloadOrigin::File;
+            file.reloaded(text, is_of_file);
+            if !is_of_file {
                 reloads.check(file);
             }
         }
@@ -645,7 +685,7 @@ impl AssembledConfig {
     fn fail(self) -> FailedReload {
         FailedReload {
             report: self.report,
-            text: Some(self.text),
+            text: self.text,
         }
     }
 
@@ -680,10 +720,25 @@ fn read(
         Ok(loaded) => loaded,
         Err(report) => return Err(failed(report, Some(text))),
     };
-    let mut report = loaded.warnings.clone();
+    let report = loaded.warnings.clone();
+    let changes = EndpointChanges::clone(&running.changes);
+    assemble_beside(
+        (Arc::new(loaded), Some(text), report),
+        (running, changes),
+        background,
+    )
+}
+
+/// Assembles a configuration, with `changes` on top of it, beside the one that runs.
+fn assemble_beside(
+    (loaded, text, mut report): (Arc<LoadedConfig>, Option<ConfigText>, Report),
+    (running, changes): (&Assembly, EndpointChanges),
+    background: BackgroundWork,
+) -> Result<AssembledConfig, FailedReload> {
     let previous = Previous {
         assembly: Some(running),
         background,
+        changes,
     };
     let access = ReadAccess::AsStart;
     match assemble::assemble(&loaded.config, access, previous, &mut report) {
@@ -693,7 +748,7 @@ fn read(
             assembly,
             report,
         }),
-        None => Err(failed(report, Some(text))),
+        None => Err(FailedReload { report, text }),
     }
 }
 

@@ -19,7 +19,12 @@ pub(crate) fn pools(pools: &[PoolFigures], recent: &RecentSpan) -> Value {
 fn shown(pool: &PoolFigures, recent: &RecentSpan) -> Value {
     let endpoints = pool.endpoints.iter();
     let endpoints = endpoints.map(|one| endpoint(one, recent.of(&pool.name, &one.endpoint)));
-    json!({ "pool": pool.name, "endpoints": endpoints.collect::<Vec<_>>() })
+    json!({
+        "pool": pool.name,
+        "added": pool.added,
+        "removed": pool.removed,
+        "endpoints": endpoints.collect::<Vec<_>>(),
+    })
 }
 
 fn endpoint(figures: &EndpointFigures, recent: Option<&EndpointSpan>) -> Value {

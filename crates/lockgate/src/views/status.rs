@@ -14,6 +14,7 @@ pub(crate) fn status(exposition: &Exposition, phase: Phase, workers: usize) -> V
         Phase::Ready => "ready",
         Phase::Draining => "draining",
     };
+    let (added, removed) = exposition.changes().counts();
     json!({
         "version": env!("CARGO_PKG_VERSION"),
         "pid": std::process::id(),
@@ -23,6 +24,8 @@ pub(crate) fn status(exposition: &Exposition, phase: Phase, workers: usize) -> V
         "workers": workers,
         "generation": exposition.generation(),
         "earlier_generations": exposition.earlier_generations(),
+        "endpoints_added": added,
+        "endpoints_removed": removed,
         "listeners": listeners(exposition),
         "limits": limits(&exposition.limits()),
         "configuration": exposition.configuration_file().map(configuration),

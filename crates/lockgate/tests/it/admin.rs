@@ -6,6 +6,7 @@ mod connections;
 mod endpoints;
 mod hostile_clients;
 mod limits;
+mod pool_endpoints;
 mod resources;
 mod sites;
 mod socket_file;

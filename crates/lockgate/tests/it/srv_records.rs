@@ -5,10 +5,12 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
-use lockgate_testkit::{Http, Origin, Serving, eventually};
+use lockgate_testkit::{Folder, Http, Origin, Serving, eventually};
+use serde_json::json;
 
+use crate::admin;
 use crate::http::plain_site;
-use crate::scene::{echoes, lockgate, plain};
+use crate::scene::{echoes, lockgate, plain, text};
 
 /// The zone of a service.
 #[derive(Clone, Default)]
@@ -170,6 +172,48 @@ fn srv_records_are_used_by_priority_and_weight() {
             .starts_with("srv:_app._tcp.test#"),
         "{line}"
     );
+}
+
+#[test]
+fn srv_records_are_removed_with_their_service_only() {
+    let ((_one, one), (_two, two)) = (origin_named("one"), origin_named("two"));
+    let server = NameServer::start(&[(1, 1, one)]);
+    let folder = Folder::new();
+    let socket = folder.path("admin.sock");
+    let admin = format!("admin = \"unix:{}\"\n", text(&socket));
+    let gate = lockgate().start(&(admin + &pooled(&server, "balance = \"round-robin\"")));
+    let mut client = Http::connect(gate.address());
+    assert_eq!(ask(&mut client).1, "one");
+    let post = |verb: &str, endpoint: &str| {
+        let mut body = json!({ "pool": "app", "endpoint": endpoint });
+        if verb == "add" && !endpoint.starts_with("srv:") {
+            // As much as a record of weight 1.
+            body["weight"] = json!(10);
+        }
+        let body = body.to_string();
+        admin::ask(&socket, "POST", &format!("/v1/endpoints/{verb}"), &body)
+    };
+    let service = "srv:_app._tcp.test";
+    let code = |endpoint: &str| post("remove", endpoint).1["error"]["code"].take();
+    assert_eq!(code(service), "last_endpoint");
+    let (status, added) = post("add", &format!("127.0.0.1:{two}"));
+    assert_eq!(status, 200, "{added}");
+    let answers: String = (0..40).map(|_| ask(&mut client).1).collect();
+    assert!(
+        answers.contains("one") && answers.contains("two"),
+        "{answers}"
+    );
+    let record = admin::ask(&socket, "GET", "/v1/pools", "").1["pools"][0]["endpoints"].take();
+    let record = record[0]["endpoint"].as_str().unwrap().to_owned();
+    assert_eq!(code(&record), "of_record");
+    assert_eq!(post("remove", service).0, 200);
+    for _ in 0..4 {
+        assert_eq!(ask(&mut client).1, "two");
+    }
+    assert_eq!(post("add", service).0, 200);
+    eventually("the records serve again", || {
+        (ask(&mut client).1 == "one").then_some(())
+    });
 }
 
 #[test]

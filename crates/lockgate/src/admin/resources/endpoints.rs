@@ -17,10 +17,11 @@ use super::super::command::AdminCommand;
 use super::super::error::AdminError;
 use super::super::kept_changes::{KeptChanges, KeptEndpoint};
 use super::super::request::{AdminRequest, AdminResult};
+use crate::exposition::Exposition;
 use crate::views::mode_name;
 
 /// The largest weight, as in the configuration.
-const MOST_WEIGHT: u64 = 256;
+pub(super) const MOST_WEIGHT: u64 = 256;
 /// The longest wait for an endpoint, in seconds.
 const LONGEST_WAIT: u64 = 86_400;
 /// The time between two looks at an endpoint that is waited for.
@@ -96,14 +97,8 @@ struct ChosenEndpoint {
 impl ChosenEndpoint {
     fn of(request: &AdminRequest, body: &Map<String, Value>) -> Result<Self, AdminError> {
         let exposition = request.state.exposition();
-        let named = exposition.pools().iter();
-        let pools: Vec<_> = named
-            .filter(|pool| !pool.settings.name.is_empty())
-            .collect();
         let (name, label) = (text(body, "pool")?, text(body, "endpoint")?);
-        let names = pools.iter().map(|pool| pool.settings.name.as_str());
-        let pool = pools.iter().find(|pool| pool.settings.name == name);
-        let pool = Arc::clone(pool.ok_or_else(|| unknown("pool", name, names))?);
+        let pool = named_pool(&exposition, body)?;
         let present = || {
             let members = MemberIndex::enumerate(pool.members());
             members.filter(|(_, member)| !member.endpoint().is_vacant())
@@ -258,14 +253,7 @@ impl ChosenEndpoint {
         let holds = KeptEndpoint::of(&self.pool.settings.name, self.member());
         let kept_earlier = match (&self.keep_in, &request.state.folder) {
             (Some(folder), _) => {
-                keep(request, folder, holds).await.map_err(|error| {
-                    AdminError::new(
-                        StatusCode::INTERNAL_SERVER_ERROR,
-                        "not_kept",
-                        format!("the change holds, but could not be kept: {error:#}"),
-                        "",
-                    )
-                })?;
+                keep(request, folder, |kept| kept.note(holds)).await?;
                 None
             }
             (None, Some(folder)) => kept_otherwise(folder, holds).await,
@@ -294,7 +282,7 @@ impl ChosenEndpoint {
 }
 
 /// The pools in which requests may begin at the endpoint.
-fn pools_that_use<'p>(
+pub(super) fn pools_that_use<'p>(
     endpoint: &Endpoint,
     pools: &'p [Arc<Pool>],
 ) -> impl Iterator<Item = &'p Arc<Pool>> {
@@ -307,19 +295,47 @@ fn pools_that_use<'p>(
     named.filter(move |pool| pool.members().iter().any(uses))
 }
 
-/// Keeps what holds for an endpoint, after all that was to be kept before; in a thread: the disk may
-/// take its time.
-async fn keep(request: &AdminRequest, folder: &Path, holds: KeptEndpoint) -> anyhow::Result<()> {
+/// The pool that the body names.
+pub(super) fn named_pool(
+    exposition: &Exposition,
+    body: &Map<String, Value>,
+) -> Result<Arc<Pool>, AdminError> {
+    let named = exposition.pools().iter();
+    let pools: Vec<_> = named
+        .filter(|pool| !pool.settings.name.is_empty())
+        .collect();
+    let name = text(body, "pool")?;
+    let names = pools.iter().map(|pool| pool.settings.name.as_str());
+    let pool = pools.iter().find(|pool| pool.settings.name == name);
+    pool.map(|pool| Arc::clone(pool))
+        .ok_or_else(|| unknown("pool", name, names))
+}
+
+/// Keeps a change that holds, after all that was to be kept before; in a thread: the disk may take
+/// its time.
+pub(super) async fn keep(
+    request: &AdminRequest,
+    folder: &Path,
+    note: impl FnOnce(&mut KeptChanges) + Send + 'static,
+) -> Result<(), AdminError> {
     let turn = Arc::clone(&request.state.keeping).lock_owned().await;
     let folder = folder.to_path_buf();
     let kept = spawn_blocking(move || {
         // Also where the client does not wait for the end.
         let _turn = turn;
         let mut kept = KeptChanges::read(&folder)?;
-        kept.note(holds);
+        note(&mut kept);
         kept.write(&folder)
     });
-    kept.await?
+    let kept = kept.await.map_err(anyhow::Error::from).flatten();
+    kept.map_err(|error| {
+        AdminError::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "not_kept",
+            format!("the change holds, but could not be kept: {error:#}"),
+            "",
+        )
+    })
 }
 
 /// What was kept for the endpoint earlier, if that is other than what holds. A file that cannot be
@@ -339,16 +355,22 @@ fn folder_for(
     if !flag(body, "keep")? {
         return Ok(None);
     }
-    let cannot_keep =
-        |why: &str, cure: &str| AdminError::new(StatusCode::CONFLICT, "cannot_keep", why, cure);
     if member.endpoint().is_of_record() {
         let why = "an SRV record may be another one at the next start";
         return Err(cannot_keep(why, "do it without `--keep`"));
     }
-    let folder = request.state.folder.clone();
+    state_folder(request).map(Some)
+}
+
+/// The folder of `state`, in which changes are kept.
+pub(super) fn state_folder(request: &AdminRequest) -> Result<PathBuf, AdminError> {
     let why = "the configuration has no `state`";
-    let folder = folder.ok_or_else(|| cannot_keep(why, "write state = \"/var/lib/lockgate\""))?;
-    Ok(Some(folder))
+    let folder = request.state.folder.clone();
+    folder.ok_or_else(|| cannot_keep(why, "write state = \"/var/lib/lockgate\""))
+}
+
+fn cannot_keep(why: &str, cure: &str) -> AdminError {
+    AdminError::new(StatusCode::CONFLICT, "cannot_keep", why, cure)
 }
 
 /// Has the workers close idle connections to endpoints that were taken out, and waits for them.

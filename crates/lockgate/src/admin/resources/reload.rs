@@ -85,15 +85,21 @@ async fn take_over(
             );
             Err(error.with("mistakes", diagnostics(&report)))
         }
-        ReloadOutcome::Refused(why) => Err(AdminError::new(
-            StatusCode::CONFLICT,
-            "reload_refused",
-            why,
-            "try again afterwards; `lockgate confirm` or `lockgate rollback` end the wait for a confirmation",
-        )),
+        ReloadOutcome::Refused(why) => Err(refused(why)),
     }
 }
 
-fn diagnostics(report: &Report) -> Value {
+/// The answer where a reload was not looked at.
+pub(super) fn refused(why: &str) -> AdminError {
+    AdminError::new(
+        StatusCode::CONFLICT,
+        "reload_refused",
+        why,
+        "try again afterwards; `lockgate confirm` or `lockgate rollback` end the wait for a confirmation",
+    )
+}
+
+/// The mistakes and warnings of a reload.
+pub(super) fn diagnostics(report: &Report) -> Value {
     report.to_json()["diagnostics"].take()
 }

@@ -28,6 +28,37 @@ impl ChangeRequest {
 // No doc comments on the following types: clap would print them instead of the command's.
 #[derive(Subcommand)]
 pub(in crate::cli) enum EndpointCommand {
+    /// Add an endpoint to a pool
+    #[command(
+        after_help = "Examples:\n  lockgate endpoint add app 10.0.0.3:8080\n  \
+        lockgate endpoint add app unix:/run/app.sock --weight 2 --keep"
+    )]
+    Add {
+        /// The pool, as `lockgate pools` lists it
+        pool: String,
+        /// The address, as in the configuration
+        address: String,
+        /// From 1 to 256 [default: 1, or as the configuration has it]
+        #[arg(long, value_name = "N")]
+        weight: Option<u64>,
+        /// Use it only while no other endpoint is up
+        #[arg(long)]
+        backup: bool,
+        /// Keep this for the next start, in the folder of `state`
+        #[arg(long)]
+        keep: bool,
+        #[command(flatten)]
+        admin: AdminArgs,
+    },
+    /// Remove an endpoint from its pool; open requests end
+    #[command(after_help = "Example:\n  lockgate endpoint remove app/10.0.0.1:8080")]
+    Remove {
+        #[command(flatten)]
+        endpoint: EndpointArgs,
+        /// Do it also for the last endpoint of its pool that can be used
+        #[arg(long)]
+        force: bool,
+    },
     /// Let no request begin at an endpoint; open ones end
     #[command(
         after_help = "Examples:\n  lockgate endpoint drain app/10.0.0.1:8080\n  \
@@ -274,6 +305,26 @@ impl EndpointCommand {
     /// The change, and where it is asked for.
     pub(in crate::cli) fn resolve(self) -> (ChangeRequest, AdminArgs) {
         match self {
+            Self::Add {
+                pool,
+                address,
+                weight,
+                backup,
+                keep,
+                admin,
+            } => {
+                let body = json!({
+                    "pool": pool,
+                    "endpoint": address,
+                    "weight": weight,
+                    "backup": backup,
+                    "keep": keep,
+                });
+                (ChangeRequest::post("/v1/endpoints/add", body), admin)
+            }
+            Self::Remove { endpoint, force } => {
+                endpoint.change("/v1/endpoints/remove", json!({ "force": force }))
+            }
             Self::Drain {
                 endpoint,
                 force,

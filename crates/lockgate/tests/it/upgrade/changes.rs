@@ -20,7 +20,7 @@ fn pair(endpoints: [&str; 2], more: &str) -> String {
 const NOWHERE: [&str; 2] = ["127.0.0.1:1", "127.0.0.1:2"];
 
 /// Requests that change what an upgrade hands over.
-const CHANGES: [(&str, &str); 7] = [
+const CHANGES: [(&str, &str); 9] = [
     (
         "/v1/endpoints/drain",
         r#"{ "pool": "app", "endpoint": "127.0.0.1:1" }"#,
@@ -43,6 +43,14 @@ const CHANGES: [(&str, &str); 7] = [
     ),
     ("/v1/clients/unban", r#"{ "client": "192.0.2.0/24" }"#),
     ("/v1/log-level", r#"{ "level": "debug" }"#),
+    (
+        "/v1/endpoints/add",
+        r#"{ "pool": "app", "endpoint": "127.0.0.1:3", "weight": 5, "backup": true }"#,
+    ),
+    (
+        "/v1/endpoints/remove",
+        r#"{ "pool": "app", "endpoint": "127.0.0.1:1" }"#,
+    ),
 ];
 
 impl UpgradeScene {
@@ -82,7 +90,8 @@ impl UpgradeScene {
 fn run_time_changes_hold_after_an_upgrade() {
     let mut scene = UpgradeScene::new(&lockgate().workers(2), &pair(NOWHERE, ""));
     for (path, body) in CHANGES {
-        if !path.ends_with("ready") && !path.ends_with("unban") {
+        let is_taken_back = ["ready", "unban", "add", "remove"];
+        if !is_taken_back.iter().any(|end| path.ends_with(end)) {
             scene.set(path, body);
         }
     }
@@ -106,6 +115,29 @@ fn run_time_changes_hold_after_an_upgrade() {
         );
         assert!((1..=86_400).contains(&ban["seconds_left"].as_u64().unwrap()));
         assert_eq!(scene.shown("/v1/log-level"), json!({ "level": "debug" }));
+        wait_for_end(before);
+    }
+}
+
+#[test]
+fn added_and_removed_endpoints_are_so_after_an_upgrade() {
+    let mut scene = UpgradeScene::new(&lockgate().workers(2), &pair(NOWHERE, ""));
+    for (path, body) in &CHANGES[7..] {
+        scene.set(path, body);
+    }
+    let drain = r#"{ "pool": "app", "endpoint": "127.0.0.1:3" }"#;
+    scene.set("/v1/endpoints/drain", drain);
+    for _ in 0..2 {
+        let before = scene.upgrade();
+        let pool = &scene.shown("/v1/pools")["pools"][0];
+        assert_eq!(pool["added"], json!(["127.0.0.1:3"]));
+        assert_eq!(pool["removed"], json!(["127.0.0.1:1"]));
+        let added = &pool["endpoints"][1];
+        assert_eq!(
+            (&added["endpoint"], &added["weight"], &added["backup"]),
+            (&json!("127.0.0.1:3"), &json!(5), &json!(true))
+        );
+        assert_eq!(added["admin"], "drain");
         wait_for_end(before);
     }
 }
