@@ -47,6 +47,16 @@ pub(crate) struct LivePage {
     pages: Mutex<Vec<mpsc::Sender<Bytes>>>,
 }
 
+/// Closes the pages when it is dropped: their address is served no more, or by another process, to
+/// which browsers connect again.
+pub(crate) struct PagesGuard(pub(crate) Arc<LivePage>);
+
+impl Drop for PagesGuard {
+    fn drop(&mut self) {
+        locked(&self.0.pages).clear();
+    }
+}
+
 impl LivePage {
     /// The page of a server with so many `workers`.
     pub(crate) fn new(
