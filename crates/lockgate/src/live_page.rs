@@ -30,8 +30,10 @@ const OF_STEP: u32 = (history::STEP.as_secs() / NOW_EVERY.as_secs()) as u32;
 const PAGES: usize = 16;
 /// Events that wait for a page.
 const WAITING: usize = 4;
-/// The time that the totals look back.
+/// The time that the figures of a moment look back.
 const BACK: Duration = Duration::from_secs(10);
+/// The least time that they look back.
+const APART: Duration = Duration::from_secs(1);
 /// The most errors of an event.
 const ERRORS: usize = 50;
 
@@ -148,11 +150,11 @@ impl LivePage {
             exposition.site_figures(),
             exposition.pool_figures(usize::MAX),
         );
-        let totals = self.totals(Totals::of(&sites), now, uptime);
-        let recent = (
-            self.sites.observe_sites(&sites, now, uptime),
-            self.pools.observe(&pools, now, uptime),
-        );
+        let totals = self.totals(Totals::of(&sites), now);
+        let sites_recent = self.sites.observe_sites(&sites, now, uptime);
+        let pools_recent = self.pools.observe(&pools, now, uptime);
+        // Those since the start would look like those of now.
+        let recent = (sites_recent.within(BACK), pools_recent.within(BACK));
         let value = json!({
             "status": views::status(&exposition, self.readiness.phase(), self.workers),
             "totals": totals,
@@ -166,23 +168,21 @@ impl LivePage {
     }
 
     /// The traffic of all sites in the last seconds.
-    fn totals(&self, totals: Totals, now: Instant, uptime: Duration) -> Value {
+    fn totals(&self, totals: Totals, now: Instant) -> Value {
         let mut kept = locked(&self.totals);
         kept.retain(|(at, _)| now.duration_since(*at) <= BACK);
-        let traffic = match kept.front() {
-            Some((at, earlier)) if *at < now => totals.since(earlier, now.duration_since(*at)),
-            _ => totals.since(&Totals::default(), uptime),
-        };
-        let is_due = kept
-            .back()
-            .is_none_or(|(at, _)| now.duration_since(*at) >= Duration::from_secs(1));
-        if is_due {
+        let is_far = |at: Instant| now.duration_since(at) >= APART;
+        let first = kept.front().filter(|(at, _)| is_far(*at));
+        let traffic = first.map(|(at, earlier)| totals.since(earlier, now.duration_since(*at)));
+        if kept.back().is_none_or(|(at, _)| is_far(*at)) {
             kept.push_back((now, totals));
         }
-        let of = |class| traffic.responses.get(class).copied().unwrap_or(0.0);
+        let Some(traffic) = traffic else {
+            return json!({});
+        };
         json!({
             "requests_per_second": traffic.responses.values().sum::<f64>(),
-            "server_errors_per_second": of("5xx"),
+            "server_errors_per_second": traffic.responses.get("5xx").copied().unwrap_or(0.0),
             "received_per_second": traffic.received,
             "sent_per_second": traffic.sent,
             "p50_seconds": traffic.p50,
