@@ -30,8 +30,10 @@ const OF_STEP: u32 = (history::STEP.as_secs() / NOW_EVERY.as_secs()) as u32;
 const PAGES: usize = 16;
 /// Events that wait for a page.
 const WAITING: usize = 4;
-/// The time that the totals look back.
+/// The time that the figures of a moment look back.
 const BACK: Duration = Duration::from_secs(10);
+/// The least time that they look back.
+const APART: Duration = Duration::from_secs(1);
 /// The most errors of an event.
 const ERRORS: usize = 50;
 
@@ -45,6 +47,16 @@ pub(crate) struct LivePage {
     sites: RecentCounts,
     totals: Mutex<VecDeque<(Instant, Totals)>>,
     pages: Mutex<Vec<mpsc::Sender<Bytes>>>,
+}
+
+/// Closes the pages when it is dropped: their address is served no more, or by another process, to
+/// which browsers connect again.
+pub(crate) struct PagesGuard(pub(crate) Arc<LivePage>);
+
+impl Drop for PagesGuard {
+    fn drop(&mut self) {
+        locked(&self.0.pages).clear();
+    }
 }
 
 impl LivePage {
@@ -138,11 +150,11 @@ impl LivePage {
             exposition.site_figures(),
             exposition.pool_figures(usize::MAX),
         );
-        let totals = self.totals(Totals::of(&sites), now, uptime);
-        let recent = (
-            self.sites.observe_sites(&sites, now, uptime),
-            self.pools.observe(&pools, now, uptime),
-        );
+        let totals = self.totals(Totals::of(&sites), now);
+        let sites_recent = self.sites.observe_sites(&sites, now, uptime);
+        let pools_recent = self.pools.observe(&pools, now, uptime);
+        // Those since the start would look like those of now.
+        let recent = (sites_recent.within(BACK), pools_recent.within(BACK));
         let value = json!({
             "status": views::status(&exposition, self.readiness.phase(), self.workers),
             "totals": totals,
@@ -156,23 +168,21 @@ impl LivePage {
     }
 
     /// The traffic of all sites in the last seconds.
-    fn totals(&self, totals: Totals, now: Instant, uptime: Duration) -> Value {
+    fn totals(&self, totals: Totals, now: Instant) -> Value {
         let mut kept = locked(&self.totals);
         kept.retain(|(at, _)| now.duration_since(*at) <= BACK);
-        let traffic = match kept.front() {
-            Some((at, earlier)) if *at < now => totals.since(earlier, now.duration_since(*at)),
-            _ => totals.since(&Totals::default(), uptime),
-        };
-        let is_due = kept
-            .back()
-            .is_none_or(|(at, _)| now.duration_since(*at) >= Duration::from_secs(1));
-        if is_due {
+        let is_far = |at: Instant| now.duration_since(at) >= APART;
+        let first = kept.front().filter(|(at, _)| is_far(*at));
+        let traffic = first.map(|(at, earlier)| totals.since(earlier, now.duration_since(*at)));
+        if kept.back().is_none_or(|(at, _)| is_far(*at)) {
             kept.push_back((now, totals));
         }
-        let of = |class| traffic.responses.get(class).copied().unwrap_or(0.0);
+        let Some(traffic) = traffic else {
+            return json!({});
+        };
         json!({
             "requests_per_second": traffic.responses.values().sum::<f64>(),
-            "server_errors_per_second": of("5xx"),
+            "server_errors_per_second": traffic.responses.get("5xx").copied().unwrap_or(0.0),
             "received_per_second": traffic.received,
             "sent_per_second": traffic.sent,
             "p50_seconds": traffic.p50,
@@ -181,7 +191,7 @@ impl LivePage {
     }
 }
 
-/// The last errors, the latest first, without the queries of their targets: these may have secrets.
+/// The last errors, the latest first. Their targets are paths.
 fn errors(exposition: &Exposition) -> Vec<Value> {
     let lines = exposition.recent_errors().into_iter();
     let mut errors: Vec<Value> = lines
@@ -194,8 +204,6 @@ fn errors(exposition: &Exposition) -> Vec<Value> {
 }
 
 fn error(line: &Value) -> Value {
-    let target = line["target"].as_str();
-    let path = target.map(|target| target.split(['?', '#']).next().unwrap_or_default());
     json!({
         "time": line["time"],
         "cause": line["cause"],
@@ -205,7 +213,7 @@ fn error(line: &Value) -> Value {
         "listener": line["listener"],
         "site": line["site"],
         "method": line["method"],
-        "path": path,
+        "path": line["target"],
         "endpoint": line["endpoint"],
     })
 }
@@ -222,15 +230,6 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_error_of_the_page_has_no_query() {
-        let line = json!({ "target": "/reset?token=secret", "status": 502, "cause": "limit" });
-        let shown = error(&line);
-        assert_eq!(shown["path"], "/reset");
-        assert!(!shown.to_string().contains("secret"));
-        assert_eq!(error(&json!({ "cause": "limit" }))["path"], Value::Null);
-    }
 
     #[test]
     fn an_event_is_one_line_of_data() {

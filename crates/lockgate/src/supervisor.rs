@@ -34,7 +34,7 @@ use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
 use crate::handover::{HandedSockets, Handover, StartKind, own_program};
-use crate::live_page::LivePage;
+use crate::live_page::{LivePage, PagesGuard};
 use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, AllowedHosts, MetricsListener, MetricsRoutes, Phase, Readiness};
@@ -545,6 +545,7 @@ impl RunningServer {
             tokio::spawn(Arc::clone(&page).run());
             page
         }));
+        let pages = PagesGuard(Arc::clone(&page));
         let endpoints = MetricsRoutes {
             metrics: Box::new(move || metrics.load().metrics()),
             top: Box::new(move || top.load().top()),
@@ -561,6 +562,7 @@ impl RunningServer {
         let endpoints = Arc::new(endpoints);
         self.metrics_routes = Some(Arc::clone(&endpoints));
         let serving = tokio::spawn(async move {
+            let _pages = pages;
             if let Err(error) = metrics_server::serve(listener, endpoints).await {
                 tracing::error!(%error, "the metrics address is no longer served");
             }

@@ -1,8 +1,10 @@
 //! The lines of the last errors, for the live page: a few of each worker, whether there is an access
 //! log or not.
 //!
-//! Only an error costs anything, and many errors cost no more than a few do.
+//! Only an error costs anything, and many errors cost no more than a few do. Queries, users and
+//! fields of requests are not kept: they may have secrets, and can make a line long.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +12,11 @@ use lockgate_limits::WorkerIndex;
 use lockgate_net::millis::Millis;
 
 use super::timestamp::Timestamps;
-use super::{Cause, CauseSide, ConnectionEntry, ExchangeEntry, LineFormat, MaskIp};
+use super::{
+    Cause, CauseSide, ConnectionEntry, ExchangeEntry, LineFormat, LoggedConnection, LoggedRequest,
+    MaskIp,
+};
+use crate::escape;
 
 /// Lines of one worker.
 const KEPT: usize = 32;
@@ -19,6 +25,8 @@ const MOST: u32 = 8;
 const SPAN: Millis = Millis::from_secs(1);
 /// The longest line that is kept, in bytes.
 const LONGEST: usize = 4 * 1024;
+/// Most bytes of a path that are kept.
+const PATH: usize = 256;
 
 /// The errors of all workers.
 #[derive(Debug)]
@@ -83,7 +91,24 @@ impl ErrorSink<'_> {
 
     /// Keeps the entry of an exchange.
     pub fn write_exchange(&self, entry: &ExchangeEntry<'_>) {
-        self.keep(|line, stamps| entry.write(line, stamps, LineFormat::Json, self.mask));
+        self.keep(|line, stamps| {
+            let target = path(entry.request.target);
+            let request = LoggedRequest {
+                method: entry.request.method,
+                target: &target,
+                ..LoggedRequest::default()
+            };
+            let downstream = LoggedConnection {
+                tls: None,
+                ..entry.downstream
+            };
+            let short = ExchangeEntry {
+                request,
+                downstream,
+                ..*entry
+            };
+            short.write(line, stamps, LineFormat::Json, self.mask);
+        });
     }
 
     fn keep(&self, write: impl FnOnce(&mut Vec<u8>, &mut Timestamps)) {
@@ -107,12 +132,23 @@ impl ErrorSink<'_> {
     }
 }
 
+/// The path of a target, with an ellipsis where it is cut.
+fn path(target: &[u8]) -> Cow<'_, [u8]> {
+    let end = target.iter().position(|byte| matches!(byte, b'?' | b'#'));
+    let path = end.map_or(target, |end| &target[..end]);
+    match escape::cut(path, PATH) {
+        (path, false) => path.into(),
+        (path, true) => [path, "…".as_bytes()].concat().into(),
+    }
+}
+
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::exchange_entry::tests::exchange;
     use super::super::tests::{entry, line};
     use super::*;
 
@@ -137,5 +173,29 @@ mod tests {
                 .sink(WorkerIndex::new(2), Millis::from_secs(1), MaskIp::Keep)
                 .is_none()
         );
+    }
+    #[test]
+    fn a_recent_error_has_its_path_without_query_however_long_the_request_was() {
+        let kept = |target: &[u8]| {
+            let (errors, long) = (RecentErrors::new(1), [b'x'; 9_000]);
+            let mut failed = exchange();
+            (failed.request.target, failed.request.referer) = (target, Some(&long[..]));
+            let sink = errors.sink(WorkerIndex::new(0), Millis::from_secs(1), MaskIp::Keep);
+            sink.unwrap().write_exchange(&failed);
+            String::from_utf8(errors.lines().remove(0)).unwrap()
+        };
+        let target = |line: &str| {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            line["target"].as_str().unwrap().to_owned()
+        };
+        let line = kept(&[b"/sso?token=".as_slice(), &[b's'; 8_000]].concat());
+        assert_eq!(target(&line), "/sso");
+        for secret in ["token", "sss", "xxx", "alice", "Mozilla"] {
+            assert!(!line.contains(secret), "{line}");
+        }
+        assert_eq!(target(&kept(b"/a#b?c")), "/a");
+        let long = kept(&[b"/".as_slice(), &[0xff; 9_000]].concat());
+        assert_eq!(target(&long).chars().count(), PATH + 1);
+        assert!(target(&long).ends_with('…'));
     }
 }

@@ -17,7 +17,7 @@ use super::ListenerSnapshot;
 use super::connection::{ClientConnection, address};
 use super::line_sinks::LineSinks;
 use crate::access_log::{
-    self, CLIENT_LEFT, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
+    self, CLIENT_LEFT, CauseSide, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
     LoggedRequest, LoggedTls, LoggedUpstream, is_error_of_ours,
 };
 use crate::error_response::HttpFault;
@@ -81,6 +81,21 @@ impl ExchangeRecord<'_> {
         }
     }
 
+    /// Whether it is an error that an operator can do something about. One that clients can cause
+    /// would push the others out: a limit of theirs, a malformed request, a site in maintenance.
+    fn is_error_of_ours(&self) -> bool {
+        let Some(failure) = &self.failure else {
+            return self.status() >= 500;
+        };
+        let is_refusal = failure.fault.is_some_and(|fault| fault.status() < 500);
+        match failure.side {
+            CauseSide::Downstream => false,
+            // Even if it has closed in an orderly way: its response is not whole.
+            CauseSide::Upstream => true,
+            CauseSide::Lockgate => !is_refusal && is_error_of_ours(failure.cause, failure.side),
+        }
+    }
+
     fn timings(&self, duration: Duration) -> access_log::Timings {
         let ExchangeOutcome {
             wait,
@@ -139,12 +154,7 @@ impl ClientConnection {
             SiteLog::Off => None,
             SiteLog::Own(number) => generation.site_logs.get(number),
         };
-        let is_error = record.status() >= 500
-            || record
-                .failure
-                .as_ref()
-                .is_some_and(|failure| is_error_of_ours(failure.cause, failure.side));
-        if let Some(sinks) = self.line_sinks(log, generation, is_error) {
+        if let Some(sinks) = self.line_sinks(log, generation, record.is_error_of_ours()) {
             self.log_exchange(&sinks, request, snapshot, record, took);
         }
     }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockgate_metrics::HistogramSnapshot;
+use lockgate_proxy::metrics::http::SiteCounts;
 use lockgate_upstream::AdminMode;
 use serde_json::{Map, Value, json};
 
@@ -34,15 +35,9 @@ pub(super) struct History {
     of_minute: usize,
 }
 
-/// The counters of all sites.
+/// The counters of each site.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Totals {
-    responses: BTreeMap<&'static str, u64>,
-    errors: BTreeMap<&'static str, u64>,
-    received: u64,
-    sent: u64,
-    duration: Option<HistogramSnapshot>,
-}
+pub(super) struct Totals(BTreeMap<String, SiteCounts>);
 
 /// The traffic between two moments; counts are those of a second.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -69,52 +64,66 @@ struct Strip {
 
 impl Totals {
     pub(super) fn of(sites: &[SiteFigures]) -> Self {
-        let mut totals = Self::default();
-        for SiteFigures { counts, .. } in sites {
-            for (class, count) in &counts.responses {
-                *totals.responses.entry(class).or_default() += count;
-            }
-            for (cause, count) in &counts.failures {
-                *totals.errors.entry(cause).or_default() += count;
-            }
-            totals.received += counts.received;
-            totals.sent += counts.sent;
-            totals.duration = match (totals.duration.take(), counts.duration.clone()) {
+        let counts = |site: &SiteFigures| (site.name.clone(), site.counts.clone());
+        Self(sites.iter().map(counts).collect())
+    }
+
+    /// The traffic since `earlier`, which was `time` ago, site by site: one that a reload has removed
+    /// takes its counts with it, and takes nothing from the others.
+    pub(super) fn since(&self, earlier: &Self, time: Duration) -> Traffic {
+        let (mut responses, mut errors) = (BTreeMap::new(), BTreeMap::new());
+        let (mut received, mut sent) = (0, 0);
+        let mut duration: Option<HistogramSnapshot> = None;
+        for (name, now) in &self.0 {
+            let before = earlier.0.get(name);
+            add_growth(
+                &mut responses,
+                &now.responses,
+                before.map(|one| &one.responses),
+            );
+            add_growth(&mut errors, &now.failures, before.map(|one| &one.failures));
+            received += growth(now.received, before.map_or(0, |one| one.received));
+            sent += growth(now.sent, before.map_or(0, |one| one.sent));
+            let more = match (&now.duration, before.and_then(|one| one.duration.as_ref())) {
+                (Some(now), Some(before)) => Some(now.since(before)),
+                (now, _) => now.clone(),
+            };
+            duration = match (duration, more) {
                 (Some(all), Some(more)) => Some(all.merge(more)),
                 (all, more) => all.or(more),
             };
         }
-        totals
-    }
-
-    /// The traffic since `earlier`, which was `time` ago. A site that a reload has removed takes
-    /// its counts with it: what would be less than nothing is nothing.
-    pub(super) fn since(&self, earlier: &Self, time: Duration) -> Traffic {
         let seconds = time.as_secs_f64().max(0.1);
-        let rate = |now: u64, before: u64| {
-            let rate = now.saturating_sub(before) as f64 / seconds;
-            (rate * 100.0).round() / 100.0
-        };
-        let rates = |now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>| {
-            let of = |(name, count): (&&'static str, &u64)| {
-                (*name, rate(*count, before.get(name).copied().unwrap_or(0)))
-            };
-            now.iter().map(of).collect()
-        };
-        let duration = match (&self.duration, &earlier.duration) {
-            (Some(now), Some(before)) if now.count() >= before.count() => Some(now.since(before)),
-            (Some(now), None) => Some(now.clone()),
-            _ => None,
+        let rate = |count: u64| (count as f64 / seconds * 100.0).round() / 100.0;
+        let rates = |counts: BTreeMap<&'static str, u64>| {
+            let counts = counts.into_iter();
+            counts.map(|(name, count)| (name, rate(count))).collect()
         };
         let quantile = |share| duration.as_ref().and_then(|all| all.quantile(share));
         Traffic {
-            responses: rates(&self.responses, &earlier.responses),
-            errors: rates(&self.errors, &earlier.errors),
-            received: rate(self.received, earlier.received),
-            sent: rate(self.sent, earlier.sent),
+            responses: rates(responses),
+            errors: rates(errors),
+            received: rate(received),
+            sent: rate(sent),
             p50: quantile(0.5),
             p99: quantile(0.99),
         }
+    }
+}
+
+/// What a counter has counted since it was `before`; one that is less has begun anew.
+fn growth(now: u64, before: u64) -> u64 {
+    now.checked_sub(before).unwrap_or(now)
+}
+
+fn add_growth(
+    to: &mut BTreeMap<&'static str, u64>,
+    now: &BTreeMap<&'static str, u64>,
+    before: Option<&BTreeMap<&'static str, u64>>,
+) {
+    for (name, count) in now {
+        let before = before.and_then(|before| before.get(name));
+        *to.entry(name).or_default() += growth(*count, before.copied().unwrap_or(0));
     }
 }
 
@@ -213,6 +222,8 @@ impl Strip {
             EndpointCondition::Ejected | EndpointCondition::Avoided => 4,
             EndpointCondition::Up if failures > self.failures && !is_new => 3,
             EndpointCondition::Up if responses > self.responses && !is_new => 2,
+            // The requests of relays are not known.
+            EndpointCondition::Up if endpoint.counts.is_none() && endpoint.in_flight > 0 => 2,
             EndpointCondition::Up => 1,
         };
         (self.responses, self.failures) = (responses, failures);
@@ -239,7 +250,7 @@ impl Strip {
 mod tests {
     use super::*;
     use lockgate_metrics::{Bounds, Histogram};
-    use lockgate_proxy::metrics::http::{EndpointCounts, SiteCounts};
+    use lockgate_proxy::metrics::http::EndpointCounts;
 
     fn site(requests: u64, errors: u64, duration: &Histogram) -> SiteFigures {
         SiteFigures {
@@ -329,6 +340,38 @@ mod tests {
             (&history["last"], &history["seconds"]),
             (&json!(1_020), &json!(10))
         );
+    }
+
+    #[test]
+    fn a_removed_site_takes_nothing_from_the_traffic_of_others() {
+        let (mut steps, duration) = (Steps::new(), Histogram::new(Bounds::EXCHANGE));
+        let named = |name: &str, requests| SiteFigures {
+            name: name.to_owned(),
+            ..site(requests, 0, &duration)
+        };
+        steps.take(&[named("large", 1_000), named("small", 20)], &[]);
+        // A reload removes the large one.
+        steps.take(&[named("small", 50)], &[]);
+        // It comes back, and the other one begins anew.
+        steps.take(&[named("large", 70), named("small", 10)], &[]);
+        let history = steps.history.to_json();
+        assert_eq!(history["requests"], json!({ "2xx": [3.0, 8.0] }));
+        assert_eq!(history["sent"], json!([300.0, 800.0]));
+    }
+
+    #[test]
+    fn a_minute_with_connections_of_a_relay_is_in_use() {
+        let mut steps = Steps::new();
+        let relay = |in_flight| {
+            let mut pools = pool(EndpointCondition::Up, AdminMode::Ready, 0);
+            let endpoint = &mut pools[0].endpoints[0];
+            (endpoint.counts, endpoint.in_flight) = (None, in_flight);
+            pools
+        };
+        (0..MINUTE).for_each(|_| steps.take(&[], &relay(0)));
+        steps.take(&[], &relay(1));
+        let strips = &steps.history.to_json()["strips"];
+        assert_eq!(strips, &json!({ "app": { "10.0.0.1:80": "12" } }));
     }
 
     #[test]

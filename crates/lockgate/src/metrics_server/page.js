@@ -19,10 +19,11 @@ function svg(name, attributes) {
 // Units
 
 const NONE = "–";
+const DIGITS = new Intl.NumberFormat("en");
 
 function number(value) {
   if (value == null) return NONE;
-  if (value >= 100 || Number.isInteger(value)) return Math.round(value).toLocaleString("en");
+  if (value >= 100 || Number.isInteger(value)) return value < 1000 ? String(Math.round(value)) : DIGITS.format(Math.round(value));
   return value.toFixed(value >= 10 ? 1 : 2);
 }
 
@@ -48,13 +49,19 @@ function span(value) {
   return `${Math.floor(value / 86400)} d ${Math.floor(value % 86400 / 3600)} h`;
 }
 
+// Times are those of the browser's zone; one of another day has its date.
+function moment(time) {
+  const at = new Date(time), day = at.toLocaleDateString("sv");
+  const clock = at.toLocaleTimeString("en-GB");
+  return day === new Date().toLocaleDateString("sv") ? clock : `${day} ${clock}`;
+}
 const clock = (unix) => new Date(unix * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-const sum = (counts) => Object.values(counts || {}).reduce((all, one) => all + one, 0);
+const sum = (counts) => counts ? Object.values(counts).reduce((all, one) => all + one, 0) : null;
 
 // Charts
 
 const CHARTS = {
-  "chart-requests": { unit: number, stacked: true, series: (h) => STATUSES.map(([name, color]) => [name, h.requests[name] || [], color]) },
+  "chart-requests": { unit: number, stacked: true, series: (h) => STATUSES.filter(([name]) => h.requests[name]).map(([name, color]) => [name, h.requests[name], color]) },
   "chart-latency": { unit: seconds, series: (h) => [["p99", h.p99, "var(--c3)"], ["p50", h.p50, "var(--c2)"]] },
   "chart-errors": { unit: number, stacked: true, series: (h) => causes(h.errors) },
   "chart-bytes": { unit: bytes, series: (h) => [["sent", h.sent, "var(--c2)"], ["received", h.received, "var(--c5)"]] },
@@ -98,7 +105,6 @@ function drawChart(id, history) {
   for (let at = lines.length - 1; at >= 0; at -= 1) {
     const color = lines[at][2];
     if (stacked) {
-      if (tops[at].length === 0) continue;
       const upper = tops[at].map((value, place) => `${first + place},${y(value)}`);
       const lower = (at > 0 ? tops[at - 1] : tops[at].map(() => 0)).map((value, place) => `${first + place},${y(value)}`).reverse();
       const area = svg("path", { d: `M${upper.concat(lower).join("L")}Z` });
@@ -179,9 +185,9 @@ const TABLES = {
   pools: {
     rows: (now) => now.pools.pools.flatMap((pool) => pool.endpoints.map((one) => ({ pool: pool.pool, ...one }))),
     columns: [
-      text("pool", (row) => row.pool, { wide: true }),
+      text("pool", (row) => row.pool),
       text("endpoint", (row) => row.endpoint),
-      { name: "state", value: (row) => row.admin || row.state, draw: drawState },
+      { name: "state", value: (row) => row.admin || row.state, key: (row) => `${row.admin || row.state} ${row.backup}`, draw: drawState },
       { name: "last hour", value: (row) => strips[row.pool]?.[row.endpoint] || "", draw: drawStrip },
       count("req/s", (row) => row.requests_per_second),
       count("p50", (row) => row.p50_seconds, seconds, { wide: true }),
@@ -217,8 +223,8 @@ const TABLES = {
   errors: {
     rows: (now) => now.errors,
     columns: [
-      text("time", (row) => row.time, { draw: (cell, row) => { cell.textContent = new Date(row.time).toLocaleTimeString("en-GB"); } }),
-      text("cause", (row) => row.cause ? row.cause.replaceAll("_", " ") : "the application's status"),
+      text("time", (row) => row.time, { shown: moment, title: (row) => row.time }),
+      text("cause", (row) => row.cause ? row.cause.replaceAll("_", " ") : row.endpoint ? "the application's status" : "configured status", { className: "short" }),
       count("status", (row) => row.status ?? null, (value) => value ?? NONE),
       text("site", (row) => row.site || row.listener, { wide: true }),
       text("request", (row) => row.path ? `${row.method} ${row.path}` : "", { className: "text" }),
@@ -261,6 +267,7 @@ function drawDays(cell, row) {
 
 const LONGEST = 1000;
 
+// Rows and cells stay, and only what has changed is written: a selection, the focus and the processor are spared.
 function drawTable(id, now) {
   const table = TABLES[id], [sorted, direction] = table.sort || [null, 1];
   const by = table.columns.find((column) => column.name === sorted);
@@ -268,29 +275,48 @@ function drawTable(id, now) {
   const words = (row) => table.columns.map((column) => column.value(row)).join(" ").toLowerCase();
   let rows = table.rows(now).filter((row) => !wanted || words(row).includes(wanted));
   if (by) rows = rows.map((row) => [by.value(row), row]).sort(([a], [b]) => compare(a, b) * direction).map(([, row]) => row);
-  const box = $(id).querySelector(".table");
-  if (rows.length === 0) {
-    box.replaceChildren(make("p", { className: "empty", textContent: wanted ? "None has the text of the filter." : "None." }));
-    return;
+  const { heads, body, lines, note } = table.drawn ||= drawFrame(id, table);
+  heads.forEach((head, at) => {
+    const isSorted = table.columns[at].name === sorted;
+    head.ariaSort = isSorted ? (direction > 0 ? "ascending" : "descending") : null;
+  });
+  const shown = rows.slice(0, LONGEST);
+  lines.splice(shown.length).forEach((line) => line.element.remove());
+  shown.forEach((row, at) => {
+    const line = lines[at] || addLine(table, lines, body);
+    table.columns.forEach((column, place) => drawCell(line.cells[place], column, row));
+  });
+  const left = rows.length - LONGEST;
+  const said = rows.length === 0 ? (wanted ? "None has the text of the filter." : "None.") : left > 0 ? `${number(left)} more: use the filter.` : "";
+  if (note.textContent !== said) note.textContent = said;
+  body.parentNode.hidden = rows.length === 0;
+}
+
+function drawFrame(id, table) {
+  const heads = table.columns.map((column) =>
+    make("th", { scope: "col", className: classes(column) }, make("button", { type: "button", textContent: column.name, onclick: () => sortBy(id, column) })));
+  const body = make("tbody"), note = make("p", { className: "empty" });
+  $(id).querySelector(".table").replaceChildren(make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body), note);
+  return { heads, body, lines: [], note };
+}
+
+function addLine(table, lines, body) {
+  const cells = table.columns.map((column) => ({ element: make("td", { className: classes(column) }), shown: null, title: "" }));
+  const line = { element: make("tr", {}, ...cells.map((cell) => cell.element)), cells };
+  lines.push(line);
+  body.append(line.element);
+  return line;
+}
+
+function drawCell(cell, column, row) {
+  const value = column.value(row);
+  const shown = column.key ? column.key(row) : String((column.unit || column.shown || String)(value));
+  if (cell.shown !== shown) {
+    cell.shown = shown;
+    if (column.draw) { cell.element.replaceChildren(); column.draw(cell.element, row, value); } else cell.element.textContent = shown;
   }
-  const head = make("tr", {}, ...table.columns.map((column) => {
-    const cell = make("th", { scope: "col", className: classes(column) }, make("button", { type: "button", textContent: column.name, onclick: () => sortBy(id, column) }));
-    if (column.name === sorted) cell.ariaSort = direction > 0 ? "ascending" : "descending";
-    return cell;
-  }));
-  const body = rows.slice(0, LONGEST).map((row) => make("tr", {}, ...table.columns.map((column) => {
-    const cell = make("td", { className: classes(column) }), value = column.value(row);
-    if (column.title) cell.title = column.title(row);
-    if (column.draw) column.draw(cell, row, value);
-    else cell.textContent = column.unit ? column.unit(value) : value;
-    return cell;
-  })));
-  const focused = box.contains(document.activeElement) ? document.activeElement.textContent : null;
-  const scrolled = box.scrollLeft;
-  box.replaceChildren(make("table", {}, make("thead", {}, head), make("tbody", {}, ...body)));
-  if (rows.length > LONGEST) box.append(make("p", { className: "empty", textContent: `${number(rows.length - LONGEST)} more: use the filter.` }));
-  box.scrollLeft = scrolled;
-  if (focused) [...box.querySelectorAll("button")].find((button) => button.textContent === focused)?.focus();
+  const title = column.title ? column.title(row) : "";
+  if (cell.title !== title) cell.element.title = cell.title = title;
 }
 
 const classes = (column) => [column.unit || column.number ? "number" : "", column.className || "", column.wide ? "wide" : ""].join(" ").trim();
@@ -321,8 +347,9 @@ function drawHead({ status }) {
   setState(words.join(", "), status.phase === "ready" && words.length === 1 ? "good" : "");
 }
 
+// Screen readers say it anew with each change.
 function setState(words, className) {
-  $("state").textContent = words;
+  if ($("state").textContent !== words) $("state").textContent = words;
   $("state").className = className;
 }
 
@@ -362,14 +389,27 @@ function drawHistory(history) {
   Object.keys(CHARTS).forEach((id) => drawChart(id, history));
 }
 
-const events = new EventSource("/live");
-events.addEventListener("now", (event) => {
-  if (paused || document.hidden) return;
-  latest = JSON.parse(event.data);
-  drawNow();
-});
-events.addEventListener("history", (event) => { if (!paused) drawHistory(JSON.parse(event.data)); });
-events.onerror = () => setState("no connection: trying again …", "bad");
+const RETRY = 5000;
+
+// A browser connects again by itself, except after a response that is none of ours or tells that there are too many pages.
+function listen() {
+  const events = new EventSource("live");
+  events.addEventListener("now", (event) => {
+    if (document.hidden) return;
+    const now = JSON.parse(event.data);
+    // After an upgrade this program may not know what the events mean.
+    if (latest && latest.status.version !== now.status.version) location.reload();
+    if (paused) { if (latest) drawHead(latest); return; }
+    latest = now;
+    drawNow();
+  });
+  events.addEventListener("history", (event) => { if (!paused) drawHistory(JSON.parse(event.data)); });
+  events.onerror = () => {
+    setState("no connection, or too many pages are open: trying again …", "bad");
+    if (events.readyState === EventSource.CLOSED) setTimeout(listen, RETRY);
+  };
+}
+listen();
 
 $("filter").oninput = drawNow;
 

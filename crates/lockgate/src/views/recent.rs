@@ -82,6 +82,14 @@ impl RecentCounts {
 }
 
 impl RecentSpan {
+    /// The same, without figures if it is longer than `longest`.
+    pub(crate) fn within(mut self, longest: Duration) -> Self {
+        if self.time > longest {
+            self.endpoints.clear();
+        }
+        self
+    }
+
     pub(crate) fn of(&self, pool: &str, endpoint: &str) -> Option<&EndpointSpan> {
         self.endpoints.get(&(pool.to_owned(), endpoint.to_owned()))
     }
@@ -184,6 +192,18 @@ mod tests {
         respond(50);
         assert_eq!(ask(115), (10, Some(5.0)));
         assert_eq!(ask(200).0, 200);
+    }
+
+    #[test]
+    fn figures_of_a_long_time_can_be_left_out() {
+        let (recent, responses) = (RecentCounts::default(), Histogram::new(Bounds::EXCHANGE));
+        let begin = Instant::now();
+        let ask = |seconds: u64| {
+            let passed = Duration::from_secs(seconds);
+            let span = recent.observe(&pools(&responses), begin + passed, passed);
+            span.within(BACK).of("app", "10.0.0.1:80").is_some()
+        };
+        assert_eq!([100, 102, 200].map(ask), [false, true, false]);
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The live page of the metrics address, read as a browser reads it.
 
+use std::net::SocketAddr;
+
 use lockgate_testkit::{Http, Lockgate, Origin, Serving, eventually};
 use serde_json::{Value, json};
 
@@ -16,7 +18,7 @@ struct PageScene {
 }
 
 /// An open page.
-struct Page(Http);
+pub(crate) struct Page(Http);
 
 impl PageScene {
     fn new() -> Self {
@@ -46,16 +48,28 @@ impl PageScene {
     }
 
     fn open(&self) -> Page {
-        let mut client = Http::connect(self.gate.metrics_address());
-        client.send("GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n");
-        let head = client.head();
-        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
-        assert!(head.contains("content-type: text/event-stream"), "{head}");
-        Page(client)
+        Page::open(self.gate.metrics_address())
     }
 }
 
 impl Page {
+    /// Opens the page of a server.
+    pub(crate) fn open(gate: SocketAddr) -> Self {
+        let mut client = Http::connect(gate);
+        client.send("GET /live HTTP/1.1\r\nhost: localhost\r\n\r\n");
+        let head = client.head();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        assert!(head.contains("content-type: text/event-stream"), "{head}");
+        Self(client)
+    }
+
+    /// Reads until the server ends the events.
+    pub(crate) fn ends(mut self) {
+        // An event comes every two seconds.
+        let ends = (0..20).any(|_| self.0.chunk().is_none());
+        assert!(ends, "the events go on");
+    }
+
     /// The next event, by its name.
     fn event(&mut self) -> (String, Value) {
         let chunk = self.0.chunk().expect("the stream goes on");
@@ -165,7 +179,15 @@ fn the_events_of_the_live_page_have_the_figures_of_the_metrics() {
         (&pool["pool"], &pool["endpoints"][0]["state"]),
         (&json!("app"), &json!("up"))
     );
-    assert!(now["totals"]["requests_per_second"].as_f64().unwrap() > 0.0);
+    eventually("the requests are those of a second", || {
+        let rate = |of: &Value| {
+            of["requests_per_second"]
+                .as_f64()
+                .is_some_and(|rate| rate > 0.0)
+        };
+        let now = page.now();
+        (rate(&now["totals"]) && rate(&now["sites"]["sites"][0])).then_some(())
+    });
     assert_eq!(now["certs"]["certs"], json!([]));
 }
 
@@ -185,6 +207,44 @@ fn the_live_page_shows_the_last_errors_without_queries_although_the_access_log_i
         (&json!(502), &json!("connect_failed"), &json!("/reset"))
     );
     assert_eq!(error["side"], "upstream");
+}
+
+#[test]
+fn the_live_page_shows_errors_of_ours_and_none_that_clients_cause() {
+    let cut = Origin::tcp().serve(|wire| {
+        let mut http = Http::over(wire.another());
+        if http.next_request().is_some() {
+            http.send("HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nok");
+        }
+    });
+    let toml = format!(
+        "[pool.cut]\nendpoints = [\"{}\"]\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"pool:cut\"\n\
+         body = {{ max = \"10B\" }}\n",
+        cut.address(),
+    );
+    let gate = lockgate().workers(1).start(&toml);
+    let mut page = Page::open(gate.metrics_address());
+    for (request, status) in [
+        ("GET / HTTP/9.9\r\nhost: a.test\r\n\r\n", "505"),
+        (
+            "POST / HTTP/1.1\r\nhost: a.test\r\ncontent-length: 99\r\n\r\n",
+            "413",
+        ),
+        (
+            "GET /cut HTTP/1.1\r\nhost: a.test\r\nconnection: close\r\n\r\n",
+            "200",
+        ),
+    ] {
+        let answer = Http::ask(gate.at("127.0.0.1:0"), request);
+        assert_eq!(answer.split(' ').nth(1), Some(status), "{answer}");
+    }
+    let errors = eventually("an error is shown", || {
+        let errors = page.now()["errors"].clone();
+        (errors != json!([])).then_some(errors)
+    });
+    let shown = |error: &Value| (error["path"].clone(), error["cause"].clone());
+    let shown: Vec<_> = errors.as_array().unwrap().iter().map(shown).collect();
+    assert_eq!(shown, [(json!("/cut"), json!("upstream_closed"))]);
 }
 
 #[test]

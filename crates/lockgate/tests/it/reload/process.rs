@@ -5,6 +5,7 @@ use std::net::{SocketAddr, TcpStream};
 use lockgate_testkit::{Folder, Http, Signal, eventually};
 
 use super::{get, reload, responding};
+use crate::live_page::Page;
 use crate::scene::{lockgate, own_host, text};
 
 #[test]
@@ -43,6 +44,7 @@ fn the_metrics_address_changes_with_a_reload() {
     drop(other);
     let gate = lockgate().start(&responding("x"));
     let before = gate.metrics_address();
+    let page = Page::open(before);
     gate.rewrite(&format!("metrics = \"{at}\"\n{}", responding("x")));
     gate.signal(Signal::HUP);
     gate.says("the configuration was reloaded");
@@ -52,6 +54,7 @@ fn the_metrics_address_changes_with_a_reload() {
     eventually("the old address is closed", || {
         TcpStream::connect(before).is_err().then_some(())
     });
+    page.ends();
 }
 
 #[test]
