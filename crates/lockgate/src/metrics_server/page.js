@@ -27,6 +27,11 @@ function number(value) {
   return value.toFixed(value >= 10 ? 1 : 2);
 }
 
+// One decimal below 100, also of whole ones: the figures of a column line up.
+function rate(value) {
+  return value == null || value >= 100 ? number(value) : value.toFixed(1);
+}
+
 function bytes(value) {
   if (value == null) return NONE;
   const units = ["B", "KB", "MB", "GB", "TB", "PB"];
@@ -61,9 +66,9 @@ const sum = (counts) => counts ? Object.values(counts).reduce((all, one) => all 
 // Charts
 
 const CHARTS = {
-  "chart-requests": { unit: number, stacked: true, series: (h) => STATUSES.filter(([name]) => h.requests[name]).map(([name, color]) => [name, h.requests[name], color]) },
+  "chart-requests": { unit: rate, stacked: true, series: (h) => STATUSES.filter(([name]) => h.requests[name]).map(([name, color]) => [name, h.requests[name], color]) },
   "chart-latency": { unit: seconds, series: (h) => [["p99", h.p99, "var(--c3)"], ["p50", h.p50, "var(--c2)"]] },
-  "chart-errors": { unit: number, stacked: true, series: (h) => causes(h.errors) },
+  "chart-errors": { unit: rate, stacked: true, series: (h) => causes(h.errors) },
   "chart-bytes": { unit: bytes, series: (h) => [["sent", h.sent, "var(--c2)"], ["received", h.received, "var(--c5)"]] },
 };
 const STATUSES = [["2xx", "var(--c1)"], ["3xx", "var(--c2)"], ["4xx", "var(--c3)"], ["5xx", "var(--c4)"], ["1xx", "var(--c6)"]];
@@ -170,7 +175,7 @@ const TABLES = {
     rows: (now) => now.sites.sites,
     columns: [
       text("site", (row) => row.site),
-      count("req/s", (row) => row.requests_per_second),
+      count("req/s", (row) => row.requests_per_second, rate),
       count("p50", (row) => row.p50_seconds, seconds),
       count("p99", (row) => row.p99_seconds, seconds),
       count("in flight", (row) => row.in_flight),
@@ -189,7 +194,7 @@ const TABLES = {
       text("endpoint", (row) => row.endpoint),
       { name: "state", value: (row) => row.admin || row.state, key: (row) => `${row.admin || row.state} ${row.backup}`, draw: drawState },
       { name: "last hour", value: (row) => strips[row.pool]?.[row.endpoint] || "", draw: drawStrip },
-      count("req/s", (row) => row.requests_per_second),
+      count("req/s", (row) => row.requests_per_second, rate),
       count("p50", (row) => row.p50_seconds, seconds, { wide: true }),
       count("p99", (row) => row.p99_seconds, seconds),
       count("in flight", (row) => row.in_flight),
@@ -337,7 +342,7 @@ function sortBy(id, column) {
 
 function drawHead({ status }) {
   document.title = `Lockgate ${status.phase}`;
-  $("process").textContent = `${status.version}, up ${span(status.uptime_seconds)}, ${status.workers} workers, configuration ${status.generation}`;
+  $("process").textContent = `${status.version}, up ${span(status.uptime_seconds)}, ${status.workers} ${status.workers === 1 ? "worker" : "workers"}, configuration ${status.generation}`;
   const configuration = status.configuration;
   const mistakes = configuration?.mistakes || 0;
   const words = [status.phase];
@@ -357,8 +362,8 @@ function drawTiles({ status, sites, totals }) {
   const limits = status.limits;
   const of = (usage, unit = number) => [unit(usage.used), usage.size == null ? "" : `of ${unit(usage.size)}`];
   const tiles = [
-    ["requests/s", number(totals.requests_per_second)],
-    ["5xx/s", number(totals.server_errors_per_second)],
+    ["requests/s", rate(totals.requests_per_second)],
+    ["5xx/s", rate(totals.server_errors_per_second)],
     ["p50", seconds(totals.p50_seconds)],
     ["p99", seconds(totals.p99_seconds)],
     ["in flight", number(sites.sites.reduce((all, site) => all + site.in_flight, 0))],
