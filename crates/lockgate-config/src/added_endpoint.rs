@@ -35,6 +35,30 @@ impl EndpointAddr {
             _ => Ok(addr),
         }
     }
+
+    /// Whether both are written for the same endpoint. Case and a dot at the end of a name do not
+    /// matter, nor whether an IPv4 address is written as IPv6 has it.
+    pub fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Ip(one), Self::Ip(other)) => {
+                (one.ip().to_canonical(), one.port()) == (other.ip().to_canonical(), other.port())
+            }
+            (
+                Self::Name { host, port },
+                Self::Name {
+                    host: other,
+                    port: at,
+                },
+            ) => port == at && is_same_name(host, other),
+            (Self::Srv(name), Self::Srv(other)) => is_same_name(name, other),
+            (one, other) => one == other,
+        }
+    }
+}
+
+fn is_same_name(one: &str, other: &str) -> bool {
+    let without_dot = |name: &str| name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+    without_dot(one) == without_dot(other)
 }
 
 impl EndpointPool {
@@ -81,6 +105,28 @@ mod tests {
             let mistake = EndpointAddr::of_operator(wrong).unwrap_err();
             assert!(mistake.message.contains(message), "{mistake:?}");
             assert!(mistake.cure.contains(cure), "{mistake:?}");
+        }
+    }
+
+    #[test]
+    fn other_spellings_of_an_address_are_the_same_endpoint() {
+        let addr = |text: &str| EndpointAddr::of_operator(text).unwrap();
+        for (one, other) in [
+            ("app.internal:80", "App.Internal.:80"),
+            ("srv:_app._tcp.internal", "srv:_APP._tcp.internal."),
+            ("10.0.0.1:80", "[::ffff:10.0.0.1]:80"),
+            ("[::1]:80", "[0:0::1]:80"),
+            ("unix:/run/app.sock", "unix:/run//app.sock"),
+        ] {
+            assert!(addr(one).is_same(&addr(other)), "{one} {other}");
+        }
+        for (one, other) in [
+            ("app.internal:80", "app.internal:81"),
+            ("app.internal:80", "srv:app.internal"),
+            ("10.0.0.1:80", "[::a00:1]:80"),
+            ("unix:/run/app.sock", "unix:/run/App.sock"),
+        ] {
+            assert!(!addr(one).is_same(&addr(other)), "{one} {other}");
         }
     }
 }

@@ -27,7 +27,7 @@ use crate::memory::{self, Charge, MemoryKind};
 use crate::syscall;
 use acks::PendingAcks;
 
-pub use crate::syscall::peer_groups;
+pub use crate::syscall::{peer_groups, peer_user};
 pub use acks::ACKS_PER_MESSAGE;
 
 /// The family of a stream socket: TCP has options that Unix sockets lack.

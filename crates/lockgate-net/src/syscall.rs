@@ -112,6 +112,41 @@ pub fn peer_groups(fd: impl AsFd) -> io::Result<Vec<u32>> {
     }
 }
 
+/// The user of the process at the other end of a Unix socket (SO_PEERCRED, unix(7)): for a client, as
+/// the server was when it began to listen.
+///
+/// # Errors
+/// When the descriptor is no connected Unix socket.
+pub fn peer_user(fd: impl AsFd) -> io::Result<u32> {
+    let fd = fd.as_fd();
+    // rustix has the call, but no process 0, as which one of another PID namespace appears. An
+    // unconnected socket has these numbers.
+    let mut peer = libc::ucred {
+        pid: 0,
+        uid: libc::uid_t::MAX,
+        gid: libc::gid_t::MAX,
+    };
+    let mut size = size_of_val(&peer) as libc::socklen_t;
+    // SAFETY: the descriptor is borrowed, so it is open for the whole call; the kernel writes at
+    // most `size` bytes to the live value, which has that many, and any bytes are valid numbers.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    match peer.uid {
+        libc::uid_t::MAX => Err(io::ErrorKind::NotConnected.into()),
+        user => Ok(user),
+    }
+}
+
 fn set_tcp_int(fd: impl AsFd, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_TCP, option, value)
 }

@@ -26,7 +26,7 @@ pub(crate) use command::{
     command_channel, tell,
 };
 pub(crate) use handed_changes::HandedChanges;
-pub(crate) use kept_changes::KeptChanges;
+pub(crate) use kept_changes::{KeptChanges, KeptFile};
 pub(crate) use listener::{AdminListener, SocketFileRights};
 pub(crate) use peers::AllowedPeers;
 pub(crate) use phase::AdminPhase;

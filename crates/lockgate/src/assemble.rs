@@ -34,7 +34,7 @@ use lockgate_proxy::metrics::relay::RelayName;
 use lockgate_proxy::site::{Action, Route, SiteMaintenance};
 use lockgate_upstream::{Endpoint, Pool};
 
-use crate::endpoint_changes::{ChangedPools, EndedChange, EndpointChanges};
+use crate::endpoint_changes::{ChangedPools, EndedChange, EndpointChanges, PlacedChanges};
 use crate::fetcher::Fetcher;
 use crate::prober::Prober;
 use crate::resolver::EndpointResolver;
@@ -60,6 +60,8 @@ pub(crate) struct Assembly {
     pub(crate) written: Vec<Arc<config::EndpointPool>>,
     /// The endpoints that operators have added and removed.
     pub(crate) changes: Arc<EndpointChanges>,
+    /// Those of them that this configuration leaves no place.
+    pub(crate) ended: EndpointChanges,
     /// The pools that sites use, in the order of the workers' counters.
     pub(crate) upstreams: Vec<Arc<Pool>>,
     /// The relays by their listeners and pools, in the order of the workers' counters.
@@ -330,8 +332,8 @@ impl Assembler<'_> {
     }
 
     fn finish(mut self, listeners: Vec<PlannedListener>) -> Assembly {
-        let (changes, ended) = std::mem::take(&mut self.pools.changes).finish();
-        for EndedChange { what, why } in ended {
+        let PlacedChanges { hold, ended, said } = std::mem::take(&mut self.pools.changes).finish();
+        for EndedChange { what, why } in said {
             self.mistakes.ended(&what, &why);
         }
         let made = self.pools.all.iter();
@@ -359,7 +361,8 @@ impl Assembler<'_> {
             listeners,
             pools: parts.all,
             written,
-            changes: Arc::new(changes),
+            changes: Arc::new(hold),
+            ended,
             upstreams,
             relays: self.relays,
             sites: counted(self.config).cloned().collect(),

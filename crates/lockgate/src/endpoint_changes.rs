@@ -26,21 +26,26 @@ impl ChangeablePool {
     /// The weight of an endpoint, and whether it is a backup; `None` where it is not in the pool.
     pub(crate) fn settings_of(&self, addr: &EndpointAddr) -> Option<(u16, bool)> {
         let mut endpoints = self.0.endpoints.iter();
-        let found = endpoints.find(|one| one.addr == *addr)?;
+        let found = endpoints.find(|one| one.addr.is_same(addr))?;
         Some((found.weight, found.backup))
     }
 
-    /// The address of this text, where it can be in the pool.
+    /// The address of this text, where it can be in the pool; as it is written there, if it is.
     ///
     /// # Errors
     /// What is wrong with it, and what to write instead.
     pub(crate) fn address(&self, text: &str) -> Result<EndpointAddr, (String, String)> {
         let texts = |EndpointMistake { message, cure }| (message, cure);
         let addr = EndpointAddr::of_operator(text).map_err(texts)?;
-        match self.0.refuses(&addr) {
-            Some(mistake) => Err(texts(mistake)),
-            None => Ok(addr),
+        if let Some(mistake) = self.0.refuses(&addr) {
+            return Err(texts(mistake));
         }
+        Ok(self.named(&addr).cloned().unwrap_or(addr))
+    }
+
+    /// The address as it is written in the pool, if it is there.
+    pub(crate) fn named(&self, addr: &EndpointAddr) -> Option<&EndpointAddr> {
+        self.addresses().find(|known| known.is_same(addr))
     }
 }
 
@@ -95,13 +100,12 @@ impl EndpointChanges {
 
     /// Whether an endpoint of the configuration was removed.
     pub(crate) fn removes(&self, pool: &str, addr: &EndpointAddr) -> bool {
-        let mut removed = self.removed.iter();
-        removed.any(|one| one.pool == pool && one.addr == *addr)
+        self.removed.iter().any(|one| one.is_for(pool, addr))
     }
 
-    fn adds(&self, pool: &str, addr: &EndpointAddr) -> bool {
-        let mut added = self.added.iter();
-        added.any(|one| one.pool == pool && one.addr == *addr)
+    /// Whether an endpoint was added.
+    pub(crate) fn adds(&self, pool: &str, addr: &EndpointAddr) -> bool {
+        self.added.iter().any(|one| one.is_for(pool, addr))
     }
 
     /// Adds an endpoint.
@@ -111,15 +115,13 @@ impl EndpointChanges {
 
     /// Takes back that an endpoint of the configuration was removed.
     pub(crate) fn restore(&mut self, pool: &str, addr: &EndpointAddr) {
-        self.removed
-            .retain(|one| one.pool != pool || one.addr != *addr);
+        self.removed.retain(|one| !one.is_for(pool, addr));
     }
 
     /// Removes an endpoint; one that was added is not remembered.
     pub(crate) fn remove(&mut self, pool: &str, addr: &EndpointAddr) {
-        let is_other = |one: &AddedEndpoint| one.pool != pool || one.addr != *addr;
         let count = self.added.len();
-        self.added.retain(is_other);
+        self.added.retain(|one| !one.is_for(pool, addr));
         if self.added.len() == count {
             self.removed.push(RemovedEndpoint {
                 pool: pool.to_owned(),
@@ -130,28 +132,48 @@ impl EndpointChanges {
 
     /// Those of one endpoint.
     pub(crate) fn of(&self, pool: &str, addr: &EndpointAddr) -> Self {
-        let added = self.added.iter();
-        let removed = self.removed.iter();
+        let added = self.added.iter().filter(|one| one.is_for(pool, addr));
+        let removed = self.removed.iter().filter(|one| one.is_for(pool, addr));
         Self {
-            added: added
-                .filter(|one| one.pool == pool && one.addr == *addr)
-                .cloned()
-                .collect(),
-            removed: removed
-                .filter(|one| one.pool == pool && one.addr == *addr)
-                .cloned()
-                .collect(),
+            added: added.cloned().collect(),
+            removed: removed.cloned().collect(),
         }
     }
 
     /// Notes for one endpoint what holds in `running`, in the place of what was noted for it.
     pub(crate) fn note(&mut self, running: &Self, pool: &str, addr: &EndpointAddr) {
-        self.added
-            .retain(|one| one.pool != pool || one.addr != *addr);
+        self.added.retain(|one| !one.is_for(pool, addr));
         self.restore(pool, addr);
         let Self { added, removed } = running.of(pool, addr);
         self.added.extend(added);
         self.removed.extend(removed);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.added.is_empty() && self.removed.is_empty()
+    }
+
+    /// These, and those of `ended` that had a place until the reload that is undone. What was
+    /// changed since then is the later word.
+    pub(crate) fn with_ended(&self, ended: &Self) -> Self {
+        let (mut all, added, removed) = (self.clone(), ended.added.iter(), ended.removed.iter());
+        let is_left = |one: &&AddedEndpoint| self.is_in_pool(&one.pool, &one.addr).is_none();
+        all.added.extend(added.filter(is_left).cloned());
+        let is_left = |one: &&RemovedEndpoint| !self.removes(&one.pool, &one.addr);
+        all.removed.extend(removed.filter(is_left).cloned());
+        all
+    }
+
+    /// Forgets those that have ended, unless they were made again and are in `running`.
+    pub(crate) fn forget(&mut self, ended: &Self, running: &Self) {
+        self.added.retain(|one| {
+            let (pool, addr) = (&one.pool, &one.addr);
+            !ended.adds(pool, addr) || running.adds(pool, addr)
+        });
+        self.removed.retain(|one| {
+            let (pool, addr) = (&one.pool, &one.addr);
+            !ended.removes(pool, addr) || running.removes(pool, addr)
+        });
     }
 
     /// Whether the endpoint is in its pool by these, where they say anything about it.
@@ -200,6 +222,10 @@ impl EndpointChanges {
 }
 
 impl AddedEndpoint {
+    fn is_for(&self, pool: &str, addr: &EndpointAddr) -> bool {
+        self.pool == pool && self.addr.is_same(addr)
+    }
+
     fn read(written: &Value) -> Option<Self> {
         let (pool, addr) = named(written)?;
         let weight = u16::try_from(written["weight"].as_u64()?).ok();
@@ -209,6 +235,12 @@ impl AddedEndpoint {
             weight: weight.filter(|weight| (1..=256).contains(weight))?,
             backup: written["backup"].as_bool()?,
         })
+    }
+}
+
+impl RemovedEndpoint {
+    fn is_for(&self, pool: &str, addr: &EndpointAddr) -> bool {
+        self.pool == pool && self.addr.is_same(addr)
     }
 }
 
@@ -223,7 +255,19 @@ pub(crate) struct ChangedPools {
     /// Those of pools that have not come yet.
     left: EndpointChanges,
     hold: EndpointChanges,
-    ended: Vec<EndedChange>,
+    ended: EndpointChanges,
+    /// What is said of those that have ended.
+    said: Vec<EndedChange>,
+}
+
+/// The changes after they were put on top of all pools.
+#[derive(Debug)]
+pub(crate) struct PlacedChanges {
+    pub(crate) hold: EndpointChanges,
+    /// Those that the configuration leaves no place.
+    pub(crate) ended: EndpointChanges,
+    /// What is said of each of these.
+    pub(crate) said: Vec<EndedChange>,
 }
 
 impl ChangedPools {
@@ -251,21 +295,24 @@ impl ChangedPools {
         let mut pool = EndpointPool::clone(written);
         for one in removed {
             let count = pool.endpoints.len();
-            pool.endpoints.retain(|endpoint| endpoint.addr != one.addr);
+            pool.endpoints
+                .retain(|endpoint| !endpoint.addr.is_same(&one.addr));
             if pool.endpoints.len() < count {
                 self.hold.removed.push(one);
             } else {
-                self.end(&one, "the configuration does not name it");
+                self.say(&one, "the configuration does not name it");
+                self.ended.removed.push(one);
             }
         }
         for one in added {
             let mut named = pool.endpoints.iter();
-            if named.any(|endpoint| endpoint.addr == one.addr) {
-                self.end(&one, "the configuration names it");
-                continue;
-            }
-            if let Some(mistake) = pool.refuses(&one.addr) {
-                self.end(&one, &mistake.message);
+            let ends = match named.any(|endpoint| endpoint.addr.is_same(&one.addr)) {
+                true => Some("the configuration names it".to_owned()),
+                false => pool.refuses(&one.addr).map(|mistake| mistake.message),
+            };
+            if let Some(why) = ends {
+                self.say(&one, &why);
+                self.ended.added.push(one);
                 continue;
             }
             pool.endpoints.push(WeightedEndpoint {
@@ -280,17 +327,23 @@ impl ChangedPools {
         Arc::new(pool)
     }
 
-    /// The changes that hold, and those that do not.
-    pub(crate) fn finish(mut self) -> (EndpointChanges, Vec<EndedChange>) {
-        let left = std::mem::take(&mut self.left);
+    /// What has become of the changes.
+    pub(crate) fn finish(mut self) -> PlacedChanges {
+        let EndpointChanges { added, removed } = std::mem::take(&mut self.left);
         let no_pool = "there is no such pool in use";
-        left.added.iter().for_each(|one| self.end(one, no_pool));
-        left.removed.iter().for_each(|one| self.end(one, no_pool));
-        (self.hold, self.ended)
+        added.iter().for_each(|one| self.say(one, no_pool));
+        removed.iter().for_each(|one| self.say(one, no_pool));
+        self.ended.added.extend(added);
+        self.ended.removed.extend(removed);
+        PlacedChanges {
+            hold: self.hold,
+            ended: self.ended,
+            said: self.said,
+        }
     }
 
-    fn end(&mut self, change: &impl fmt::Display, why: &str) {
-        self.ended.push(EndedChange {
+    fn say(&mut self, change: &impl fmt::Display, why: &str) {
+        self.said.push(EndedChange {
             what: change.to_string(),
             why: why.to_owned(),
         });
@@ -381,5 +434,49 @@ mod tests {
         kept.note(&running, "app", &addr("10.0.0.1:80"));
         assert_eq!(kept.added, [added("app", "10.0.0.2:80")]);
         assert!(kept.removes("app", &addr("10.0.0.1:80")));
+    }
+
+    #[test]
+    fn an_endpoint_is_known_by_its_other_spellings() {
+        let mut changes = EndpointChanges::default();
+        changes.add(added("app", "App.internal:80"));
+        assert!(changes.adds("app", &addr("app.internal.:80")));
+        changes.remove("app", &addr("app.INTERNAL:80"));
+        assert!(changes.is_empty());
+        changes.remove("app", &addr("[::ffff:10.0.0.1]:80"));
+        assert!(changes.removes("app", &addr("10.0.0.1:80")));
+    }
+
+    #[test]
+    fn ended_changes_come_back_unless_later_ones_say_otherwise() {
+        let (mut running, mut ended) = (EndpointChanges::default(), EndpointChanges::default());
+        ended.add(added("app", "10.0.0.1:80"));
+        ended.add(added("app", "10.0.0.2:80"));
+        ended.remove("app", &addr("10.0.0.3:80"));
+        running.remove("app", &addr("10.0.0.2:80"));
+        let all = running.with_ended(&ended);
+        assert_eq!(all.added, [added("app", "10.0.0.1:80")]);
+        for removed in ["10.0.0.2:80", "10.0.0.3:80"] {
+            assert!(all.removes("app", &addr(removed)), "{removed}");
+        }
+    }
+
+    #[test]
+    fn ended_changes_are_forgotten_unless_they_were_made_again() {
+        let (mut kept, mut ended) = (EndpointChanges::default(), EndpointChanges::default());
+        let mut running = EndpointChanges::default();
+        for of in [&mut kept, &mut ended] {
+            of.add(added("app", "10.0.0.1:80"));
+            of.add(added("app", "10.0.0.2:80"));
+            of.remove("app", &addr("10.0.0.3:80"));
+        }
+        kept.add(added("other", "10.0.0.1:80"));
+        running.add(added("app", "10.0.0.2:80"));
+        kept.forget(&ended, &running);
+        assert_eq!(
+            kept.added,
+            [added("app", "10.0.0.2:80"), added("other", "10.0.0.1:80")]
+        );
+        assert_eq!(kept.removed, []);
     }
 }

@@ -25,7 +25,7 @@ use crate::folders::writable;
 use crate::handover::{HandedSockets, TakenSockets};
 use crate::log_writer::LogWriter;
 use crate::privileges::ServiceUser;
-use crate::{descriptors, metrics_server, privileges, state};
+use crate::{metrics_server, privileges, state};
 
 pub(crate) use logs::Logs;
 pub(crate) use next::{NextSteps, OpenedNext};
@@ -65,14 +65,6 @@ pub(crate) fn prepare(
     changes: EndpointChanges,
     report: &mut Report,
 ) -> Option<Prepared> {
-    match descriptors::raise() {
-        Ok(raised) => tracing::debug!(
-            from = raised.from,
-            to = raised.to,
-            "limit of open descriptors"
-        ),
-        Err(error) => tracing::warn!(%error, "the limit of open descriptors cannot be raised"),
-    }
     let workers = match loaded.config.workers {
         Workers::Count(count) => count.get(),
         // Follows the CPU quota of a container and the affinity of the process.

@@ -4,15 +4,19 @@
 //! Does not decide whether a configuration is good.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::OFlags;
 
 use crate::folders::writable;
 
 const LAST_GOOD: &str = "last-good.toml";
 /// What operators have set while the process ran.
 const CHANGES: &str = "admin.json";
+/// The largest file of these, in bytes: some ten thousand changes.
+const LARGEST_CHANGES: u64 = 4 << 20;
 
 /// Makes `dir` (0700) and its parents if they are missing, owned by `owner` (user and group id) if
 /// one is given: a process that gives up root later could not make it then, nor write to one that
@@ -78,8 +82,38 @@ pub(crate) fn keep_changes(dir: &Path, json: &str) -> io::Result<()> {
 /// # Errors
 /// What the system says of a file that exists.
 pub(crate) fn changes(dir: &Path) -> io::Result<Option<String>> {
-    match fs::read_to_string(dir.join(CHANGES)) {
-        Ok(text) => Ok(Some(text)),
+    if_any(fs::read_to_string(dir.join(CHANGES)))
+}
+
+/// The same for a start, which reads as root from a folder that may belong to another user: neither a
+/// link nor a pipe there is followed.
+///
+/// # Errors
+/// What the system says of a file that exists; one that is no file, or too large.
+pub(crate) fn changes_at_start(dir: &Path) -> io::Result<Option<String>> {
+    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
+    let opened = File::options()
+        .read(true)
+        .custom_flags(flags)
+        .open(dir.join(CHANGES));
+    let Some(file) = if_any(opened)? else {
+        return Ok(None);
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no file"));
+    }
+    let mut text = String::new();
+    file.take(LARGEST_CHANGES + 1).read_to_string(&mut text)?;
+    match text.len() as u64 {
+        ..=LARGEST_CHANGES => Ok(Some(text)),
+        _ => Err(io::ErrorKind::FileTooLarge.into()),
+    }
+}
+
+/// What was read of a file that may be missing.
+fn if_any<T>(read: io::Result<T>) -> io::Result<Option<T>> {
+    match read {
+        Ok(read) => Ok(Some(read)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -186,6 +220,33 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert!(keep_last_good(&file, "a = 1\n").is_err());
         assert_eq!(last_good(&file), None);
+    }
+
+    #[test]
+    fn a_start_reads_changes_from_a_small_regular_file_only() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(changes_at_start(dir.path()).unwrap(), None);
+        keep_changes(dir.path(), "{}\n").unwrap();
+        assert_eq!(
+            changes_at_start(dir.path()).unwrap().as_deref(),
+            Some("{}\n")
+        );
+        let kept = dir.path().join(CHANGES);
+        let large = File::create(&kept).unwrap();
+        large.set_len(LARGEST_CHANGES).unwrap();
+        assert!(changes_at_start(dir.path()).unwrap().is_some());
+        large.set_len(LARGEST_CHANGES + 1).unwrap();
+        assert!(changes_at_start(dir.path()).is_err());
+        fs::remove_file(&kept).unwrap();
+        fs::create_dir(&kept).unwrap();
+        assert!(changes_at_start(dir.path()).is_err());
+        fs::remove_dir(&kept).unwrap();
+        symlink("/etc/hostname", &kept).unwrap();
+        assert!(changes_at_start(dir.path()).is_err());
+        fs::remove_file(&kept).unwrap();
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        rustix::fs::mknodat(rustix::fs::CWD, &kept, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+        assert!(changes_at_start(dir.path()).is_err());
     }
 
     #[test]

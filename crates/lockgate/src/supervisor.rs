@@ -27,6 +27,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::admin::{
     self, AdminListener, AdminPhase, CommandReceiver, CommandSender, HandedChanges, KeptChanges,
+    KeptFile,
 };
 use crate::configuration::Configuration;
 use crate::endpoint_changes::EndpointChanges;
@@ -38,6 +39,7 @@ use crate::live_page::{LivePage, PagesGuard};
 use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, AllowedHosts, MetricsListener, MetricsRoutes, Phase, Readiness};
+use crate::privileges::ServiceUser;
 use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
 use crate::start::Workers;
@@ -75,6 +77,8 @@ pub(crate) fn run(
     kind: StartKind,
     greet: impl FnOnce(&RunningServer),
 ) -> ExitCode {
+    // The sockets of another Lockgate may be more than the limit of the start.
+    let raised = descriptors::raise();
     let (handover, sockets) = match received(kind, &loaded.config) {
         Ok(received) => received.unzip(),
         Err(error) => {
@@ -90,6 +94,14 @@ pub(crate) fn run(
         print::format(config.log.format),
     ) {
         eprintln!("lockgate: {error:#}");
+    }
+    match raised {
+        Ok(raised) => tracing::debug!(
+            from = raised.from,
+            to = raised.to,
+            "limit of open descriptors"
+        ),
+        Err(error) => tracing::warn!(%error, "the limit of open descriptors cannot be raised"),
     }
     if kind == StartKind::Takeover {
         match &handover {
@@ -156,7 +168,10 @@ fn received(kind: StartKind, config: &Config) -> anyhow::Result<Option<(Handover
     let Some(socket) = &config.admin else {
         bail!("--takeover needs the admin socket: remove admin = false");
     };
-    Handover::take_over(&admin::paths_to_search(socket.at.as_deref()))
+    // An unknown one is a mistake that the start reports.
+    let user = config.user.as_deref().map(ServiceUser::look_up);
+    let user = user.and_then(Result::ok).map(|user| user.ids().0);
+    Handover::take_over(&admin::paths_to_search(socket.at.as_deref()), user)
 }
 
 /// How the process was started.
@@ -208,6 +223,7 @@ async fn supervise(
     if handover.is_some() {
         running.generation.set_socket_options();
     }
+    running.forget_ended();
     running.tell_ready(handover, adoption.adopted);
     // A worker that died is no failed start: the service manager may restart the process.
     match running.serve(&mut signals, watch).await {
@@ -221,7 +237,11 @@ async fn supervise(
 /// of that for the start. What cannot be read is told later, with all other changes.
 fn changed_pools(handover: Option<&Handover>, state: Option<&Path>) -> EndpointChanges {
     let handed = handover.map(|handover| HandedChanges::pools_of_json(&handover.changes));
-    let kept = || KeptChanges::read(state?).ok().map(KeptChanges::into_pools);
+    let kept = || {
+        KeptChanges::at_start(state?)
+            .ok()
+            .map(KeptChanges::into_pools)
+    };
     handed.unwrap_or_else(kept).unwrap_or_default()
 }
 
@@ -293,6 +313,10 @@ pub(crate) struct RunningServer {
     earlier_text: Option<String>,
     /// The folder for the last good configuration, as at the start.
     state: Option<PathBuf>,
+    /// The file of kept changes in it.
+    kept: Option<KeptFile>,
+    /// The changes of operators that the configuration which runs leaves no place.
+    ended: EndpointChanges,
 }
 
 impl RunningServer {
@@ -339,7 +363,7 @@ impl RunningServer {
         let memory = memory::allowed(config.limits.memory);
         let state = config.state.clone();
         if let Some(folder) = &state {
-            match KeptChanges::read(folder) {
+            match KeptChanges::at_start(folder) {
                 Ok(kept) => kept.apply(&assembly.pools),
                 Err(error) => tracing::warn!(
                     error = format!("{error:#}"),
@@ -357,6 +381,7 @@ impl RunningServer {
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let started_with = Arc::clone(&generation.config);
         let (metrics, metrics_at) = metrics.unzip();
+        let ended = generation.assembly.ended.clone();
         let duplicates = Duplicates {
             metrics: metrics.as_ref().and_then(MetricsListener::duplicate),
             admin: admin.as_ref().and_then(AdminListener::duplicate),
@@ -390,7 +415,9 @@ impl RunningServer {
             started_with,
             loaded,
             earlier_text: None,
+            kept: state.clone().map(KeptFile::new),
             state,
+            ended,
         })
     }
 

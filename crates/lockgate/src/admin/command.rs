@@ -101,6 +101,10 @@ pub(crate) enum ReloadOutcome {
     Failed(Arc<Report>),
     /// It was not looked at, and may be asked for again.
     Refused(&'static str),
+    /// It was not looked at, since another one is under way.
+    UnderWay,
+    /// It was made for a generation that runs no longer: to be made for the present one.
+    Overtaken,
 }
 
 /// A request for an upgrade.

@@ -1,20 +1,76 @@
 //! What operators have set for endpoints, as the folder of `state` keeps it for the next start.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
 use lockgate_limits::clock;
 use lockgate_upstream::{AdminMode, Member, Pool};
 use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use tokio::task::spawn_blocking;
 
 use crate::endpoint_changes::{EndpointAddr, EndpointChanges};
 use crate::exposition::Exposition;
 use crate::state;
 use crate::views::mode_name;
 
-/// The version of the file's form.
+/// The versions of the file's form: that of endpoints in their pools, and the one that has pools with
+/// other endpoints too. A program that knows only the first must not write such a file anew, without
+/// what it does not know.
 const VERSION: u64 = 1;
+const VERSION_OF_POOLS: u64 = 2;
+
+/// The file of the kept changes.
+#[derive(Debug, Clone)]
+pub(crate) struct KeptFile {
+    folder: PathBuf,
+    /// Held while the file is read, changed and written.
+    turn: Arc<Mutex<()>>,
+}
+
+impl KeptFile {
+    /// That of the folder of `state`.
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self {
+            folder,
+            turn: Arc::default(),
+        }
+    }
+
+    /// Reads it, in a thread: the disk may take its time.
+    ///
+    /// # Errors
+    /// When it cannot be read, or has another form.
+    pub(super) async fn read(&self) -> anyhow::Result<KeptChanges> {
+        let folder = self.folder.clone();
+        spawn_blocking(move || KeptChanges::read(&folder)).await?
+    }
+
+    /// Changes it, after all changes before. Nothing is written where nothing changes.
+    ///
+    /// # Errors
+    /// When it cannot be read or written; the old file then stays.
+    pub(crate) async fn change(
+        &self,
+        note: impl FnOnce(&mut KeptChanges) + Send + 'static,
+    ) -> anyhow::Result<()> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let folder = self.folder.clone();
+        let changed = spawn_blocking(move || {
+            // Also where the client does not wait for the end.
+            let _turn = turn;
+            let mut kept = KeptChanges::read(&folder)?;
+            let before = kept.to_text();
+            note(&mut kept);
+            match kept.to_text() == before {
+                true => Ok(()),
+                false => kept.write(&folder),
+            }
+        });
+        changed.await?
+    }
+}
 
 /// The kept changes, in the order of their names.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -34,12 +90,20 @@ pub(super) struct KeptEndpoint {
 }
 
 impl KeptChanges {
-    /// Reads those of a folder; none where none were kept.
+    /// Those of a folder at a start; none where none were kept.
     ///
     /// # Errors
     /// When the file cannot be read, or has another form.
-    pub(crate) fn read(folder: &Path) -> anyhow::Result<Self> {
-        let Some(text) = state::changes(folder)? else {
+    pub(crate) fn at_start(folder: &Path) -> anyhow::Result<Self> {
+        Self::of_text(state::changes_at_start(folder)?)
+    }
+
+    fn read(folder: &Path) -> anyhow::Result<Self> {
+        Self::of_text(state::changes(folder)?)
+    }
+
+    fn of_text(text: Option<String>) -> anyhow::Result<Self> {
+        let Some(text) = text else {
             return Ok(Self::default());
         };
         Self::of_json(&serde_json::from_str(&text).context("it is no JSON")?)
@@ -50,8 +114,10 @@ impl KeptChanges {
     /// # Errors
     /// When it has another form.
     pub(super) fn of_json(file: &Value) -> anyhow::Result<Self> {
-        if file["version"] != VERSION {
-            bail!("its version is {}, not {VERSION}", file["version"]);
+        let is_known = |version| [VERSION, VERSION_OF_POOLS].contains(&version);
+        if !file["version"].as_u64().is_some_and(is_known) {
+            let version = &file["version"];
+            bail!("its version is {version}, not {VERSION} or {VERSION_OF_POOLS}");
         }
         let written = file["endpoints"].as_array().into_iter().flatten();
         let endpoints =
@@ -166,6 +232,12 @@ impl KeptChanges {
         }
     }
 
+    /// Forgets of the endpoints that were added and removed those that have ended, unless they were
+    /// made again and are in `running`.
+    pub(crate) fn forget(&mut self, ended: &EndpointChanges, running: &EndpointChanges) {
+        self.pools.forget(ended, running);
+    }
+
     /// What was kept for the endpoint, if that is other than what holds.
     pub(super) fn other_than(self, holds: &KeptEndpoint) -> Option<KeptEndpoint> {
         let mut kept = self.endpoints.into_iter();
@@ -176,7 +248,7 @@ impl KeptChanges {
     ///
     /// # Errors
     /// What the system says; the old file then stays.
-    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+    fn write(&self, folder: &Path) -> anyhow::Result<()> {
         Ok(state::keep_changes(folder, &self.to_text())?)
     }
 
@@ -188,7 +260,11 @@ impl KeptChanges {
     /// The same as a value.
     pub(super) fn to_json(&self) -> Value {
         let endpoints: Vec<_> = self.endpoints.iter().map(KeptEndpoint::to_json).collect();
-        let mut file = json!({ "version": VERSION, "endpoints": endpoints });
+        let version = match self.pools.is_empty() {
+            true => VERSION,
+            false => VERSION_OF_POOLS,
+        };
+        let mut file = json!({ "version": version, "endpoints": endpoints });
         self.pools.write(&mut file);
         file
     }
@@ -283,12 +359,22 @@ mod tests {
         for text in [
             "",
             "{}",
-            r#"{ "version": 2, "endpoints": [] }"#,
+            r#"{ "version": 3, "endpoints": [] }"#,
             r#"{ "version": 1, "endpoints": [{ "pool": "app" }] }"#,
             r#"{ "version": 1, "endpoints": [{ "pool": "a", "endpoint": "b", "admin": "off" }] }"#,
             r#"{ "version": 1, "endpoints": [{ "pool": "a", "endpoint": "b", "weight": -1 }] }"#,
         ] {
             assert!(read(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn kept_changes_of_pools_have_a_version_that_earlier_programs_refuse() {
+        let mut changes = KeptChanges::default();
+        assert_eq!(changes.to_json()["version"], 1);
+        let addr = EndpointAddr::of_operator("10.0.0.1:80").unwrap();
+        changes.pools.remove("app", &addr);
+        assert_eq!(changes.to_json()["version"], 2);
+        assert_eq!(KeptChanges::of_json(&changes.to_json()).unwrap(), changes);
     }
 }

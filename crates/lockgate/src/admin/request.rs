@@ -5,7 +5,7 @@ use std::sync::Arc;
 use hyper::StatusCode;
 use hyper::body::Bytes;
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
+use tokio::sync::{MutexGuard, oneshot};
 
 use super::body::known;
 use super::command::{AdminCommand, Reply};
@@ -41,6 +41,14 @@ impl AdminRequest {
         })?;
         known(&object, members)?;
         Ok(object)
+    }
+
+    /// Waits for the turn to change the endpoints of a pool, which lasts until it is dropped.
+    pub(super) async fn turn(&self) -> Result<MutexGuard<'_, ()>, AdminError> {
+        let turn = self.state.changing.lock().await;
+        // An upgrade may have begun meanwhile.
+        self.state.admit(true)?;
+        Ok(turn)
     }
 
     /// Gives a command to the supervisor, and waits for its answer.

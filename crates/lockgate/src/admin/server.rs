@@ -125,6 +125,12 @@ async fn respond(
         let asked = resources::take_over(&mut request, &state, has_all_rights, pid).await;
         return match asked {
             Ok(()) => switching(),
+            Err(error) if error.status == StatusCode::UPGRADE_REQUIRED => {
+                // RFC 9110, section 15.5.22.
+                let mut response = refusal(error);
+                name_protocol(&mut response);
+                response
+            }
             Err(error) => refusal(error),
         };
     }
@@ -228,11 +234,17 @@ fn wrong_method(path: &str, methods: &str) -> AdminError {
 fn switching() -> Response<AdminBody> {
     let mut response = Response::new(AdminBody::Whole(Full::default()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+    name_protocol(&mut response);
+    response.headers_mut().insert(SERVER, NAME);
+    response
+}
+
+/// Names the protocol of a takeover, and says that this field is for this connection (RFC 9110,
+/// section 7.8).
+fn name_protocol(response: &mut Response<AdminBody>) {
     let fields = response.headers_mut();
     fields.insert(CONNECTION, HeaderValue::from_static("upgrade"));
     fields.insert(UPGRADE, HeaderValue::from_static(PROTOCOL));
-    fields.insert(SERVER, NAME);
-    response
 }
 
 fn refusal(error: AdminError) -> Response<AdminBody> {

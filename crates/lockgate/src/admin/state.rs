@@ -1,6 +1,5 @@
 //! What the resources of the admin socket read: the figures of the process, and its listeners.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -12,6 +11,7 @@ use crate::views::RecentCounts;
 
 use super::command::CommandSender;
 use super::error::AdminError;
+use super::kept_changes::KeptFile;
 use super::peers::AllowedPeers;
 use super::phase::AdminPhase;
 
@@ -24,23 +24,23 @@ pub(crate) struct AdminState {
     pub(super) commands: CommandSender,
     pub(super) peers: AllowedPeers,
     pub(super) recent: RecentCounts,
-    /// The folder of `state`, as at the start.
-    pub(super) folder: Option<PathBuf>,
-    /// Held while the file of kept changes is read, changed and written.
-    pub(super) keeping: Arc<Mutex<()>>,
+    /// The file of kept changes, with `state` at the start.
+    pub(super) kept: Option<KeptFile>,
+    /// Held while the endpoints of a pool change: one change may depend on the one before.
+    pub(super) changing: Mutex<()>,
     pub(super) recent_sites: RecentCounts,
     pub(super) phase: watch::Receiver<AdminPhase>,
 }
 
 impl AdminState {
     /// The state of a server with so many `workers`; then the way to the supervisor, the users that
-    /// may use the socket, and how far it serves; `folder` is that of `state`.
+    /// may use the socket, and how far it serves; `kept` is the file of kept changes.
     pub(crate) fn new(
         exposition: Arc<ArcSwap<Exposition>>,
         readiness: Arc<Readiness>,
         workers: usize,
         (commands, peers, phase): (CommandSender, AllowedPeers, watch::Receiver<AdminPhase>),
-        folder: Option<PathBuf>,
+        kept: Option<KeptFile>,
     ) -> Self {
         Self {
             exposition,
@@ -49,8 +49,8 @@ impl AdminState {
             commands,
             peers,
             recent: RecentCounts::default(),
-            folder,
-            keeping: Arc::default(),
+            kept,
+            changing: Mutex::default(),
             recent_sites: RecentCounts::default(),
             phase,
         }

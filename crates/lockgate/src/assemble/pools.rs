@@ -424,7 +424,7 @@ fn administered(
 /// The limit of an endpoint, which holds in all pools.
 fn max(config: &Config, addr: &config::EndpointAddr) -> Option<usize> {
     let mut endpoints = config.pools.iter().flat_map(|pool| &pool.endpoints);
-    endpoints.find(|one| one.addr == *addr)?.max
+    endpoints.find(|one| one.addr.is_same(addr))?.max
 }
 
 /// A member without a record so far, which is never chosen until it has one.

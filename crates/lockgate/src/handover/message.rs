@@ -1,11 +1,18 @@
 //! The messages of a handover, as JSON and descriptors.
 
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::ffi::OsStr;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_net::listen::{ListenAddress, SocketOwner};
 use lockgate_net::tls::HandedKeys;
+use rustix::net::sockopt::socket_acceptconn;
+use rustix::net::{AddressFamily, SocketAddrUnix, getsockname};
 use serde_json::{Value, json};
 
 /// What the old process offers.
@@ -62,6 +69,9 @@ pub(super) enum Said {
 pub(super) const GO: &[u8] = b"go";
 /// Its last word, if it was to stop meanwhile: the new one is to stop too.
 pub(super) const STOP: &[u8] = b"stop";
+/// Its last word to a new process that it cannot end, if it serves again itself: the new one is to
+/// end at once.
+pub(super) const GIVEN_UP: &[u8] = b"given up";
 /// What follows the parts of an offer.
 pub(super) const END: &[u8] = b"end";
 
@@ -118,6 +128,19 @@ impl HandoverOffer {
             changes: value["changes"].clone(),
             stderr,
         })
+    }
+
+    /// The address of a socket that listens somewhere else, or not at all.
+    pub(super) fn misplaced(&self) -> Option<&ListenAddress> {
+        let single = self.metrics.iter().chain(&self.admin);
+        let single = single.map(|offered| (&offered.bound, &offered.socket));
+        let listeners = self.listeners.iter();
+        let listeners =
+            listeners.flat_map(|one| one.sockets.iter().map(move |socket| (&one.bound, socket)));
+        let mut all = single.chain(listeners);
+        let (address, _) =
+            all.find(|(bound, socket)| !listens_at(socket, bound).unwrap_or(false))?;
+        Some(address)
     }
 }
 
@@ -245,10 +268,39 @@ fn address(written: &Value) -> Option<ListenAddress> {
     }
 }
 
+/// Whether a socket listens at this address, as it was bound.
+fn listens_at(socket: impl AsFd, bound: &ListenAddress) -> io::Result<bool> {
+    let found = getsockname(&socket)?;
+    let is_there = match found.address_family() {
+        AddressFamily::INET | AddressFamily::INET6 => {
+            let found = SocketAddr::try_from(found)?;
+            match bound {
+                ListenAddress::All(port) => found.port() == *port && found.ip().is_unspecified(),
+                ListenAddress::Ip(ip) => (found.ip(), found.port()) == (ip.ip(), ip.port()),
+                ListenAddress::Unix(_) => false,
+            }
+        }
+        AddressFamily::UNIX => {
+            let found = SocketAddrUnix::try_from(found)?;
+            let path = found.path().map(|path| path.to_bytes().to_owned());
+            // The offer has the path as text.
+            let path = path.map(|path| OsStr::from_bytes(&path).to_string_lossy().into_owned());
+            match (bound, path) {
+                (ListenAddress::Unix(bound), Some(path)) => bound == Path::new(&path),
+                _ => false,
+            }
+        }
+        _ => false,
+    };
+    Ok(is_there && socket_acceptconn(&socket)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::File;
+    use std::net::TcpListener;
+    use std::os::unix::net::UnixListener;
 
     fn descriptor() -> OwnedFd {
         File::open("/dev/null").unwrap().into()
@@ -301,6 +353,46 @@ mod tests {
         few.pop();
         assert!(HandoverOffer::read(made.text().as_bytes(), few).is_none());
         assert!(HandoverOffer::read(b"{}", copies(&made)).is_none());
+    }
+
+    #[test]
+    fn a_socket_that_listens_elsewhere_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a b.sock");
+        let tcp = |at: &str| TcpListener::bind(at).unwrap();
+        let of = |listener: TcpListener| {
+            let at = listener.local_addr().unwrap();
+            (OwnedFd::from(listener), at)
+        };
+        let (local, at) = of(tcp("127.0.0.1:0"));
+        let (every, on_every) = of(tcp("0.0.0.0:0"));
+        let unix = OwnedFd::from(UnixListener::bind(&path).unwrap());
+        let unbound =
+            rustix::net::socket(AddressFamily::INET, rustix::net::SocketType::STREAM, None);
+        let [ip, all] = [ListenAddress::Ip(at), ListenAddress::All(on_every.port())];
+        let file = ListenAddress::Unix(path);
+        for (socket, place) in [(&local, &ip), (&every, &all), (&unix, &file)] {
+            for bound in [&ip, &all, &file] {
+                assert_eq!(
+                    listens_at(socket, bound).unwrap(),
+                    place == bound,
+                    "{bound}"
+                );
+            }
+        }
+        let none = ListenAddress::Ip("0.0.0.0:0".parse().unwrap());
+        assert!(!listens_at(unbound.unwrap(), &none).unwrap());
+        // The descriptors of this offer are no sockets.
+        assert_eq!(
+            offer().misplaced().unwrap().to_string(),
+            "unix:/run/admin.sock"
+        );
+        let empty = HandoverOffer {
+            listeners: Vec::new(),
+            admin: None,
+            ..offer()
+        };
+        assert!(empty.misplaced().is_none());
     }
 
     #[test]

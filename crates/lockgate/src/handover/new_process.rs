@@ -16,11 +16,13 @@ use lockgate_net::threads;
 use rustix::event::PollFlags;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::message::{END, GO, HandoverOffer, STOP, Said, TakenSockets};
+use super::message::{END, GIVEN_UP, GO, HandoverOffer, STOP, Said, TakenSockets};
 use super::packets::{MOST_BYTES, MOST_DESCRIPTORS, PacketSocket};
 use super::{VARIABLE, VERSION};
 use crate::privileges;
 
+/// The time from the word to serve to the answer. A process that is to stop waits for that, too.
+const SERVE_LIMIT: Duration = Duration::from_secs(30);
 /// The lines of the new program that are kept.
 const LINES: usize = 20;
 /// The time for the last lines of a program that has ended; its own children may keep the pipe.
@@ -32,8 +34,18 @@ pub(crate) struct NewProcess {
     socket: PacketSocket,
     limit: Duration,
     until: Instant,
-    /// Whether it is decided that it is to serve, or to end.
-    decided: Arc<AtomicBool>,
+    /// The time within which it must serve once it was told to.
+    serve_limit: Duration,
+    decisions: Arc<Decisions>,
+}
+
+/// What is decided about it, by the thread that hands over and by the main one.
+#[derive(Default)]
+struct Decisions {
+    /// It is to serve, or to end.
+    has_one: AtomicBool,
+    /// This process stops, and so cannot serve in its place.
+    is_stopping: AtomicBool,
 }
 
 /// What the old process knows of it.
@@ -69,19 +81,24 @@ pub(crate) struct ProgramKiller {
     pidfd: Option<OwnedFd>,
     /// A duplicate of this end of the pair, if the process is that of others.
     others: Option<PacketSocket>,
-    decided: Arc<AtomicBool>,
+    decisions: Arc<Decisions>,
 }
 
 impl ProgramKiller {
-    /// Ends the program, unless it was told to serve: it may serve already. Returns whether it was
-    /// told so.
+    /// Ends the program, since this process stops, unless it was told to serve: it may serve
+    /// already. Returns whether it was told so.
     pub(crate) fn kill_unless_told(&self) -> bool {
-        let is_told = self.decided.swap(true, Ordering::AcqRel);
-        match &self.others {
+        self.decisions.is_stopping.store(true, Ordering::Release);
+        let is_told = self.decisions.has_one.swap(true, Ordering::AcqRel);
+        match (&self.others, &self.pidfd) {
             _ if is_told => {}
             // It ends by itself, and can say why.
-            Some(socket) => socket.hang_up(),
-            None => self.kill(),
+            (Some(socket), _) => socket.hang_up(),
+            // It may have ended.
+            (None, Some(pidfd)) => {
+                let _ = pidfd_send_signal(pidfd, Signal::KILL);
+            }
+            (None, None) => {}
         }
         is_told
     }
@@ -90,14 +107,6 @@ impl ProgramKiller {
         match self.others {
             None => StartedBy::Us,
             Some(_) => StartedBy::Others,
-        }
-    }
-
-    /// Ends the program; nothing where it has ended.
-    pub(crate) fn kill(&self) {
-        self.others.iter().for_each(PacketSocket::hang_up);
-        if let Some(pidfd) = &self.pidfd {
-            let _ = pidfd_send_signal(pidfd, Signal::KILL);
         }
     }
 }
@@ -222,7 +231,7 @@ impl NewProcess {
         let killer = ProgramKiller {
             pidfd: pidfd.as_ref().map(OwnedFd::try_clone).transpose()?,
             others: Some(socket.duplicate()?),
-            decided: Arc::default(),
+            decisions: Arc::default(),
         };
         let visible = pid.zip(pidfd).map(|(pid, pidfd)| VisibleProcess {
             pid: pid.as_raw_nonzero().get().unsigned_abs(),
@@ -243,7 +252,8 @@ impl NewProcess {
             socket,
             limit,
             until: Instant::now() + limit,
-            decided: Arc::clone(&killer.decided),
+            serve_limit: SERVE_LIMIT,
+            decisions: Arc::clone(&killer.decisions),
         }
     }
 
@@ -252,7 +262,7 @@ impl NewProcess {
     ///
     /// # Errors
     /// When it does not serve; it has ended then.
-    pub(crate) fn hand_over(self, offer: &HandoverOffer) -> Result<HandedOver, UpgradeFailure> {
+    pub(crate) fn hand_over(mut self, offer: &HandoverOffer) -> Result<HandedOver, UpgradeFailure> {
         let mut is_told = false;
         match self.try_hand_over(offer, &mut is_told) {
             Ok(taken) => {
@@ -272,7 +282,7 @@ impl NewProcess {
 
     /// `is_told` becomes true with the word to serve.
     fn try_hand_over(
-        &self,
+        &mut self,
         offer: &HandoverOffer,
         is_told: &mut bool,
     ) -> Result<TakenSockets, Stopped> {
@@ -292,16 +302,31 @@ impl NewProcess {
         if listeners.any(|place| *place >= offer.listeners.len()) {
             return Err(Stopped::Foreign);
         }
-        if self.decided.swap(true, Ordering::AcqRel) {
+        if self.decisions.has_one.swap(true, Ordering::AcqRel) {
             // This process stops, and has ended it.
             return Err(Stopped::Ended);
         }
         *is_told = true;
+        // One that was ready late may accept soon, and must not be killed for the time before.
+        self.limit = self.serve_limit;
+        self.until = Instant::now() + self.limit;
         self.send(GO, &[])?;
-        match self.receive()? {
-            Said::Serving => Ok(taken),
-            _ => Err(Stopped::Foreign),
+        match self.receive() {
+            Ok(Said::Serving) => Ok(taken),
+            Ok(_) => Err(Stopped::Foreign),
+            Err(Stopped::TooSlow) if self.is_left_alone() => {
+                tracing::warn!("the other process does not say that it serves, and is left alone");
+                Ok(taken)
+            }
+            Err(stopped) => Err(stopped),
         }
+    }
+
+    /// Whether nothing would serve if this process ended the new one: that is not asked to stop,
+    /// since others have started it.
+    fn is_left_alone(&self) -> bool {
+        let is_of_others = matches!(self.program, NewProgram::OfOthers(_));
+        is_of_others && self.decisions.is_stopping.load(Ordering::Acquire)
     }
 
     fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Stopped> {
@@ -344,7 +369,8 @@ impl NewProcess {
         }
     }
 
-    /// Ends the new process. One of others ends by itself, unless it was told to serve.
+    /// Ends the new process. One of others ends by itself; if it was told to serve, it is killed too
+    /// where that is possible.
     fn give_up(self, stopped: Stopped, is_told: bool) -> UpgradeFailure {
         let (status, mut output) = match self.program {
             NewProgram::Own {
@@ -364,6 +390,10 @@ impl NewProcess {
                 (status, output.lines())
             }
             NewProgram::OfOthers(process) => {
+                if is_told {
+                    // It may serve, and perhaps cannot be killed from here.
+                    let _ = self.socket.send(GIVEN_UP, &[]);
+                }
                 self.socket.hang_up();
                 if let Some(process) = process.filter(|_| is_told) {
                     let _ = pidfd_send_signal(&process.pidfd, Signal::KILL);
@@ -376,6 +406,10 @@ impl NewProcess {
                 Some(status) => format!("the new program has ended before it was ready ({status})"),
                 None => "the new program has ended before it was ready".to_owned(),
             },
+            Stopped::TooSlow if is_told => format!(
+                "the new program did not serve within {} s after it was told to",
+                self.limit.as_secs_f64()
+            ),
             Stopped::TooSlow => format!(
                 "the new program was not ready within {} s",
                 self.limit.as_secs_f64()
@@ -397,7 +431,7 @@ fn watch(child: &mut Child) -> io::Result<(OwnedFd, ProgramOutput, ProgramKiller
     let killer = ProgramKiller {
         pidfd: Some(pidfd.try_clone()?),
         others: None,
-        decided: Arc::default(),
+        decisions: Arc::default(),
     };
     let stderr = child.stderr.take();
     let output = ProgramOutput::of(stderr.ok_or(io::ErrorKind::BrokenPipe)?)?;
@@ -464,3 +498,64 @@ impl ProgramOutput {
 
 /// The most bytes that are read of it: a program that is no Lockgate may write for ever.
 const MOST_OUTPUT: u64 = 1 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::fs::File;
+
+    fn offer() -> HandoverOffer {
+        HandoverOffer {
+            listeners: Vec::new(),
+            metrics: None,
+            admin: None,
+            tickets: Vec::new(),
+            changes: Value::Null,
+            stderr: File::open("/dev/null").unwrap().into(),
+        }
+    }
+
+    /// A process of others that is ready, and does not serve at once; and its end of the pair.
+    fn that_is_ready() -> (NewProcess, PacketSocket) {
+        let (mut new, other, _) = NewProcess::that_asks(None, Duration::from_secs(60)).unwrap();
+        new.serve_limit = Duration::ZERO;
+        let other = PacketSocket::of(other);
+        let ready = Said::Ready(TakenSockets::default());
+        other.send(ready.text().as_bytes(), &[]).unwrap();
+        (new, other)
+    }
+
+    /// What it is told after the offer.
+    fn words(other: &PacketSocket) -> Vec<Vec<u8>> {
+        let mut packets = std::iter::from_fn(|| other.receive().unwrap());
+        packets.find(|packet| packet.bytes == END).unwrap();
+        packets.map(|packet| packet.bytes).collect()
+    }
+
+    #[test]
+    fn a_process_of_others_is_told_that_it_is_given_up() {
+        for (said, why) in [
+            (None, "did not serve within 0 s"),
+            (Some("garbage"), "does not know this handover"),
+        ] {
+            let (new, other) = that_is_ready();
+            if let Some(said) = said {
+                other.send(said.as_bytes(), &[]).unwrap();
+            }
+            let failure = new.hand_over(&offer()).err().unwrap();
+            assert!(failure.why.contains(why), "{failure}");
+            assert_eq!(words(&other), [GO, GIVEN_UP]);
+        }
+    }
+
+    #[test]
+    fn a_process_that_stops_leaves_one_of_others_alone() {
+        let (new, other) = that_is_ready();
+        new.decisions.is_stopping.store(true, Ordering::Release);
+        let handed = new.hand_over(&offer()).ok().unwrap();
+        assert_eq!(handed.taken, TakenSockets::default());
+        drop(handed);
+        assert_eq!(words(&other), [GO]);
+    }
+}

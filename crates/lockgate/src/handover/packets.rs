@@ -5,10 +5,11 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, Shutdown, SocketFlags, SocketType,
@@ -48,6 +49,14 @@ impl PacketSocket {
     /// The end that a process was started with; blocks.
     pub(super) fn of(fd: OwnedFd) -> Self {
         Self(fd)
+    }
+
+    /// Limits the wait for a packet from now on: what does not come in time would block.
+    ///
+    /// # Errors
+    /// When it is no socket.
+    pub(super) fn limit_wait(&self, limit: Option<Duration>) -> io::Result<()> {
+        Ok(set_socket_timeout(&self.0, Timeout::Recv, limit)?)
     }
 
     /// Ends both directions, also for duplicates of this end.
@@ -177,8 +186,12 @@ mod tests {
 
     #[test]
     fn what_cannot_be_received_yet_would_block() {
-        let (own, _other) = PacketSocket::pair().unwrap();
+        let (own, other) = PacketSocket::pair().unwrap();
         let error = own.receive().err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let waiting = PacketSocket::of(other);
+        waiting.limit_wait(Some(Duration::from_millis(1))).unwrap();
+        let error = waiting.receive().err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         let (never, _writer) = io::pipe().unwrap();
         for ended in [None, Some(never.as_fd())] {

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use lockgate_net::listen::{BoundListener, ListenAddress};
@@ -12,7 +13,7 @@ use lockgate_net::tls::HandedKeys;
 use serde_json::Value;
 
 use super::message::{
-    END, GO, HandoverOffer, OfferedAddress, OfferedListener, STOP, Said, TakenSockets,
+    END, GIVEN_UP, GO, HandoverOffer, OfferedAddress, OfferedListener, STOP, Said, TakenSockets,
 };
 use super::packets::PacketSocket;
 use super::{VARIABLE, VERSION, takeover_request};
@@ -41,6 +42,8 @@ pub(crate) enum HandoverEnd {
     Served,
     /// The old one was to stop, which is meant for this one.
     Stopped,
+    /// The old one has waited too long, and serves again: this one is to end at once.
+    GivenUp,
 }
 
 /// The sockets that were handed over; none where this process takes the place of no other.
@@ -79,12 +82,16 @@ impl Handover {
     }
 
     /// Asks the Lockgate that answers at the first of `places`, those of admin sockets, to hand
-    /// over. `None` where there is none.
+    /// over. It must run as root, as the user of this process, or as `user`. `None` where there is
+    /// none.
     ///
     /// # Errors
     /// When it refuses, or another program answers.
-    pub(crate) fn take_over(places: &[PathBuf]) -> anyhow::Result<Option<(Self, HandedSockets)>> {
-        let Some(socket) = takeover_request::ask(places)? else {
+    pub(crate) fn take_over(
+        places: &[PathBuf],
+        user: Option<u32>,
+    ) -> anyhow::Result<Option<(Self, HandedSockets)>> {
+        let Some(socket) = takeover_request::ask(places, user)? else {
             return Ok(None);
         };
         let offer = receive_offer(&socket).context("the takeover failed")?;
@@ -120,11 +127,13 @@ impl Handover {
     /// When the old process has given the upgrade up, or has ended.
     pub(crate) fn ready(&self, taken: TakenSockets) -> io::Result<()> {
         self.say(&Said::Ready(taken))?;
-        match self.socket.receive()? {
-            Some(packet) if packet.bytes == GO => Ok(()),
-            _ => Err(io::Error::other(
+        match self.socket.receive() {
+            // From here on it may take its time.
+            Ok(Some(packet)) if packet.bytes == GO => self.socket.limit_wait(None),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(silent()),
+            received => received.and(Err(io::Error::other(
                 "the old process has ended, or has given up the handover",
-            )),
+            ))),
         }
     }
 
@@ -137,12 +146,16 @@ impl Handover {
     /// Waits until the old process has told the service manager which process is the main one.
     pub(crate) fn ended(&self) -> HandoverEnd {
         let mut end = HandoverEnd::Served;
-        while let Ok(Some(packet)) = self.socket.receive() {
-            if packet.bytes == STOP {
-                end = HandoverEnd::Stopped;
+        loop {
+            match self.socket.receive() {
+                Ok(Some(packet)) if packet.bytes == STOP => end = HandoverEnd::Stopped,
+                Ok(Some(packet)) if packet.bytes == GIVEN_UP => return HandoverEnd::GivenUp,
+                Ok(Some(_)) => {}
+                // It has left before it read a word. Its own come after this error.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
+                Ok(None) | Err(_) => return end,
             }
         }
-        end
     }
 
     fn say(&self, said: &Said) -> io::Result<()> {
@@ -153,11 +166,16 @@ impl Handover {
 /// The longest reason of a failed start: it fits into one packet, even with every byte escaped.
 const LONGEST_REASON: usize = 4 << 10;
 
+/// The time in which the old process must go on until this one is to serve: it may be frozen.
+const ANSWER: Duration = Duration::from_secs(20);
+
 fn receive_offer(socket: &PacketSocket) -> anyhow::Result<HandoverOffer> {
+    socket.limit_wait(Some(ANSWER))?;
     let (mut text, mut descriptors) = (Vec::new(), Vec::new());
     loop {
-        let Some(packet) = socket.receive()? else {
-            bail!("the old process has ended");
+        let packet = match socket.receive() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Err(silent().into()),
+            received => received?.context("the old process has ended")?,
         };
         descriptors.extend(packet.descriptors);
         if packet.bytes == END {
@@ -165,7 +183,16 @@ fn receive_offer(socket: &PacketSocket) -> anyhow::Result<HandoverOffer> {
         }
         text.extend(packet.bytes);
     }
-    HandoverOffer::read(&text, descriptors).context("the offer is none of this version")
+    let offer = HandoverOffer::read(&text, descriptors);
+    let offer = offer.context("the offer is none of this version")?;
+    if let Some(address) = offer.misplaced() {
+        bail!("the socket that was offered for {address} does not listen there");
+    }
+    Ok(offer)
+}
+
+fn silent() -> io::Error {
+    io::Error::other("the old process does not answer")
 }
 
 impl HandedSockets {
@@ -221,5 +248,34 @@ impl HandedSockets {
     /// The sockets that were taken.
     pub(crate) fn taken(self) -> TakenSockets {
         self.taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_word_decides_how_a_handover_ends() {
+        for (words, expected) in [
+            (vec![], HandoverEnd::Served),
+            (vec![STOP], HandoverEnd::Stopped),
+            (vec![GIVEN_UP], HandoverEnd::GivenUp),
+            (vec![&b"unknown"[..], GIVEN_UP], HandoverEnd::GivenUp),
+        ] {
+            let (old, other) = PacketSocket::pair().unwrap();
+            let new = Handover {
+                socket: PacketSocket::of(other),
+                tickets: Vec::new(),
+                changes: Value::Null,
+            };
+            // A word that the old process does not read.
+            new.serving();
+            for word in words {
+                old.send(word, &[]).unwrap();
+            }
+            drop(old);
+            assert_eq!(new.ended(), expected);
+        }
     }
 }

@@ -3,11 +3,16 @@
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
+use lockgate_net::socket::peer_user;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{
+    AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect as connect_to, socket_with,
+};
 use serde_json::Value;
 
 use super::PROTOCOL;
@@ -31,11 +36,12 @@ pub(crate) fn pass(connection: OwnedFd, descriptor: &OwnedFd) -> io::Result<()> 
 }
 
 /// Asks the Lockgate at the first of `places` at which a program listens; `None` where none does.
-pub(super) fn ask(places: &[PathBuf]) -> anyhow::Result<Option<PacketSocket>> {
+/// It must run as root, as the user of this process, or as `user`.
+pub(super) fn ask(places: &[PathBuf], user: Option<u32>) -> anyhow::Result<Option<PacketSocket>> {
     for place in places {
-        match UnixStream::connect(place) {
+        match connect(place, ANSWER) {
             Ok(stream) => {
-                let asked = ask_at(stream);
+                let asked = is_trusted(&stream, user).and_then(|()| ask_at(stream));
                 return asked
                     .map(Some)
                     .with_context(|| format!("no takeover from unix:{}", place.display()));
@@ -57,13 +63,50 @@ fn unreachable(place: &Path, error: io::Error) -> anyhow::Error {
             "no permission for unix:{shown}: only root and the user of the running Lockgate may take over"
         );
     }
+    if error.kind() == io::ErrorKind::WouldBlock {
+        return anyhow!("no takeover from unix:{shown}: {SILENT}");
+    }
     anyhow!("no takeover from unix:{shown}: {error}")
 }
 
-fn ask_at(stream: UnixStream) -> anyhow::Result<PacketSocket> {
-    stream.set_read_timeout(Some(ANSWER))?;
-    stream.set_write_timeout(Some(ANSWER))?;
-    let connection = PacketSocket::of(stream.into());
+const SILENT: &str = "the program that listens there does not answer";
+
+/// Connects to a socket; `WouldBlock` where it has no room for a connection within `limit`, which
+/// holds for writes too.
+fn connect(place: &Path, limit: Duration) -> io::Result<OwnedFd> {
+    let address = SocketAddrUnix::new(place)?;
+    let socket = socket_with(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    )?;
+    // A connect that does not wait fails at once where the queue is full, and poll(2) knows no end
+    // of that.
+    set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
+    loop {
+        match connect_to(&socket, &address) {
+            Err(Errno::INTR) => {}
+            connected => return Ok(connected.map(|()| socket)?),
+        }
+    }
+}
+
+/// Whether the program that listens may be believed: its sockets, its ticket keys and what operators
+/// have set there become those of this process.
+fn is_trusted(stream: &OwnedFd, user: Option<u32>) -> anyhow::Result<()> {
+    let peer = peer_user(stream)?;
+    let own = nix::unistd::geteuid().as_raw();
+    ensure!(
+        peer == 0 || peer == own || Some(peer) == user,
+        "the program that listens there runs as user {peer}, not as root, as the user of this process, or as `user`"
+    );
+    Ok(())
+}
+
+fn ask_at(stream: OwnedFd) -> anyhow::Result<PacketSocket> {
+    let connection = PacketSocket::of(stream);
+    connection.limit_wait(Some(ANSWER))?;
     let request = format!(
         "POST {PATH} HTTP/1.1\r\nHost: lockgate\r\nConnection: Upgrade\r\nUpgrade: {PROTOCOL}\r\n\
          Content-Length: 0\r\n\r\n"
@@ -124,7 +167,7 @@ fn reason(connection: &PacketSocket, mut body: Vec<u8>, status: &str) -> String 
 fn next(connection: &PacketSocket) -> anyhow::Result<Option<Packet>> {
     match connection.receive() {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            bail!("the program that listens there does not answer")
+            bail!(SILENT)
         }
         received => Ok(received?),
     }
@@ -133,4 +176,30 @@ fn next(connection: &PacketSocket) -> anyhow::Result<Option<Packet>> {
 fn find_head_end(text: &[u8]) -> Option<usize> {
     let end = HEAD_END.as_bytes();
     text.windows(end.len()).position(|window| window == end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::{bind, listen, socket};
+
+    #[test]
+    fn a_program_that_accepts_no_connection_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("admin.sock");
+        let listener = socket(AddressFamily::UNIX, SocketType::STREAM, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&place).unwrap()).unwrap();
+        listen(&listener, 0).unwrap();
+        let limit = Duration::from_millis(10);
+        // It has room for one.
+        let first = connect(&place, limit).unwrap();
+        assert!(is_trusted(&first, None).is_ok());
+        let error = connect(&place, limit).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        let said = unreachable(&place, error).to_string();
+        assert!(said.contains("does not answer"), "{said}");
+        drop(listener);
+        let error = connect(&place, limit).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
 }

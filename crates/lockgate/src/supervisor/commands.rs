@@ -125,7 +125,7 @@ impl RunningServer {
             Arc::clone(&self.readiness),
             self.workers.count(),
             (commands, listener.peers, self.admin_phase.subscribe()),
-            self.state.clone(),
+            self.kept.clone(),
         );
         let serving = tokio::spawn(async move {
             if let Err(error) = admin::serve(listener.socket, Arc::new(state)).await {

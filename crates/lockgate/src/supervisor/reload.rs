@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::RunningServer;
 use super::background::RunningBackground;
-use crate::admin::{ReloadOutcome, ReloadRequest, ReloadSource, Reply, tell};
+use crate::admin::{KeptChanges, ReloadOutcome, ReloadRequest, ReloadSource, Reply, tell};
 use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
 use crate::configuration::{self, ConfigText, Configuration};
 use crate::endpoint_changes::EndpointChanges;
@@ -174,27 +174,32 @@ impl RunningServer {
         // What runs need not be confirmed to have another endpoint.
         let is_other = !is_rollback && !matches!(source, ReloadSource::Running(..));
         let refused = match (&reloads.unconfirmed, reloads.is_under_way) {
-            (_, true) => Some("another reload is under way"),
+            (_, true) => Some(("another reload is under way", ReloadOutcome::UnderWay)),
             (Some(_), _) if is_other && !dry_run => {
-                Some("the configuration that runs is not confirmed yet")
+                let why = "the configuration that runs is not confirmed yet";
+                Some((why, ReloadOutcome::Refused(why)))
             }
             _ if is_rollback && self.earlier_text.is_none() => {
-                Some("no configuration has run before this one")
+                let why = "no configuration has run before this one";
+                Some((why, ReloadOutcome::Refused(why)))
             }
             _ if matches!(source, ReloadSource::Running(_, number) if number != self.generation.number()) => {
-                Some("another reload has come before")
+                Some(("another reload has come before", ReloadOutcome::Overtaken))
             }
             _ => None,
         };
-        if let Some(why) = refused {
-            tracing::warn!(why, "the reload was refused");
+        if let Some((why, outcome)) = refused {
+            // One that was overtaken is asked for again.
+            if !matches!(outcome, ReloadOutcome::Overtaken) {
+                tracing::warn!(why, "the reload was refused");
+            }
             let replies = match reloads.is_under_way {
                 true => Vec::new(),
                 // Those that have waited for a reload before this one.
                 false => std::mem::take(&mut reloads.replies),
             };
             for reply in replies.into_iter().chain(reply) {
-                tell(reply, ReloadOutcome::Refused(why));
+                tell(reply, outcome.clone());
             }
             if !reloads.is_under_way {
                 systemd::ready(&self.status());
@@ -213,10 +218,14 @@ impl RunningServer {
         reloads.replies.extend(reply);
         let running = Arc::clone(&self.generation.assembly);
         let background = self.background.continuing();
+        let mut changes = EndpointChanges::clone(&running.changes);
         let text = match source {
             ReloadSource::File => None,
             ReloadSource::Text(text) => Some(text),
-            ReloadSource::Earlier => self.earlier_text.clone(),
+            ReloadSource::Earlier => {
+                changes = changes.with_ended(&self.ended);
+                self.earlier_text.clone()
+            }
             ReloadSource::Running(changes, _) => {
                 let loaded = Arc::clone(&self.loaded);
                 reloads.steps.spawn_blocking(move || {
@@ -229,7 +238,8 @@ impl RunningServer {
             }
         };
         reloads.steps.spawn_blocking(move || {
-            let read = read(&file.file, text.as_deref(), &running, background);
+            let changed = (&*running, changes);
+            let read = read(&file.file, text.as_deref(), changed, background);
             ReloadStep::Assembled(read.map(Box::new))
         });
     }
@@ -266,6 +276,7 @@ impl RunningServer {
         if is_confirmed {
             tracing::info!("the configuration was confirmed");
             self.keep_last_good();
+            self.forget_ended();
         }
         is_confirmed
     }
@@ -301,6 +312,25 @@ impl RunningServer {
         tokio::task::spawn_blocking(move || {
             if let Err(error) = state::keep_last_good(&dir, &loaded.merged_toml()) {
                 tracing::warn!(%error, "the last good configuration could not be kept");
+            }
+        });
+    }
+
+    /// Takes the changes that have ended with the configuration out of the file of kept ones.
+    pub(super) fn forget_ended(&self) {
+        let Some(file) = self.kept.clone().filter(|_| !self.ended.is_empty()) else {
+            return;
+        };
+        let (ended, exposition) = (self.ended.clone(), Arc::clone(&self.exposition));
+        tokio::spawn(async move {
+            let forget = move |kept: &mut KeptChanges| {
+                kept.forget(&ended, exposition.load().changes());
+            };
+            if let Err(error) = file.change(forget).await {
+                tracing::warn!(
+                    error = format!("{error:#}"),
+                    "the kept run-time changes still have those that have ended"
+                );
             }
         });
     }
@@ -384,6 +414,7 @@ impl RunningServer {
             ReloadStep::Adopted(adopted) => {
                 let (text, report) = *adopted;
                 let Some(text) = text else {
+                    report.iter().for_each(configuration::log);
                     let outcome = self.done(report);
                     return self.end_reload(reloads, &outcome);
                 };
@@ -393,6 +424,7 @@ impl RunningServer {
                 });
                 if reloads.unconfirmed.is_none() {
                     self.keep_last_good();
+                    self.forget_ended();
                 }
                 let outcome = self.done(report);
                 self.end_reload(reloads, &outcome);
@@ -559,13 +591,16 @@ impl RunningServer {
         generation.set_socket_options();
         self.closing
             .add(&before.listeners, &generation.listeners, closed);
-        tell_restart(&self.started_with, &generation.config, &mut report);
+        if text.is_some() {
+            tell_restart(&self.started_with, &generation.config, &mut report);
+        }
         if before.config.log.level != generation.config.log.level {
             operator_log::set_level(print::level(generation.config.log.level));
         }
         self.exposition.store(Arc::clone(&generation.exposition));
         if text.is_some() {
             self.earlier_text = Some(self.loaded.merged_toml());
+            self.ended = generation.assembly.ended.clone();
             if let Some(change) = generation.config.drain.change {
                 let end = Instant::now() + change;
                 self.cuts.push((end, generation.number()));
@@ -697,12 +732,12 @@ impl AssembledConfig {
     }
 }
 
-/// Reads the file at `path`, or `text` instead of it, and assembles everything of it. Takes its
-/// time: not for a thread that others wait for.
+/// Reads the file at `path`, or `text` instead of it, and assembles everything of it, with `changes`
+/// on top. Takes its time: not for a thread that others wait for.
 fn read(
     path: &Path,
     text: Option<&str>,
-    running: &Assembly,
+    (running, changes): (&Assembly, EndpointChanges),
     background: BackgroundWork,
 ) -> Result<AssembledConfig, FailedReload> {
     let failed = |report, text| FailedReload { report, text };
@@ -721,7 +756,6 @@ fn read(
         Err(report) => return Err(failed(report, Some(text))),
     };
     let report = loaded.warnings.clone();
-    let changes = EndpointChanges::clone(&running.changes);
     assemble_beside(
         (Arc::new(loaded), Some(text), report),
         (running, changes),

@@ -5,7 +5,6 @@
 
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -15,7 +14,7 @@ use lockgate_net::listen::ListenAddress;
 use rustix::process::{Pid, Signal, getpid, kill_process};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::sleep_until;
 
 use super::reload::{ReloadStep, Reloads};
 use super::{LAST_MOMENTS, RunningServer, ServeEnd, WaitEnd, ticks};
@@ -30,12 +29,10 @@ use crate::handover::{
 use crate::metrics_server::Phase;
 use crate::signals::Signals;
 use crate::worker::{SocketId, WorkerOrder};
-use crate::{assemble, print, systemd};
+use crate::{assemble, operator_log, print, systemd};
 
 /// The time within which a new program must serve that a signal has asked for.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The longest time from the word to serve to the answer that a process waits for which is to stop.
-const TAKEOVER: Duration = Duration::from_secs(10);
 /// The time that this process stays at least, for the last responses of the admin socket and the
 /// metrics address.
 const LAST_RESPONSES: Duration = Duration::from_secs(1);
@@ -346,15 +343,9 @@ impl RunningServer {
             }
             upgrades.is_stopping = true;
             upgrades.is_reload_due = false;
-            let result = self.soon_finished(upgrades).await;
-            let result = result.unwrap_or_else(|| {
-                upgrades.killer.iter().for_each(ProgramKiller::kill);
-                Err(UpgradeFailure {
-                    why: "the new program did not serve".to_owned(),
-                    output: Vec::new(),
-                })
-            });
-            if let Some(handed) = self.end_upgrade(upgrades, reloads, result) {
+            if let Some(result) = self.soon_finished(upgrades).await
+                && let Some(handed) = self.end_upgrade(upgrades, reloads, result)
+            {
                 return ServeEnd::HandedOver(handed);
             }
         }
@@ -362,15 +353,16 @@ impl RunningServer {
         ServeEnd::Stop
     }
 
-    /// The result of an upgrade that is about to end.
+    /// The result of an upgrade in which the new process was told to serve: that has a limit.
     async fn soon_finished(&self, upgrades: &mut Upgrades) -> Option<HandoverResult> {
         let mut tick = ticks(TICK);
-        let mut over = pin!(sleep(TAKEOVER));
         loop {
             tokio::select! {
-                Some(result) = upgrades.finished() => return Some(result),
-                _ = tick.tick() => self.workers.tick(),
-                () = &mut over => return None,
+                result = upgrades.finished() => return result,
+                _ = tick.tick() => {
+                    self.workers.tick();
+                    systemd::extend_timeout(TICK * 20);
+                }
             }
         }
     }
@@ -449,6 +441,14 @@ impl RunningServer {
             let Ok(end) = tokio::task::spawn_blocking(move || handover.ended()).await else {
                 return;
             };
+            if end == HandoverEnd::GivenUp {
+                tracing::error!(
+                    "the earlier process has given up the handover, and serves: this one ends"
+                );
+                operator_log::finish();
+                // An orderly stop would refuse connections on sockets that the other one has, too.
+                std::process::exit(1);
+            }
             tracing::info!("the earlier process has handed over, and drains");
             systemd::ready(&status);
             // A service manager may have told both to stop, and a second TERM would cut.

@@ -1,7 +1,6 @@
 //! `/v1/endpoints/…`: an endpoint is taken out of its pool and back, or its weight is set, while the
 //! process serves.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,13 +8,12 @@ use hyper::StatusCode;
 use lockgate_limits::{MemberIndex, clock};
 use lockgate_upstream::{AdminMode, Endpoint, Member, Pool};
 use serde_json::{Map, Value, json};
-use tokio::task::spawn_blocking;
 use tokio::time::{Instant, sleep};
 
 use super::super::body::{flag, number, text, unknown};
 use super::super::command::AdminCommand;
 use super::super::error::AdminError;
-use super::super::kept_changes::{KeptChanges, KeptEndpoint};
+use super::super::kept_changes::{KeptChanges, KeptEndpoint, KeptFile};
 use super::super::request::{AdminRequest, AdminResult};
 use crate::exposition::Exposition;
 use crate::views::mode_name;
@@ -31,11 +29,14 @@ const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 pub(super) async fn drain(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force", "wait_seconds"])?;
     let wait = wait_time(&body)?;
+    let turn = request.turn().await?;
     let mut chosen = ChosenEndpoint::of(&request, &body)?;
     if wait.is_some() {
         chosen.has_no_other_pool()?;
     }
-    chosen.take_out(&request, &body, AdminMode::Drain).await?;
+    chosen.take_out(&body, AdminMode::Drain)?;
+    drop(turn);
+    close_idle(&request).await?;
     if let Some(wait) = wait {
         chosen.wait_until_unused(&request, wait).await?;
         // A reload may have replaced its pool, or removed it.
@@ -47,10 +48,11 @@ pub(super) async fn drain(request: AdminRequest) -> AdminResult {
 /// Takes an endpoint out of its pool; its health checks pause.
 pub(super) async fn maintenance(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force"])?;
+    let turn = request.turn().await?;
     let chosen = ChosenEndpoint::of(&request, &body)?;
-    chosen
-        .take_out(&request, &body, AdminMode::Maintenance)
-        .await?;
+    chosen.take_out(&body, AdminMode::Maintenance)?;
+    drop(turn);
+    close_idle(&request).await?;
     chosen.finish(&request).await
 }
 
@@ -67,12 +69,14 @@ pub(super) async fn weight(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force", "weight"])?;
     let weight = number(&body, "weight", 0..=MOST_WEIGHT)?;
     let weight = weight.and_then(|weight| u32::try_from(weight).ok());
+    let turn = request.turn().await?;
     let chosen = ChosenEndpoint::of(&request, &body)?;
     if weight == Some(0) {
         chosen.may_be_taken_out(&body)?;
     }
     chosen.member().override_weight(weight);
     chosen.pool.reweigh();
+    drop(turn);
     let (pool, endpoint) = chosen.names();
     tracing::info!(pool, endpoint, weight, "the weight of the endpoint is set");
     chosen.finish(&request).await
@@ -90,8 +94,8 @@ struct ChosenEndpoint {
     index: MemberIndex,
     /// The other pools that may give requests to the same endpoint.
     other_pools: Vec<String>,
-    /// The folder in which the change is kept, if it is.
-    keep_in: Option<PathBuf>,
+    /// The file in which the change is kept, if it is.
+    keep_in: Option<KeptFile>,
 }
 
 impl ChosenEndpoint {
@@ -111,7 +115,7 @@ impl ChosenEndpoint {
         let others = others.filter(|other| !Arc::ptr_eq(other, &pool));
         Ok(Self {
             other_pools: others.map(|other| other.settings.name.clone()).collect(),
-            keep_in: folder_for(request, body, member)?,
+            keep_in: file_for(request, body, member)?,
             index,
             pool: Arc::clone(&pool),
         })
@@ -205,15 +209,10 @@ impl ChosenEndpoint {
     }
 
     /// Takes the endpoint out of its pool. Afterwards no worker begins a request there.
-    async fn take_out(
-        &self,
-        request: &AdminRequest,
-        body: &Map<String, Value>,
-        mode: AdminMode,
-    ) -> Result<(), AdminError> {
+    fn take_out(&self, body: &Map<String, Value>, mode: AdminMode) -> Result<(), AdminError> {
         self.may_be_taken_out(body)?;
         self.set_mode(mode);
-        close_idle(request).await
+        Ok(())
     }
 
     /// Waits until the endpoint has no request and no connection.
@@ -251,12 +250,12 @@ impl ChosenEndpoint {
     /// Keeps the change, if that is asked for, and shows the endpoint.
     async fn finish(&self, request: &AdminRequest) -> AdminResult {
         let holds = KeptEndpoint::of(&self.pool.settings.name, self.member());
-        let kept_earlier = match (&self.keep_in, &request.state.folder) {
-            (Some(folder), _) => {
-                keep(request, folder, |kept| kept.note(holds)).await?;
+        let kept_earlier = match (&self.keep_in, &request.state.kept) {
+            (Some(file), _) => {
+                keep(file, |kept| kept.note(holds)).await?;
                 None
             }
-            (None, Some(folder)) => kept_otherwise(folder, holds).await,
+            (None, Some(file)) => kept_otherwise(file, &holds).await,
             (None, None) => None,
         };
         let member = self.member();
@@ -311,47 +310,33 @@ pub(super) fn named_pool(
         .ok_or_else(|| unknown("pool", name, names))
 }
 
-/// Keeps a change that holds, after all that was to be kept before; in a thread: the disk may take
-/// its time.
+/// Keeps a change that holds, after all that was to be kept before.
 pub(super) async fn keep(
-    request: &AdminRequest,
-    folder: &Path,
+    file: &KeptFile,
     note: impl FnOnce(&mut KeptChanges) + Send + 'static,
 ) -> Result<(), AdminError> {
-    let turn = Arc::clone(&request.state.keeping).lock_owned().await;
-    let folder = folder.to_path_buf();
-    let kept = spawn_blocking(move || {
-        // Also where the client does not wait for the end.
-        let _turn = turn;
-        let mut kept = KeptChanges::read(&folder)?;
-        note(&mut kept);
-        kept.write(&folder)
-    });
-    let kept = kept.await.map_err(anyhow::Error::from).flatten();
-    kept.map_err(|error| {
+    file.change(note).await.map_err(|error| {
         AdminError::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "not_kept",
             format!("the change holds, but could not be kept: {error:#}"),
-            "",
+            "the same again keeps it, once that is possible",
         )
     })
 }
 
 /// What was kept for the endpoint earlier, if that is other than what holds. A file that cannot be
 /// read is not taken up by the next start.
-async fn kept_otherwise(folder: &Path, holds: KeptEndpoint) -> Option<KeptEndpoint> {
-    let folder = folder.to_path_buf();
-    let kept = spawn_blocking(move || KeptChanges::read(&folder)).await;
-    kept.ok()?.ok()?.other_than(&holds)
+async fn kept_otherwise(file: &KeptFile, holds: &KeptEndpoint) -> Option<KeptEndpoint> {
+    file.read().await.ok()?.other_than(holds)
 }
 
-/// The folder in which the change is kept, if that is asked for.
-fn folder_for(
+/// The file in which the change is kept, if that is asked for.
+fn file_for(
     request: &AdminRequest,
     body: &Map<String, Value>,
     member: &Member,
-) -> Result<Option<PathBuf>, AdminError> {
+) -> Result<Option<KeptFile>, AdminError> {
     if !flag(body, "keep")? {
         return Ok(None);
     }
@@ -359,14 +344,14 @@ fn folder_for(
         let why = "an SRV record may be another one at the next start";
         return Err(cannot_keep(why, "do it without `--keep`"));
     }
-    state_folder(request).map(Some)
+    kept_file(request).map(Some)
 }
 
-/// The folder of `state`, in which changes are kept.
-pub(super) fn state_folder(request: &AdminRequest) -> Result<PathBuf, AdminError> {
+/// The file of kept changes.
+pub(super) fn kept_file(request: &AdminRequest) -> Result<KeptFile, AdminError> {
     let why = "the configuration has no `state`";
-    let folder = request.state.folder.clone();
-    folder.ok_or_else(|| cannot_keep(why, "write state = \"/var/lib/lockgate\""))
+    let file = request.state.kept.clone();
+    file.ok_or_else(|| cannot_keep(why, "write state = \"/var/lib/lockgate\""))
 }
 
 fn cannot_keep(why: &str, cure: &str) -> AdminError {

@@ -1,83 +1,69 @@
 //! `/v1/endpoints/add`, `/v1/endpoints/remove`: a pool gets another endpoint, or loses one, while the
 //! process serves. It is a reload of the configuration that runs, with the change on top of it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use hyper::StatusCode;
-use lockgate_upstream::{Endpoint, Member, Pool};
+use lockgate_upstream::{Endpoint, EndpointAddress, Member, Pool};
 use serde_json::{Map, Value, json};
-use tokio::task::spawn_blocking;
 
 use super::super::body::{flag, number, text, unknown, unusable};
 use super::super::command::{AdminCommand, ReloadOutcome, ReloadRequest, ReloadSource};
 use super::super::error::AdminError;
-use super::super::kept_changes::KeptChanges;
+use super::super::kept_changes::{KeptChanges, KeptFile};
 use super::super::request::{AdminRequest, AdminResult};
-use super::endpoints::{MOST_WEIGHT, keep, named_pool, pools_that_use, state_folder};
-use super::reload::{diagnostics, refused};
+use super::endpoints::{MOST_WEIGHT, keep, kept_file, named_pool, pools_that_use};
+use super::reload::{diagnostics, refused, under_way};
 use crate::endpoint_changes::{AddedEndpoint, ChangeablePool, EndpointAddr, EndpointChanges};
 use crate::exposition::Exposition;
 
 /// Adds an endpoint to a pool, or takes back that it was removed.
 pub(super) async fn add(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "weight", "backup", "keep"])?;
-    let mut changed = ChangedPool::of(&request, &body)?;
-    let addr = changed.written.address(text(&body, "endpoint")?);
-    let addr = addr.map_err(|(message, cure)| {
-        let status = StatusCode::UNPROCESSABLE_ENTITY;
-        AdminError::new(status, "bad_address", message, cure)
-    })?;
-    let name = changed.name().to_owned();
-    if changed.written.settings_of(&addr).is_some() {
-        return Err(AdminError::new(
-            StatusCode::CONFLICT,
-            "already_there",
-            format!("{addr} is in {name} already"),
-            "`lockgate endpoint weight` sets its weight",
-        ));
+    let _turn = request.turn().await?;
+    loop {
+        let mut changed = ChangedPool::of(&request, &body)?;
+        let addr = changed.add(&body)?;
+        if changed.is_as_before() {
+            return changed.shown(&request, &addr).await;
+        }
+        if changed.take_over(&request, "").await? {
+            tracing::info!(pool = changed.name(), endpoint = %addr, "the endpoint was added");
+            return changed.shown(&request, &addr).await;
+        }
     }
-    let weight = number(&body, "weight", 1..=MOST_WEIGHT)?;
-    let weight = weight.and_then(|weight| u16::try_from(weight).ok());
-    if matches!(addr, EndpointAddr::Srv(_)) && weight.is_some() {
-        let message = "each record of the service has a weight of its own";
-        return Err(unusable(message, "leave `weight` out"));
-    }
-    let backup = flag(&body, "backup")?;
-    let as_configured = weight.is_none() && !backup;
-    if as_configured && changed.changes.removes(&name, &addr) {
-        changed.changes.restore(&name, &addr);
-    } else {
-        changed.changes.add(AddedEndpoint {
-            pool: name.clone(),
-            addr: addr.clone(),
-            weight: weight.unwrap_or(1),
-            backup,
-        });
-    }
-    let generation = changed.take_over(&request).await?;
-    tracing::info!(pool = name, endpoint = %addr, "the endpoint was added");
-    changed.shown(&request, &addr, generation).await
 }
 
 /// Removes an endpoint from a pool, or takes back that it was added.
 pub(super) async fn remove(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force"])?;
-    let mut changed = ChangedPool::of(&request, &body)?;
-    let addr = changed.endpoint(text(&body, "endpoint")?)?;
-    let name = changed.name().to_owned();
-    if !flag(&body, "force")? && changed.needs(&addr) {
-        return Err(AdminError::new(
-            StatusCode::CONFLICT,
-            "last_endpoint",
-            format!("{addr} is the last endpoint of {name} that can be used"),
-            "with `--force` (\"force\": true) the pool has none afterwards",
-        ));
+    let _turn = request.turn().await?;
+    let is_forced = flag(&body, "force")?;
+    let name = text(&body, "endpoint")?;
+    loop {
+        let mut changed = ChangedPool::of(&request, &body)?;
+        if let Some(addr) = changed.removed_before(name).await {
+            return changed.shown(&request, &addr).await;
+        }
+        let addr = changed.endpoint(name)?;
+        if !is_forced && changed.needs(&addr) {
+            return Err(AdminError::new(
+                StatusCode::CONFLICT,
+                "last_endpoint",
+                format!(
+                    "{addr} is the last endpoint of {} that can be used",
+                    changed.name()
+                ),
+                "with `--force` (\"force\": true) the pool has none afterwards",
+            ));
+        }
+        changed.changes.remove(&changed.pool.settings.name, &addr);
+        let cure = "; `lockgate endpoint drain` takes the endpoint out all the same";
+        if changed.take_over(&request, cure).await? {
+            tracing::info!(pool = changed.name(), endpoint = %addr, "the endpoint was removed");
+            return changed.shown(&request, &addr).await;
+        }
     }
-    changed.changes.remove(&name, &addr);
-    let generation = changed.take_over(&request).await?;
-    tracing::info!(pool = name, endpoint = %addr, "the endpoint was removed");
-    changed.shown(&request, &addr, generation).await
 }
 
 /// The pool that a request names, as it runs before the change.
@@ -87,8 +73,8 @@ struct ChangedPool {
     written: ChangeablePool,
     /// What is to be on top of the configuration.
     changes: EndpointChanges,
-    /// The folder in which the change is kept, if it is.
-    keep_in: Option<PathBuf>,
+    /// The file in which the change is kept, if it is.
+    keep_in: Option<KeptFile>,
 }
 
 impl ChangedPool {
@@ -96,7 +82,7 @@ impl ChangedPool {
         let exposition = request.state.exposition();
         let pool = named_pool(&exposition, body)?;
         let written = exposition.written(&pool);
-        let keep_in = flag(body, "keep")?.then(|| state_folder(request));
+        let keep_in = flag(body, "keep")?.then(|| kept_file(request));
         Ok(Self {
             changes: EndpointChanges::clone(exposition.changes()),
             written: written.ok_or_else(AdminError::stopping)?,
@@ -110,11 +96,73 @@ impl ChangedPool {
         &self.pool.settings.name
     }
 
+    /// Adds the endpoint of the body. One that is there with these settings can be kept only.
+    fn add(&mut self, body: &Map<String, Value>) -> Result<EndpointAddr, AdminError> {
+        let addr = self.written.address(text(body, "endpoint")?);
+        let addr = addr.map_err(|(message, cure)| {
+            let status = StatusCode::UNPROCESSABLE_ENTITY;
+            AdminError::new(status, "bad_address", message, cure)
+        })?;
+        let weight = number(body, "weight", 1..=MOST_WEIGHT)?;
+        let weight = weight.and_then(|weight| u16::try_from(weight).ok());
+        if matches!(addr, EndpointAddr::Srv(_)) && weight.is_some() {
+            let message = "each record of the service has a weight of its own";
+            return Err(unusable(message, "leave `weight` out"));
+        }
+        let backup = flag(body, "backup")?;
+        let as_configured = weight.is_none() && !backup;
+        let weight = weight.unwrap_or(1);
+        let pool = self.name().to_owned();
+        if let Some(settings) = self.written.settings_of(&addr) {
+            let is_so =
+                settings == (weight, backup) || as_configured && !self.changes.adds(&pool, &addr);
+            if self.keep_in.is_some() && is_so {
+                return Ok(addr);
+            }
+            return Err(AdminError::new(
+                StatusCode::CONFLICT,
+                "already_there",
+                format!("{addr} is in {pool} already"),
+                "`lockgate endpoint weight` sets its weight",
+            ));
+        }
+        if as_configured && self.changes.removes(&pool, &addr) {
+            self.changes.restore(&pool, &addr);
+        } else {
+            self.changes.add(AddedEndpoint {
+                pool,
+                addr: addr.clone(),
+                weight,
+                backup,
+            });
+        }
+        Ok(addr)
+    }
+
+    /// Whether nothing is to change but what the next start takes up.
+    fn is_as_before(&self) -> bool {
+        self.changes == **self.exposition.changes()
+    }
+
+    /// The endpoint with this name, if it was removed before and that is to be kept now.
+    async fn removed_before(&self, name: &str) -> Option<EndpointAddr> {
+        let file = self.keep_in.as_ref()?;
+        let addr = EndpointAddr::of_operator(name).ok()?;
+        if self.written.settings_of(&addr).is_some() {
+            return None;
+        }
+        let is_removed = self.changes.removes(self.name(), &addr)
+            || kept_in(file, self.name(), &addr).await == Some(true);
+        is_removed.then_some(addr)
+    }
+
     /// The endpoint of the pool with this name.
     fn endpoint(&self, name: &str) -> Result<EndpointAddr, AdminError> {
         let all = || self.written.addresses();
         let read = EndpointAddr::of_operator(name).ok();
-        let is_it = |addr: &&EndpointAddr| addr.to_string() == name || Some(*addr) == read.as_ref();
+        let is_it = |addr: &&EndpointAddr| {
+            addr.to_string() == name || read.as_ref().is_some_and(|read| addr.is_same(read))
+        };
         if let Some(addr) = all().find(is_it) {
             return Ok(addr.clone());
         }
@@ -141,8 +189,9 @@ impl ChangedPool {
         (is_any && !has_other) || self.written.addresses().len() == 1
     }
 
-    /// Has the supervisor take over the changed pools; returns the number of the generation.
-    async fn take_over(&self, request: &AdminRequest) -> Result<u64, AdminError> {
+    /// Has the supervisor take over the changed pools; returns whether they are of the generation
+    /// that runs. If not, the change is to be made anew. `cure` follows that of mistakes.
+    async fn take_over(&self, request: &AdminRequest, cure: &str) -> Result<bool, AdminError> {
         let source = ReloadSource::Running(self.changes.clone(), self.exposition.generation());
         let command = |reply| {
             AdminCommand::Reload(ReloadRequest {
@@ -153,14 +202,16 @@ impl ChangedPool {
             })
         };
         match request.ask(command).await? {
-            ReloadOutcome::Done(generation, _) => Ok(generation),
+            ReloadOutcome::Done(..) => Ok(true),
+            ReloadOutcome::Overtaken => Ok(false),
+            ReloadOutcome::UnderWay => Err(under_way()),
             ReloadOutcome::Refused(why) => Err(refused(why)),
             ReloadOutcome::Failed(report) => {
                 let error = AdminError::new(
                     StatusCode::UNPROCESSABLE_ENTITY,
                     "mistakes",
                     "the configuration that runs cannot be assembled again: nothing has changed",
-                    "a file that it names may have mistakes now",
+                    format!("a file that it names may have mistakes now{cure}"),
                 );
                 Err(error.with("mistakes", diagnostics(&report)))
             }
@@ -168,30 +219,29 @@ impl ChangedPool {
     }
 
     /// Keeps the change, if that is asked for, and shows the endpoint as it is now.
-    async fn shown(
-        &self,
-        request: &AdminRequest,
-        addr: &EndpointAddr,
-        generation: u64,
-    ) -> AdminResult {
+    async fn shown(&self, request: &AdminRequest, addr: &EndpointAddr) -> AdminResult {
         let running = request.state.exposition();
         let name = self.name();
         let mut pools = running.pools().iter();
         let pool = pools.find(|pool| pool.settings.name == name);
         let written = pool.and_then(|pool| running.written(pool));
-        let now = written.and_then(|written| written.settings_of(addr));
+        let named = written.as_ref().and_then(|written| written.named(addr));
+        let addr = named.unwrap_or(addr);
+        let now = written
+            .as_ref()
+            .and_then(|written| written.settings_of(addr));
         let in_pool = now.is_some();
-        let kept_otherwise = match (&self.keep_in, &request.state.folder) {
-            (Some(folder), _) => {
+        let kept_otherwise = match (&self.keep_in, &request.state.kept) {
+            (Some(file), _) => {
                 let (running, name) = (Arc::clone(running.changes()), name.to_owned());
                 let addr = addr.clone();
                 let note = move |kept: &mut KeptChanges| {
                     kept.note_pool(&running, (&name, &addr), in_pool);
                 };
-                keep(request, folder, note).await?;
+                keep(file, note).await?;
                 None
             }
-            (None, Some(folder)) => kept_in(folder, name, addr).await,
+            (None, Some(file)) => kept_in(file, name, addr).await,
             (None, None) => None,
         };
         let kept_otherwise = kept_otherwise.filter(|kept| *kept != in_pool);
@@ -212,7 +262,7 @@ impl ChangedPool {
             "in_flight": own.iter().map(|one| one.in_flight()).sum::<usize>(),
             "connections": own.iter().map(|one| one.connections()).sum::<usize>(),
             "other_pools": others,
-            "generation": generation,
+            "generation": running.generation(),
             "kept": self.keep_in.is_some(),
             "kept_otherwise": kept_otherwise.is_some(),
         });
@@ -226,18 +276,20 @@ impl ChangedPool {
 /// Whether an endpoint that runs is the one of the configuration with this address, or one of its
 /// records.
 fn is_of(endpoint: &Endpoint, addr: &EndpointAddr) -> bool {
-    match addr {
-        EndpointAddr::Srv(_) => endpoint.label.starts_with(&format!("{addr}#")),
-        addr => !endpoint.is_of_record() && endpoint.label == addr.to_string(),
+    match (addr, endpoint.address()) {
+        (EndpointAddr::Ip(addr), EndpointAddress::Ip(address)) => addr == address,
+        (EndpointAddr::Unix(path), EndpointAddress::Unix(other)) => path == other,
+        (EndpointAddr::Srv(_), EndpointAddress::Name(_)) => {
+            endpoint.label.starts_with(&format!("{addr}#"))
+        }
+        (EndpointAddr::Name { .. }, EndpointAddress::Name(_)) => {
+            !endpoint.is_of_record() && endpoint.label == addr.to_string()
+        }
+        _ => false,
     }
 }
 
 /// Whether the next start has the endpoint in its pool, where that was kept.
-async fn kept_in(folder: &Path, pool: &str, addr: &EndpointAddr) -> Option<bool> {
-    let (folder, pool, addr) = (folder.to_path_buf(), pool.to_owned(), addr.clone());
-    let kept = spawn_blocking(move || {
-        let kept = KeptChanges::read(&folder).ok()?.into_pools();
-        kept.is_in_pool(&pool, &addr)
-    });
-    kept.await.ok()?
+async fn kept_in(file: &KeptFile, pool: &str, addr: &EndpointAddr) -> Option<bool> {
+    file.read().await.ok()?.into_pools().is_in_pool(pool, addr)
 }

@@ -86,16 +86,23 @@ async fn take_over(
             Err(error.with("mistakes", diagnostics(&report)))
         }
         ReloadOutcome::Refused(why) => Err(refused(why)),
+        ReloadOutcome::UnderWay | ReloadOutcome::Overtaken => Err(under_way()),
     }
 }
 
 /// The answer where a reload was not looked at.
 pub(super) fn refused(why: &str) -> AdminError {
+    let cure = "try again afterwards; `lockgate confirm` or `lockgate rollback` end the wait for a confirmation";
+    AdminError::new(StatusCode::CONFLICT, "reload_refused", why, cure)
+}
+
+/// The answer during another reload.
+pub(super) fn under_way() -> AdminError {
     AdminError::new(
         StatusCode::CONFLICT,
         "reload_refused",
-        why,
-        "try again afterwards; `lockgate confirm` or `lockgate rollback` end the wait for a confirmation",
+        "another reload is under way",
+        "try again once it has ended",
     )
 }
 

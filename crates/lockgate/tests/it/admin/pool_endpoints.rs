@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use lockgate_testkit::{Folder, Http, Lockgate, Origin, Serving, Wire, eventually};
+use lockgate_testkit::{Authority, Folder, Http, Lockgate, Origin, Serving, Wire, eventually};
 use serde_json::{Value, json};
 
 use super::ask;
@@ -100,6 +100,38 @@ impl PoolScene {
 
     fn status(&self) -> Value {
         ask(&self.socket(), "GET", "/v1/status", "").1
+    }
+
+    fn take_over(&self, path: &str, body: &Value) {
+        let (status, value) = ask(&self.socket(), "POST", path, &body.to_string());
+        assert_eq!(status, 200, "{value}");
+    }
+
+    /// The endpoints that the next start adds and removes.
+    fn kept(&self) -> [Vec<String>; 2] {
+        let written = std::fs::read_to_string(self.folder.path("state/admin.json")).unwrap();
+        let written: Value = serde_json::from_str(&written).unwrap();
+        ["added", "removed"].map(|name| {
+            let all = written[name].as_array().into_iter().flatten();
+            all.map(|one| one["endpoint"].as_str().unwrap().to_owned())
+                .collect()
+        })
+    }
+
+    fn keeps_nothing(&self) {
+        eventually("nothing is kept", || {
+            self.kept().iter().all(Vec::is_empty).then_some(())
+        });
+    }
+
+    /// Stops the process, and starts another one with these endpoints.
+    fn restarted(self, places: &[usize]) -> Self {
+        let toml = self.configured(places, "");
+        self.gate.stop();
+        Self {
+            gate: lockgate().start(&toml),
+            ..self
+        }
     }
 }
 
@@ -364,7 +396,7 @@ fn kept_endpoints_are_added_and_removed_by_the_next_start() {
     assert_eq!(
         written,
         json!({
-            "version": 1,
+            "version": 2,
             "endpoints": [{ "pool": "app", "endpoint": third, "admin": null, "weight": 5 }],
             "added": [{ "pool": "app", "endpoint": third, "weight": 3, "backup": false }],
             "removed": [{ "pool": "app", "endpoint": first }],
@@ -390,6 +422,175 @@ fn kept_endpoints_are_added_and_removed_by_the_next_start() {
     let gate = lockgate().start(&configuration(&scene.folder, &endpoints, IN_TURN));
     let bodies: String = (0..8).map(|_| body(&gate)).collect();
     assert!(!bodies.contains('c') && bodies.contains('a'), "{bodies}");
+}
+
+#[test]
+fn a_kept_change_that_has_ended_does_not_come_back() {
+    let keep = json!({ "keep": true });
+    let scene = PoolScene::new("");
+    scene.change("add", 2, keep.clone());
+    scene.change("remove", 0, keep.clone());
+    scene.take_over(
+        "/v1/reload",
+        &json!({ "text": scene.configured(&[1, 2], "") }),
+    );
+    scene.keeps_nothing();
+    let scene = scene.restarted(&[0, 1]);
+    let untouched = [scene.names(&[0, 1]), Vec::new(), Vec::new()];
+    assert_eq!(scene.shown(), untouched);
+    // The same where they end with a start.
+    scene.change("add", 2, keep.clone());
+    scene.change("remove", 0, keep);
+    let scene = scene.restarted(&[1, 2]);
+    scene.keeps_nothing();
+    assert_eq!(scene.restarted(&[0, 1]).shown(), untouched);
+}
+
+#[test]
+fn a_rollback_brings_back_the_changes_that_its_reload_has_ended() {
+    let keep = json!({ "keep": true });
+    let scene = PoolScene::new("");
+    scene.change("add", 2, keep.clone());
+    scene.change("remove", 0, keep);
+    let changed = scene.shown();
+    let kept = [scene.names(&[2]), scene.names(&[0])];
+    let other = scene.configured(&[1, 2], "");
+    let trial = json!({ "text": other, "confirm_seconds": 3600 });
+    for _ in 0..2 {
+        scene.take_over("/v1/reload", &trial);
+        assert_eq!(scene.shown()[1..], [Vec::<String>::new(), Vec::new()]);
+        scene.take_over("/v1/rollback", &json!({}));
+        assert_eq!(scene.shown(), changed);
+    }
+    // It goes back by itself, too.
+    scene.take_over(
+        "/v1/reload",
+        &json!({ "text": other, "confirm_seconds": 1 }),
+    );
+    eventually("the changes are back", || {
+        (scene.shown() == changed).then_some(())
+    });
+    assert_eq!(scene.kept(), kept);
+    scene.take_over("/v1/reload", &trial);
+    // What is changed meanwhile is the later word.
+    scene.change("remove", 2, json!({}));
+    assert_eq!(scene.kept(), kept);
+    scene.take_over("/v1/rollback", &json!({}));
+    assert_eq!(
+        scene.shown(),
+        [scene.names(&[1]), Vec::new(), scene.names(&[0])]
+    );
+    scene.take_over("/v1/reload", &trial);
+    scene.take_over("/v1/confirm", &json!({}));
+    eventually("the ended change is kept no longer", || {
+        (scene.kept() == [scene.names(&[2]), Vec::new()]).then_some(())
+    });
+}
+
+#[test]
+fn a_change_that_holds_can_be_kept_afterwards() {
+    let keep = || json!({ "keep": true });
+    let scene = PoolScene::new("");
+    scene.change("add", 2, json!({ "weight": 3 }));
+    scene.change("remove", 0, json!({}));
+    let generation = scene.status()["generation"].clone();
+    let there = (409, "already_there".to_owned());
+    for other in [json!({ "keep": true }), json!({ "weight": 3 })] {
+        assert_eq!(scene.refused("add", scene.endpoint(2), other), there);
+    }
+    let added = scene.change("add", 2, json!({ "weight": 3, "keep": true }));
+    let removed = scene.change("remove", 0, keep());
+    for (shown, in_pool) in [(&added, true), (&removed, false)] {
+        assert_eq!(
+            (&shown["kept"], &shown["in_pool"], &shown["generation"]),
+            (&json!(true), &json!(in_pool), &generation)
+        );
+    }
+    assert_eq!(scene.kept(), [scene.names(&[2]), scene.names(&[0])]);
+    // The opposite of each, too.
+    scene.change("remove", 2, json!({}));
+    scene.change("remove", 2, keep());
+    scene.change("add", 0, json!({}));
+    scene.change("add", 0, keep());
+    assert_eq!(scene.kept(), [Vec::<String>::new(), Vec::new()]);
+    let unknown = (404, "unknown_name".to_owned());
+    assert_eq!(scene.refused("remove", scene.endpoint(2), keep()), unknown);
+}
+
+#[test]
+fn changes_at_once_are_made_one_after_the_other() {
+    let scene = PoolScene::new("");
+    std::thread::scope(|scope| {
+        let scene = &scene;
+        let added: Vec<_> = (1..=8)
+            .map(|port| {
+                scope.spawn(move || scene.post("add", &format!("127.0.0.1:{port}"), json!({})))
+            })
+            .collect();
+        for added in added {
+            let (status, value) = added.join().unwrap();
+            assert_eq!(status, 200, "{value}");
+        }
+    });
+    assert_eq!(scene.shown()[0].len(), 10);
+    let scene = PoolScene::new("");
+    std::thread::scope(|scope| {
+        let removed = scope.spawn(|| scene.post("remove", scene.endpoint(0), json!({})));
+        let drained = scope.spawn(|| scene.post("drain", scene.endpoint(1), json!({})));
+        let mut statuses = [removed, drained].map(|ended| ended.join().unwrap().0);
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 409]);
+    });
+}
+
+#[test]
+fn an_endpoint_is_the_same_by_another_spelling() {
+    let scene = PoolScene::new("");
+    let port = scene.endpoint(0).rsplit(':').next().unwrap();
+    let spelled = format!("[::ffff:127.0.0.1]:{port}");
+    let there = (409, "already_there".to_owned());
+    assert_eq!(scene.refused("add", &spelled, json!({})), there);
+    for (verb, in_pool) in [("remove", false), ("add", true)] {
+        let (status, shown) = scene.post(verb, &spelled, json!({}));
+        assert_eq!(status, 200, "{shown}");
+        assert_eq!(
+            (&shown["endpoint"], &shown["in_pool"]),
+            (&json!(scene.endpoint(0)), &json!(in_pool))
+        );
+    }
+    assert_eq!(
+        scene.shown(),
+        [scene.names(&[0, 1]), Vec::new(), Vec::new()]
+    );
+}
+
+#[test]
+fn a_change_tells_what_is_wrong_with_files_of_the_configuration() {
+    let scene = PoolScene::new("");
+    let served = scene.folder.path("www");
+    std::fs::create_dir(&served).unwrap();
+    let authority = Authority::new("ca").pem();
+    let ca = text(&scene.folder.write("ca.pem", authority));
+    let more = format!(
+        "tls = {{ name = \"a.test\", ca = \"{ca}\" }}\n[site.\":0\".path.\"/files/*\"]\nroot = \"{}\"\n",
+        text(&served)
+    );
+    reload(&scene.gate, &scene.configured(&[0, 1], &more));
+    std::fs::remove_dir(&served).unwrap();
+    scene.change("add", 2, json!({}));
+    scene.gate.says("this folder cannot be served now");
+    scene.folder.write("ca.pem", "none");
+    let (status, value) = scene.post("remove", scene.endpoint(0), json!({}));
+    let error = &value["error"];
+    assert_eq!((status, &error["code"]), (422, &json!("mistakes")));
+    assert!(
+        error["cure"]
+            .as_str()
+            .unwrap()
+            .contains("`lockgate endpoint drain`"),
+        "{error}"
+    );
+    assert_eq!(scene.shown()[1..], [scene.names(&[2]), Vec::new()]);
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Takeovers: a process that others have started serves, and the old one finishes what it has begun.
 
-use std::io::{IoSliceMut, PipeReader, Read as _, Write as _};
+use std::io::{IoSlice, IoSliceMut, PipeReader, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::path::Path;
@@ -10,7 +10,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use lockgate_testkit::{Folder, Http, Launch, Lockgate, Origin, Signal, Wire, eventually};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
+};
 
 use super::handover::{no_connection_is_refused, no_stream_is_cut};
 use super::{UpgradeScene, admin_at, body, get, responding, wait_for_end};
@@ -233,9 +236,19 @@ fn a_stop_of_the_old_process_ends_the_takeover() {
 /// The part of the new process, as far as a test wants it.
 struct Peer(OwnedFd);
 
+/// The bytes of a packet, and its descriptors.
+type Packet = (Vec<u8>, Vec<OwnedFd>);
+
 impl Peer {
     /// Gets the other end of the pair, and the offer over that.
     fn ask(socket: &Path) -> Self {
+        let peer = Self::begin(socket);
+        peer.offer();
+        peer
+    }
+
+    /// Gets the other end of the pair.
+    fn begin(socket: &Path) -> Self {
         let mut client = UnixStream::connect(socket).unwrap();
         client.write_all(ASKS.as_bytes()).unwrap();
         let connection = Self(client.into());
@@ -246,13 +259,20 @@ impl Peer {
                 break end;
             }
         };
-        let peer = Self(passed);
-        while peer.receive().0 != b"end" {}
-        peer
+        Self(passed)
     }
 
-    /// The bytes of the next packet, and its descriptors; no bytes at the end.
-    fn receive(&self) -> (Vec<u8>, Vec<OwnedFd>) {
+    /// The packets of the offer.
+    fn offer(&self) -> Vec<Packet> {
+        let mut packets = vec![self.receive()];
+        while packets.last().is_some_and(|(bytes, _)| bytes != b"end") {
+            packets.push(self.receive());
+        }
+        packets
+    }
+
+    /// The next packet; no bytes at the end.
+    fn receive(&self) -> Packet {
         let mut bytes = vec![0; 32 << 10];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -277,6 +297,17 @@ impl Peer {
     }
 }
 
+fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[OwnedFd]) {
+    let descriptors: Vec<_> = descriptors.iter().map(OwnedFd::as_fd).collect();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        assert!(control.push(SendAncillaryMessage::ScmRights(&descriptors)));
+    }
+    let parts = [IoSlice::new(bytes)];
+    sendmsg(socket, &parts, &mut control, SendFlags::NOSIGNAL).unwrap();
+}
+
 const ASKS: &str = "POST /v1/takeover HTTP/1.1\r\nhost: lockgate\r\nconnection: upgrade\r\n\
                     upgrade: lockgate-handover/1\r\ncontent-length: 0\r\n\r\n";
 
@@ -293,6 +324,64 @@ fn a_stop_after_the_word_to_serve_is_none_of_the_new_process() {
     // The end, without a word to stop.
     assert_eq!(peer.receive().0, b"");
     assert_eq!(scene.gate.ended().code, Some(0));
+}
+
+#[test]
+fn a_process_that_is_given_up_ends_at_once() {
+    let scene = scene();
+    // The test passes the offer on, so that the new process is told what the test wants.
+    let old = Peer::begin(&scene.socket);
+    let between = scene.folder.path("between.sock");
+    let origin = Origin::unix(&between);
+    let toml = std::fs::read_to_string(scene.gate.configuration()).unwrap();
+    let toml = toml.replace(&text(&scene.socket), &text(&between));
+    let file = text(&scene.folder.write("between.toml", toml));
+    let new = lockgate().command(&["run", "-c", &file, "--takeover"]);
+    let mut asked = origin.http();
+    asked.request();
+    // The new process makes a socket of its own there.
+    drop(origin);
+    asked.send("HTTP/1.1 101 Switching Protocols\r\nserver: lockgate/0.0.1\r\n\r\n");
+    let (end, passed) = socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        SocketFlags::CLOEXEC,
+        None,
+    )
+    .unwrap();
+    send(&asked.stream, b"\n", &[passed]);
+    for (bytes, descriptors) in old.offer() {
+        send(&end, &bytes, &descriptors);
+    }
+    let end = Peer(end);
+    let hears = |word: &str| {
+        let said = String::from_utf8(end.receive().0).unwrap();
+        assert!(said.contains(word), "{said}");
+    };
+    hears("ready");
+    end.say("go");
+    hears("serving");
+    end.say("given up");
+    let ended = new.ended();
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("has given up"), "{}", ended.stderr);
+    assert_eq!(body(scene.gate.address()), "here");
+    drop(old);
+    scene.gate.says("the takeover has failed");
+    goes_on(scene);
+}
+
+#[test]
+fn a_takeover_gets_more_sockets_than_its_soft_limit() {
+    let relay = |last: u8| format!("[tcp.\"127.0.1.{last}:0\"]\nproxy = \"127.0.0.1:9\"\n");
+    let relays: String = (1..=40).map(relay).collect();
+    let toml = responding("here") + &relays;
+    let mut scene = UpgradeScene::new(&lockgate().workers(2), &toml);
+    let address = scene.gate.at("127.0.0.1:0");
+    let few = lockgate().through(&["prlimit", "--nofile=64:4096"]);
+    let (_new, before) = take_over(&mut scene, &few);
+    wait_for_end(before);
+    assert_eq!(body(address), "here");
 }
 
 #[test]
@@ -423,6 +512,11 @@ fn a_takeover_without_the_protocol_is_refused() {
         (status, &answer["error"]["code"]),
         (405, &"wrong_method".into())
     );
+    let mut client = Http::over(Wire::connect_unix(&scene.socket));
+    client.send("POST /v1/takeover HTTP/1.1\r\nhost: lockgate\r\ncontent-length: 0\r\n\r\n");
+    let answer = client.answer();
+    assert_eq!(answer.field("upgrade"), Some("lockgate-handover/1"));
+    assert_eq!(answer.field("connection"), Some("upgrade"));
     // One that begins and leaves.
     let mut client = Http::over(Wire::connect_unix(&scene.socket));
     client.send(ASKS);
@@ -460,6 +554,47 @@ fn only_root_and_the_own_user_may_take_over() {
     }
     assert_eq!(ask(&socket, "GET", "/v1/status", "").1["pid"], gate.pid());
     assert_eq!(body(gate.address()), "here");
+}
+
+#[test]
+fn only_a_lockgate_of_root_or_the_user_hands_over() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can become another user");
+    }
+    let folder = Folder::new();
+    let file = |user: &str| {
+        let admin = admin_at(&folder.path("admin.sock"));
+        let log = "log = { format = \"json\" }\n";
+        let toml = admin + log + user + &responding("here");
+        let file = folder.write("lockgate.toml", toml);
+        for (path, mode) in [(folder.dir(), 0o777), (&file, 0o644)] {
+            std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+        text(&file)
+    };
+    let other = [
+        "setpriv",
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--",
+    ];
+    let old = lockgate()
+        .through(&other)
+        .command(&["run", "-c", &file("")]);
+    old.says("ready");
+    let ended = lockgate().run(&["run", "-c", &file(""), "--takeover"]);
+    assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("runs as user 65534"),
+        "{}",
+        ended.stderr
+    );
+    let file = file("user = \"65534:65534\"\n");
+    let new = lockgate().command(&["run", "-c", &file, "--takeover"]);
+    new.says("the earlier process has handed over");
+    assert_eq!(old.ended().code, Some(0));
+    assert_eq!(new.stop().code, Some(0));
 }
 
 #[test]
