@@ -1,18 +1,20 @@
 //! The main thread while Lockgate runs: signals, the workers' tick, changed certificates, and the
 //! orderly end.
 
+mod assembled_config;
 mod background;
 mod closing;
 mod commands;
+mod confirmation;
 mod files;
 mod reload;
+mod stopping;
 mod upgrade;
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
@@ -23,7 +25,7 @@ use lockgate_net::listen::ListenAddress;
 use lockgate_net::threads;
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::admin::{
     self, AdminListener, AdminPhase, CommandReceiver, CommandSender, HandedChanges, KeptChanges,
@@ -36,7 +38,6 @@ use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
 use crate::handover::{HandedSockets, Handover, StartKind, own_program};
 use crate::live_page::{LivePage, PagesGuard};
-use crate::log_writer;
 use crate::memory::{self, MemoryLimit, MemoryMonitor};
 use crate::metrics_server::{self, AllowedHosts, MetricsListener, MetricsRoutes, Phase, Readiness};
 use crate::privileges::ServiceUser;
@@ -44,24 +45,18 @@ use crate::signals::{SignalAction, Signals};
 use crate::socket_file::SocketFile;
 use crate::start::Workers;
 use crate::start_steps::{self, Prepared};
-use crate::worker::WorkerOrder;
 use crate::{descriptors, operator_log, print, state, systemd};
 
 use background::RunningBackground;
 use closing::ClosingListeners;
-use commands::LoopEnd;
 use reload::Reloads;
+use stopping::LoopEnd;
 use upgrade::{Duplicates, HandedSocketIds, Upgrades};
-
-/// The time that a disk which does not hang needs to write a log.
-const DISK_TIME: Duration = Duration::from_millis(200);
 
 /// How long a thread that has read a configuration waits for more work. The allocator gives back
 /// what other threads have freed of its memory, the configuration before, when it ends.
 const READER_KEPT: Duration = Duration::from_millis(500);
 
-/// The time for closing connections that were cut, and for writing the log.
-const LAST_MOMENTS: Duration = Duration::from_secs(3);
 /// The interval of checks whether ticket keys are due: they live for hours.
 const ROTATION_CHECKED_EVERY: Duration = Duration::from_secs(60);
 /// The exit code of a stop that had to cut connections.
@@ -263,17 +258,6 @@ enum ServeEnd {
     WorkerEnded,
 }
 
-/// Why the wait for the last connection is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum WaitEnd {
-    /// Every connection has ended.
-    Clean,
-    /// A worker had to cut, or failed.
-    Unclean,
-    Deadline,
-    Signal,
-}
-
 /// Everything that runs, as the main thread holds it.
 pub(crate) struct RunningServer {
     pub(crate) workers: Workers,
@@ -469,7 +453,9 @@ impl RunningServer {
                     }
                     SignalAction::Reload => self.reload_file_beside(&mut upgrades, &mut reloads),
                     SignalAction::Upgrade => self.upgrade(&mut upgrades, &reloads),
-                    action => self.handle(action),
+                    SignalAction::Reopen => {
+                        self.reopen();
+                    }
                 },
                 Some(command) = self.commands.recv() => {
                     if self.obey(command, &mut reloads, &mut upgrades) == LoopEnd::Ends {
@@ -481,25 +467,6 @@ impl RunningServer {
                     tracing::error!(error, "a worker has ended");
                     return ServeEnd::WorkerEnded;
                 }
-            }
-        }
-    }
-
-    /// Handles a signal that does not stop the process.
-    fn handle(&self, action: SignalAction) {
-        match action {
-            SignalAction::Stop => {}
-            SignalAction::Reload => {
-                tracing::warn!(
-                    "the process is stopping: certificates are reloaded, but not the configuration"
-                );
-                self.reread(&[]);
-            }
-            SignalAction::Reopen => {
-                self.reopen();
-            }
-            SignalAction::Upgrade => {
-                tracing::warn!("the process is stopping: there is nothing to upgrade");
             }
         }
     }
@@ -595,117 +562,6 @@ impl RunningServer {
             }
         });
         self.metrics_task = Some(serving.abort_handle());
-    }
-
-    /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog,
-    /// and lets connections finish.
-    async fn stop(mut self, mut signals: Signals) -> ExitCode {
-        let drain = self.generation.config.drain;
-        self.readiness.enter(Phase::Draining);
-        systemd::stopping("draining");
-        tracing::info!(delay = ?drain.delay, deadline = ?drain.deadline, "draining");
-        let mut end = WaitEnd::Signal;
-        if self.pause(drain.delay, &mut signals).await {
-            self.release_sockets();
-            self.workers.order(WorkerOrder::Stop);
-            end = self.wait(Some(drain.deadline), &mut signals).await;
-        }
-        self.end(end, &mut signals).await
-    }
-
-    /// Cuts what has not ended, and writes the last lines of the logs.
-    async fn end(&mut self, end: WaitEnd, signals: &mut Signals) -> ExitCode {
-        let clean = end == WaitEnd::Clean;
-        if !clean {
-            self.release_sockets();
-            self.workers.order(WorkerOrder::Cut);
-            self.wait(Some(LAST_MOMENTS), signals).await;
-            if self.workers.left > 0 {
-                tracing::error!("some connections did not end although they were cut");
-            }
-        }
-        self.socket_files.iter().for_each(SocketFile::remove);
-        self.workers
-            .threads
-            .drain(..)
-            .filter(JoinHandle::is_finished)
-            .for_each(|thread| drop(thread.join()));
-        // A log that hangs uses up the time of all logs, except the time of a disk that does not.
-        let last = Instant::now() + LAST_MOMENTS;
-        for log in self.generation.open_logs() {
-            let left = last
-                .saturating_duration_since(Instant::now())
-                .max(DISK_TIME);
-            if log.finish(left) == log_writer::WriterEnd::GivenUp {
-                tracing::warn!("the last lines of an access log could not be written");
-            }
-        }
-        tracing::info!(clean, "stopped");
-        if clean {
-            ExitCode::SUCCESS
-        } else {
-            ExitCode::from(UNCLEAN)
-        }
-    }
-
-    /// Waits for `delay`; false when a second signal cuts that short.
-    async fn pause(&mut self, delay: Duration, signals: &mut Signals) -> bool {
-        let mut tick = ticks(TICK);
-        let mut over = std::pin::pin!(sleep(delay));
-        loop {
-            tokio::select! {
-                () = &mut over => return true,
-                _ = tick.tick() => {
-                    self.monitor.tick();
-                    self.workers.tick();
-                    systemd::extend_timeout(TICK * 20);
-                }
-                action = signals.next() => match action {
-                    SignalAction::Stop => return false,
-                    action => self.handle(action),
-                },
-                Some(command) = self.commands.recv() => {
-                    if self.obey_draining(command) == LoopEnd::Ends {
-                        return false;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Waits until every worker has ended, `deadline` passes, or another signal comes.
-    async fn wait(&mut self, deadline: Option<Duration>, signals: &mut Signals) -> WaitEnd {
-        let mut tick = ticks(TICK);
-        let mut over = std::pin::pin!(sleep(deadline.unwrap_or(Duration::MAX)));
-        let mut clean = true;
-        while self.workers.left > 0 {
-            tokio::select! {
-                () = &mut over => return WaitEnd::Deadline,
-                _ = tick.tick() => {
-                    self.monitor.tick();
-                    self.workers.nudge();
-                    self.cut_earlier();
-                    systemd::extend_timeout(TICK * 20);
-                }
-                ended = self.workers.ended.recv() => {
-                    clean &= matches!(ended, Some(Ok(0)));
-                    self.workers.left -= 1;
-                }
-                action = signals.next() => match action {
-                    SignalAction::Stop => return WaitEnd::Signal,
-                    action => self.handle(action),
-                },
-                Some(command) = self.commands.recv() => {
-                    if self.obey_draining(command) == LoopEnd::Ends {
-                        return WaitEnd::Signal;
-                    }
-                }
-            }
-        }
-        match clean {
-            true => WaitEnd::Clean,
-            false => WaitEnd::Unclean,
-        }
     }
 }
 

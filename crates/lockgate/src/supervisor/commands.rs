@@ -6,20 +6,10 @@ use tokio::sync::oneshot::{Receiver, Sender};
 
 use super::RunningServer;
 use super::reload::Reloads;
+use super::stopping::LoopEnd;
 use super::upgrade::Upgrades;
-use crate::admin::{
-    self, AdminCommand, AdminState, DrainAnswer, ReloadOutcome, Reply, TakeoverOutcome,
-    UpgradeOutcome, tell,
-};
+use crate::admin::{self, AdminCommand, AdminState, DrainAnswer, Reply, tell};
 use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery, WorkerMessage};
-
-/// What a command changes in the supervisor's loop.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum LoopEnd {
-    Continues,
-    /// The loop is over: the drain begins, or is cut short.
-    Ends,
-}
 
 impl RunningServer {
     /// Carries out a command while the process serves.
@@ -51,43 +41,12 @@ impl RunningServer {
         LoopEnd::Continues
     }
 
-    /// Carries out a command while the process drains.
-    pub(super) fn obey_draining(&self, command: AdminCommand) -> LoopEnd {
-        match command {
-            AdminCommand::Stop(reply) => {
-                tell(reply, DrainAnswer::Cut);
-                return LoopEnd::Ends;
-            }
-            AdminCommand::Drain(reply) => tell(reply, DrainAnswer::GoesOn),
-            AdminCommand::Reload(request) => {
-                if let Some(reply) = request.reply {
-                    tell(reply, ReloadOutcome::Refused("the process drains"));
-                }
-            }
-            AdminCommand::Upgrade(request) => {
-                if let Some(reply) = request.reply {
-                    tell(reply, UpgradeOutcome::Refused("the process drains", ""));
-                }
-            }
-            AdminCommand::TakeOver(request) => {
-                let cure = "start without --takeover once it has ended";
-                let refused = TakeoverOutcome::Refused("the process drains", cure);
-                tell(request.reply, refused);
-            }
-            AdminCommand::Confirm(reply) => tell(reply, false),
-            AdminCommand::List(query, reply) => self.list(&query, reply),
-            AdminCommand::CountEarlier(reply) => tell(reply, self.workers.count_earlier()),
-            AdminCommand::Close(filter, reply) => self.close(&filter, reply),
-            AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
-            AdminCommand::CloseAdministered(reply) => {
-                tell(reply, self.workers.close_administered());
-            }
-        }
-        LoopEnd::Continues
-    }
-
     /// Asks the workers for their connections.
-    fn list(&self, query: &Arc<ConnectionQuery>, reply: Reply<Vec<Receiver<ConnectionList>>>) {
+    pub(super) fn list(
+        &self,
+        query: &Arc<ConnectionQuery>,
+        reply: Reply<Vec<Receiver<ConnectionList>>>,
+    ) {
         let messages = (0..self.workers.count()).map(|_| {
             let query = Arc::clone(query);
             |answer: Sender<ConnectionList>| WorkerMessage::List(query, answer)
@@ -96,7 +55,7 @@ impl RunningServer {
     }
 
     /// Has the workers close connections.
-    fn close(&self, filter: &Arc<ConnectionFilter>, reply: Reply<Vec<Receiver<usize>>>) {
+    pub(super) fn close(&self, filter: &Arc<ConnectionFilter>, reply: Reply<Vec<Receiver<usize>>>) {
         let messages = (0..self.workers.count()).map(|_| {
             let filter = Arc::clone(filter);
             |answer: Sender<usize>| WorkerMessage::Close(filter, answer)

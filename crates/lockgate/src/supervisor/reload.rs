@@ -13,38 +13,29 @@
 //! configuration before is taken over again. A process that ends meanwhile starts with its file.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use lockgate_config::{Code, Config, LoadedConfig, ReloadTrigger, Report};
+use lockgate_config::{Code, Config, ReloadTrigger, Report};
 use lockgate_net::listen::ListenAddress;
 use tokio::task::JoinSet;
 
 use super::RunningServer;
+use super::assembled_config::{self, AssembledConfig, FailedReload, assemble_beside};
 use super::background::RunningBackground;
-use crate::admin::{KeptChanges, ReloadOutcome, ReloadRequest, ReloadSource, Reply, tell};
-use crate::assemble::{self, Assembly, BackgroundWork, Previous, ReadAccess};
+use super::confirmation::Unconfirmed;
+use crate::admin::{ReloadOutcome, ReloadRequest, ReloadSource, Reply, tell};
+use crate::assemble::Assembly;
 use crate::configuration::{self, ConfigText, Configuration};
 use crate::endpoint_changes::EndpointChanges;
-use crate::examine::examine_draft;
 use crate::fetcher::{self, PreparedValues};
 use crate::generation::{GenerationParts, RunningAdoption, RunningGeneration, SocketPlan};
 use crate::metrics_server::{AllowedHosts, MetricsListener};
 use crate::prober::{EndpointStatuses, PreparedProbes};
 use crate::resolver::{self, PreparedNames};
-use crate::start_steps::{Mode, NextSteps, OpenedNext};
-use crate::{memory, operator_log, print, state, systemd};
-
-/// The time between two attempts to take over the configuration before one that was not confirmed.
-const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(10);
-
-/// A configuration that is to be confirmed.
-#[derive(Debug)]
-pub(super) struct Unconfirmed {
-    /// When the one before is taken over again.
-    until: Instant,
-}
+use crate::start_steps::{NextSteps, OpenedNext};
+use crate::{memory, operator_log, print, systemd};
 
 /// The reload that is under way, and the requests for the next one.
 #[derive(Default)]
@@ -84,22 +75,6 @@ pub(super) enum ReloadStep {
     Prepared(Result<Box<NextGeneration>, FailedReload>),
     /// Every worker runs the new generation.
     Adopted(Box<(Option<ConfigText>, Report)>),
-}
-
-/// Why a configuration is not taken over.
-pub(super) struct FailedReload {
-    report: Report,
-    /// The text, as far as it was read.
-    text: Option<ConfigText>,
-}
-
-/// A configuration that was read and assembled.
-pub(super) struct AssembledConfig {
-    loaded: Arc<LoadedConfig>,
-    /// The text that it was read from, unless it ran before.
-    text: Option<ConfigText>,
-    assembly: Assembly,
-    report: Report,
 }
 
 /// A configuration for which everything is open.
@@ -239,7 +214,7 @@ impl RunningServer {
         };
         reloads.steps.spawn_blocking(move || {
             let changed = (&*running, changes);
-            let read = read(&file.file, text.as_deref(), changed, background);
+            let read = assembled_config::read(&file.file, text.as_deref(), changed, background);
             ReloadStep::Assembled(read.map(Box::new))
         });
     }
@@ -283,13 +258,10 @@ impl RunningServer {
 
     /// Takes over the configuration before, where the one that runs was not confirmed in time.
     pub(super) fn check_confirmation(&self, reloads: &mut Reloads) {
-        let now = Instant::now();
-        let late = reloads.unconfirmed.as_mut().filter(|one| one.until <= now);
-        if let Some(unconfirmed) = late
-            && !reloads.is_under_way
+        if !reloads.is_under_way
+            && let Some(unconfirmed) = &mut reloads.unconfirmed
+            && unconfirmed.is_late()
         {
-            // Should it fail, it is tried again.
-            unconfirmed.until = now + TRIED_AGAIN_AFTER;
             tracing::warn!(
                 "the configuration was not confirmed: the one before is taken over again"
             );
@@ -301,38 +273,6 @@ impl RunningServer {
             };
             self.begin_reload(reloads, request);
         }
-    }
-
-    /// Keeps the configuration that runs, in a thread: the disk may take its time.
-    fn keep_last_good(&self) {
-        let Some(dir) = self.state.clone() else {
-            return;
-        };
-        let loaded = Arc::clone(&self.loaded);
-        tokio::task::spawn_blocking(move || {
-            if let Err(error) = state::keep_last_good(&dir, &loaded.merged_toml()) {
-                tracing::warn!(%error, "the last good configuration could not be kept");
-            }
-        });
-    }
-
-    /// Takes the changes that have ended with the configuration out of the file of kept ones.
-    pub(super) fn forget_ended(&self) {
-        let Some(file) = self.kept.clone().filter(|_| !self.ended.is_empty()) else {
-            return;
-        };
-        let (ended, exposition) = (self.ended.clone(), Arc::clone(&self.exposition));
-        tokio::spawn(async move {
-            let forget = move |kept: &mut KeptChanges| {
-                kept.forget(&ended, exposition.load().changes());
-            };
-            if let Err(error) = file.change(forget).await {
-                tracing::warn!(
-                    error = format!("{error:#}"),
-                    "the kept run-time changes still have those that have ended"
-                );
-            }
-        });
     }
 
     /// Takes over a file that has changed, or finds out whether it differs and has mistakes.
@@ -419,9 +359,7 @@ impl RunningServer {
                     return self.end_reload(reloads, &outcome);
                 };
                 self.tell_reloaded(reloads, text, &report);
-                reloads.unconfirmed = reloads.confirm.take().map(|within| Unconfirmed {
-                    until: Instant::now() + within,
-                });
+                reloads.unconfirmed = reloads.confirm.take().map(Unconfirmed::from_now);
                 if reloads.unconfirmed.is_none() {
                     self.keep_last_good();
                     self.forget_ended();
@@ -713,76 +651,6 @@ impl RunningServer {
                 .hosts
                 .store(Arc::new(AllowedHosts::new(&metrics.hosts)));
         }
-    }
-}
-
-impl AssembledConfig {
-    fn fail(self) -> FailedReload {
-        FailedReload {
-            report: self.report,
-            text: self.text,
-        }
-    }
-
-    fn fail_with(mut self, error: &io::Error) -> FailedReload {
-        let message = format!("the system has no room for this configuration: {error}");
-        let cure = "raise the limit of open descriptors, or restart";
-        self.report.push(Code::NoRoom, message, "", cure);
-        self.fail()
-    }
-}
-
-/// Reads the file at `path`, or `text` instead of it, and assembles everything of it, with `changes`
-/// on top. Takes its time: not for a thread that others wait for.
-fn read(
-    path: &Path,
-    text: Option<&str>,
-    (running, changes): (&Assembly, EndpointChanges),
-    background: BackgroundWork,
-) -> Result<AssembledConfig, FailedReload> {
-    let failed = |report, text| FailedReload { report, text };
-    let draft = match text {
-        Some(text) => lockgate_config::read_text(text, path),
-        None => lockgate_config::read(path).map_err(|report| failed(report, None))?,
-    };
-    let text = ConfigText::of(&draft);
-    if draft.report().has_errors() {
-        // The other mistakes that would stop it are reported with those in the file.
-        let report = examine_draft(&draft, Mode::Serving).0;
-        return Err(failed(report, Some(text)));
-    }
-    let loaded = match draft.finish() {
-        Ok(loaded) => loaded,
-        Err(report) => return Err(failed(report, Some(text))),
-    };
-    let report = loaded.warnings.clone();
-    assemble_beside(
-        (Arc::new(loaded), Some(text), report),
-        (running, changes),
-        background,
-    )
-}
-
-/// Assembles a configuration, with `changes` on top of it, beside the one that runs.
-fn assemble_beside(
-    (loaded, text, mut report): (Arc<LoadedConfig>, Option<ConfigText>, Report),
-    (running, changes): (&Assembly, EndpointChanges),
-    background: BackgroundWork,
-) -> Result<AssembledConfig, FailedReload> {
-    let previous = Previous {
-        assembly: Some(running),
-        background,
-        changes,
-    };
-    let access = ReadAccess::AsStart;
-    match assemble::assemble(&loaded.config, access, previous, &mut report) {
-        Some(assembly) => Ok(AssembledConfig {
-            loaded,
-            text,
-            assembly,
-            report,
-        }),
-        None => Err(FailedReload { report, text }),
     }
 }
 

@@ -17,7 +17,8 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::reload::{ReloadStep, Reloads};
-use super::{LAST_MOMENTS, RunningServer, ServeEnd, WaitEnd, ticks};
+use super::stopping::{LAST_MOMENTS, WaitEnd};
+use super::{RunningServer, ServeEnd, ticks};
 use crate::admin::{
     AdminPhase, HandedChanges, ReloadOutcome, ReloadRequest, Reply, TakeoverOutcome,
     TakeoverRequest, UpgradeOutcome, UpgradeRequest, tell,

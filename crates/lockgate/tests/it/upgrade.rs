@@ -12,6 +12,7 @@ mod takeover;
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -177,6 +178,25 @@ fn wait_for_end(pid: u32) {
 /// A site for any host, without TLS, that responds with this text.
 fn responding(text: &str) -> String {
     format!("[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = {{ body = \"{text}\" }}\n")
+}
+
+/// Fills a pipe: what writes to it waits.
+fn fill(pipe: impl AsFd) {
+    rustix::io::ioctl_fionbio(&pipe, true).unwrap();
+    while rustix::io::write(&pipe, b"\n").is_ok() {}
+    rustix::io::ioctl_fionbio(&pipe, false).unwrap();
+}
+
+/// Waits until a new process of two workers has all sockets.
+fn wait_for_sockets(pid: u32) {
+    let descriptors = format!("/proc/{pid}/fd");
+    eventually("it has the sockets", || {
+        let all = std::fs::read_dir(&descriptors).unwrap();
+        let links = all.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
+        let sockets = links.filter(|link| text(link).starts_with("socket:"));
+        // Of each worker, of the metrics address, the admin socket, and the pair.
+        (sockets.count() == 5).then_some(())
+    });
 }
 
 fn get() -> &'static str {

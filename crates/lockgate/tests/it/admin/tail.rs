@@ -87,7 +87,10 @@ impl Follower {
 #[test]
 fn a_tail_shows_each_exchange_although_the_access_log_is_off() {
     let scene = TailScene::new("access_log = false\n");
+    // A tail shows what has ended since it began.
+    let mut earlier = scene.follow("");
     scene.get(201);
+    assert_eq!(earlier.line()["status"], 201);
     let mut follower = scene.follow("");
     scene.get(202);
     let line = follower.line();

@@ -1,12 +1,15 @@
 //! Upgrades that fail: the process that runs goes on, and says why.
 
+use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use lockgate_testkit::{Signal, Wire, eventually};
+use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::kill_process;
+use serde_json::json;
 
-use super::{UpgradeScene, body, pid_of, responding, wait_for_end};
+use super::{UpgradeScene, body, fill, pid_of, responding, wait_for_end, wait_for_sockets};
 use crate::admin::ask;
 use crate::scene::{lockgate, text};
 
@@ -157,36 +160,32 @@ fn a_configuration_with_mistakes_is_not_taken_over() {
 #[test]
 fn a_new_process_killed_during_its_start_changes_nothing() {
     let scene = scene();
-    // It waits for a certificate that never comes, with all sockets in its hands.
-    let fifo = scene.folder.path("cert.pem");
-    rustix::fs::mknodat(
-        rustix::fs::CWD,
-        &fifo,
-        rustix::fs::FileType::Fifo,
-        rustix::fs::Mode::from_raw_mode(0o600),
-        0,
-    )
-    .unwrap();
-    let tls = format!(
-        "[tcp.\"127.0.0.2:0\"]\nproxy = \"127.0.0.1:9\"\ntls = {{ cert = \"{}\" }}\n",
-        text(&fifo)
+    // Its standard error is full, and its first line has to wait.
+    let stderr = scene.folder.path("stderr");
+    mknodat(CWD, &stderr, FileType::Fifo, Mode::RWXU, 0).unwrap();
+    let both_ends = File::options().read(true).write(true).open(&stderr);
+    let both_ends = both_ends.unwrap();
+    fill(&both_ends);
+    let pid_file = scene.folder.path("pid");
+    let (binary, pid_at, stderr) = (
+        env!("CARGO_BIN_EXE_lockgate"),
+        text(&pid_file),
+        text(&stderr),
     );
-    scene.rewrite(&(responding("here") + &tls));
-    let own = scene.serving;
+    let held = scene.script(
+        "held",
+        &format!("echo $$ > '{pid_at}'; exec '{binary}' \"$@\" 2> '{stderr}'"),
+    );
+    scene.rewrite(
+        &("log = { format = \"json\", level = \"debug\" }\n".to_owned() + &responding("here")),
+    );
+    let asks = json!({ "program": held }).to_string();
     let (status, answer) = std::thread::scope(|scope| {
-        let upgrade = scope.spawn(|| scene.ask(""));
-        let child = eventually("the new process opens the certificate", || {
-            let children = format!("/proc/{own}/task/{own}/children");
-            let children = std::fs::read_to_string(children).unwrap();
-            let child: u32 = children.split_whitespace().next()?.parse().ok()?;
-            let wait = std::fs::read_to_string(format!("/proc/{child}/wchan")).ok()?;
-            let started = std::fs::read_to_string(format!("/proc/{child}/environ")).ok()?;
-            let stdin = std::fs::read_link(format!("/proc/{child}/fd/0")).ok()?;
-            (started.contains("LOCKGATE_HANDOVER")
-                && stdin.ends_with("null")
-                && (wait.contains("fifo") || wait == "0"))
-                .then_some(child)
+        let upgrade = scope.spawn(|| scene.ask(&asks));
+        let child = eventually("the new process", || {
+            std::fs::read_to_string(&pid_file).ok()?.trim().parse().ok()
         });
+        wait_for_sockets(child);
         assert_eq!(body(scene.gate.address()), "here");
         kill_process(pid_of(child), Signal::KILL).unwrap();
         upgrade.join().unwrap()

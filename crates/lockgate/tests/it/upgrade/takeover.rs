@@ -16,7 +16,7 @@ use rustix::net::{
 };
 
 use super::handover::{no_connection_is_refused, no_stream_is_cut};
-use super::{UpgradeScene, admin_at, body, get, responding, wait_for_end};
+use super::{UpgradeScene, admin_at, body, fill, get, responding, wait_for_end, wait_for_sockets};
 use crate::admin::ask;
 use crate::scene::{echoes, lockgate, plain, text};
 
@@ -177,9 +177,7 @@ struct HeldProcess {
 impl HeldProcess {
     fn start(scene: &UpgradeScene) -> Self {
         let (stderr, writer) = std::io::pipe().unwrap();
-        rustix::io::ioctl_fionbio(&writer, true).unwrap();
-        while rustix::io::write(&writer, b"\n").is_ok() {}
-        rustix::io::ioctl_fionbio(&writer, false).unwrap();
+        fill(&writer);
         let child = Command::new(env!("CARGO_BIN_EXE_lockgate"))
             .args(["run", "--takeover", "-c"])
             .arg(scene.gate.configuration())
@@ -187,14 +185,7 @@ impl HeldProcess {
             .stderr(writer)
             .spawn()
             .unwrap();
-        let descriptors = format!("/proc/{}/fd", child.id());
-        eventually("it has the sockets", || {
-            let all = std::fs::read_dir(&descriptors).unwrap();
-            let links = all.filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok());
-            let sockets = links.filter(|link| text(link).starts_with("socket:"));
-            // Of each worker, of the metrics address, the admin socket, and the pair.
-            (sockets.count() == 5).then_some(())
-        });
+        wait_for_sockets(child.id());
         Self { child, stderr }
     }
 
