@@ -218,11 +218,10 @@ async fn supervise(
     if handover.is_some() {
         running.generation.set_socket_options();
     }
-    running.forget_ended();
     running.tell_ready(handover, adoption.adopted);
     // A worker that died is no failed start: the service manager may restart the process.
     match running.serve(&mut signals, watch).await {
-        ServeEnd::Stop => Ok(running.stop(signals).await),
+        ServeEnd::Stop { is_urgent } => Ok(running.stop(signals, is_urgent).await),
         ServeEnd::HandedOver(sockets) => Ok(running.finish_begun(sockets, signals).await),
         ServeEnd::WorkerEnded => Ok(ExitCode::from(UNCLEAN)),
     }
@@ -251,8 +250,10 @@ fn handed_changes(handover: &Handover) -> io::Result<HandedChanges> {
 
 /// Why a process serves no longer.
 enum ServeEnd {
-    /// A signal or a command asks for it.
-    Stop,
+    /// A signal or a command asks for it; a second one has asked already if it is urgent.
+    Stop {
+        is_urgent: bool,
+    },
     /// Another process has these sockets, and serves.
     HandedOver(HandedSocketIds),
     WorkerEnded,
@@ -449,7 +450,7 @@ impl RunningServer {
                 }
                 action = signals.next() => match action {
                     SignalAction::Stop => {
-                        return self.stop_beside(&mut upgrades, &mut reloads).await;
+                        return self.stop_beside(&mut upgrades, &mut reloads, signals).await;
                     }
                     SignalAction::Reload => self.reload_file_beside(&mut upgrades, &mut reloads),
                     SignalAction::Upgrade => self.upgrade(&mut upgrades, &reloads),
@@ -459,7 +460,7 @@ impl RunningServer {
                 },
                 Some(command) = self.commands.recv() => {
                     if self.obey(command, &mut reloads, &mut upgrades) == LoopEnd::Ends {
-                        return self.stop_beside(&mut upgrades, &mut reloads).await;
+                        return self.stop_beside(&mut upgrades, &mut reloads, signals).await;
                     }
                 }
                 ended = self.workers.ended.recv() => {

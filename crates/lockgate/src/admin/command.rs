@@ -112,7 +112,7 @@ pub(crate) enum ReloadOutcome {
 pub(crate) struct UpgradeRequest {
     /// The new program; `None` is the file of the present one.
     pub(crate) program: Option<PathBuf>,
-    /// The time within which it must serve.
+    /// The time within which it must be ready.
     pub(crate) limit: Duration,
     /// Where the answer goes, if it is waited for.
     pub(crate) reply: Option<Reply<UpgradeOutcome>>,

@@ -40,7 +40,7 @@ pub(crate) struct UpgradeOptions {
     /// The new program [default: the file of the running one]
     #[arg(value_name = "BINARY")]
     pub(crate) program: Option<PathBuf>,
-    /// The time in seconds within which it must serve
+    /// The time in seconds within which it must be ready to serve
     #[arg(long, value_name = "SECONDS", default_value_t = 60,
         value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) timeout: u64,

@@ -7,7 +7,6 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -39,13 +38,33 @@ pub(crate) struct NewProcess {
     decisions: Arc<Decisions>,
 }
 
-/// What is decided about it, by the thread that hands over and by the main one.
+/// What is decided about it.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Decision {
+    #[default]
+    Open,
+    /// It is to serve.
+    Serve,
+    /// It is to end: this process stops, or it did not serve.
+    End,
+    /// It is to serve, and this process stops: it cannot serve in its place.
+    ServeAlone,
+}
+
+/// The decision of two threads, the one that hands over and the main one: the first has its way.
 #[derive(Default)]
-struct Decisions {
-    /// It is to serve, or to end.
-    has_one: AtomicBool,
-    /// This process stops, and so cannot serve in its place.
-    is_stopping: AtomicBool,
+struct Decisions(Mutex<Decision>);
+
+impl Decisions {
+    /// Decides, where `before` is what holds; returns whether it was.
+    fn turn(&self, before: Decision, after: Decision) -> bool {
+        let mut decision = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_so = *decision == before;
+        if is_so {
+            *decision = after;
+        }
+        is_so
+    }
 }
 
 /// What the old process knows of it.
@@ -88,10 +107,10 @@ impl ProgramKiller {
     /// Ends the program, since this process stops, unless it was told to serve: it may serve
     /// already. Returns whether it was told so.
     pub(crate) fn kill_unless_told(&self) -> bool {
-        self.decisions.is_stopping.store(true, Ordering::Release);
-        let is_told = self.decisions.has_one.swap(true, Ordering::AcqRel);
+        if !self.decisions.turn(Decision::Open, Decision::End) {
+            return self.decisions.turn(Decision::Serve, Decision::ServeAlone);
+        }
         match (&self.others, &self.pidfd) {
-            _ if is_told => {}
             // It ends by itself, and can say why.
             (Some(socket), _) => socket.hang_up(),
             // It may have ended.
@@ -100,7 +119,7 @@ impl ProgramKiller {
             }
             (None, None) => {}
         }
-        is_told
+        false
     }
 
     pub(crate) fn started_by(&self) -> StartedBy {
@@ -122,12 +141,14 @@ impl HandoverSocket {
     }
 }
 
-/// The new process serves.
+/// The new process serves, or nothing would.
 pub(crate) struct HandedOver {
     /// `None` for a process that cannot be seen from here.
     pub(crate) pid: Option<u32>,
     pub(crate) taken: TakenSockets,
     pub(crate) socket: HandoverSocket,
+    /// Why it is not known whether it serves, where this process stops and leaves it alone.
+    pub(crate) doubt: Option<String>,
 }
 
 /// Why the new program does not serve.
@@ -263,29 +284,30 @@ impl NewProcess {
     /// # Errors
     /// When it does not serve; it has ended then.
     pub(crate) fn hand_over(mut self, offer: &HandoverOffer) -> Result<HandedOver, UpgradeFailure> {
-        let mut is_told = false;
-        match self.try_hand_over(offer, &mut is_told) {
-            Ok(taken) => {
-                let pid = match &self.program {
-                    NewProgram::Own { child, .. } => Some(child.id()),
-                    NewProgram::OfOthers(process) => process.as_ref().map(|process| process.pid),
-                };
-                Ok(HandedOver {
-                    pid,
-                    taken,
-                    socket: HandoverSocket(self.socket),
-                })
-            }
-            Err(stopped) => Err(self.give_up(stopped, is_told)),
-        }
+        let taken = match self.make_ready(offer) {
+            Ok(taken) => taken,
+            Err(stopped) => return Err(self.give_up(stopped, false)),
+        };
+        let doubt = match self.wait_for_serving() {
+            Ok(()) => None,
+            Err(stopped) if self.is_left_alone(&stopped) => Some(stopped),
+            Err(stopped) => return Err(self.give_up(stopped, true)),
+        };
+        let pid = match &self.program {
+            NewProgram::Own { child, .. } => Some(child.id()),
+            NewProgram::OfOthers(process) => process.as_ref().map(|process| process.pid),
+        };
+        let doubt = doubt.map(|stopped| stopped.reason(true, self.limit));
+        Ok(HandedOver {
+            pid,
+            taken,
+            socket: HandoverSocket(self.socket),
+            doubt,
+        })
     }
 
-    /// `is_told` becomes true with the word to serve.
-    fn try_hand_over(
-        &mut self,
-        offer: &HandoverOffer,
-        is_told: &mut bool,
-    ) -> Result<TakenSockets, Stopped> {
+    /// Makes the offer, and waits until the new process is ready and may be told to serve.
+    fn make_ready(&mut self, offer: &HandoverOffer) -> Result<TakenSockets, Stopped> {
         let text = offer.text();
         for part in text.as_bytes().chunks(MOST_BYTES) {
             self.send(part, &[])?;
@@ -302,31 +324,32 @@ impl NewProcess {
         if listeners.any(|place| *place >= offer.listeners.len()) {
             return Err(Stopped::Foreign);
         }
-        if self.decisions.has_one.swap(true, Ordering::AcqRel) {
-            // This process stops, and has ended it.
-            return Err(Stopped::Ended);
+        if self.decisions.turn(Decision::Open, Decision::Serve) {
+            return Ok(taken);
         }
-        *is_told = true;
+        // This process stops, and has ended it.
+        Err(Stopped::Ended)
+    }
+
+    /// Tells the new process to serve, and waits until it does.
+    fn wait_for_serving(&mut self) -> Result<(), Stopped> {
         // One that was ready late may accept soon, and must not be killed for the time before.
         self.limit = self.serve_limit;
         self.until = Instant::now() + self.limit;
         self.send(GO, &[])?;
-        match self.receive() {
-            Ok(Said::Serving) => Ok(taken),
-            Ok(_) => Err(Stopped::Foreign),
-            Err(Stopped::TooSlow) if self.is_left_alone() => {
-                tracing::warn!("the other process does not say that it serves, and is left alone");
-                Ok(taken)
-            }
-            Err(stopped) => Err(stopped),
+        match self.receive()? {
+            Said::Serving => Ok(()),
+            _ => Err(Stopped::Foreign),
         }
     }
 
     /// Whether nothing would serve if this process ended the new one: that is not asked to stop,
-    /// since others have started it.
-    fn is_left_alone(&self) -> bool {
+    /// since others have started it. If it is not left alone, a stop of this process comes too late
+    /// to change that.
+    fn is_left_alone(&self, stopped: &Stopped) -> bool {
         let is_of_others = matches!(self.program, NewProgram::OfOthers(_));
-        is_of_others && self.decisions.is_stopping.load(Ordering::Acquire)
+        let may_serve = is_of_others && !matches!(stopped, Stopped::Ended);
+        !self.decisions.turn(Decision::Serve, Decision::End) && may_serve
     }
 
     fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Result<(), Stopped> {
@@ -401,26 +424,13 @@ impl NewProcess {
                 (None, Vec::new())
             }
         };
-        let why = match stopped {
-            Stopped::Ended => match status {
-                Some(status) => format!("the new program has ended before it was ready ({status})"),
-                None => "the new program has ended before it was ready".to_owned(),
-            },
-            Stopped::TooSlow if is_told => format!(
-                "the new program did not serve within {} s after it was told to",
-                self.limit.as_secs_f64()
-            ),
-            Stopped::TooSlow => format!(
-                "the new program was not ready within {} s",
-                self.limit.as_secs_f64()
-            ),
-            Stopped::Failed(text) => {
-                output.extend(text.lines().map(ToOwned::to_owned));
-                "the new program cannot start".to_owned()
-            }
-            Stopped::Foreign => "the new program does not know this handover".to_owned(),
-            Stopped::System(error) => format!("the handover failed: {error}"),
-        };
+        if let Stopped::Failed(text) = &stopped {
+            output.extend(text.lines().map(ToOwned::to_owned));
+        }
+        let mut why = stopped.reason(is_told, self.limit);
+        if let Some(status) = status.filter(|_| matches!(stopped, Stopped::Ended)) {
+            why.push_str(&format!(" ({status})"));
+        }
         UpgradeFailure { why, output }
     }
 }
@@ -436,6 +446,24 @@ fn watch(child: &mut Child) -> io::Result<(OwnedFd, ProgramOutput, ProgramKiller
     let stderr = child.stderr.take();
     let output = ProgramOutput::of(stderr.ok_or(io::ErrorKind::BrokenPipe)?)?;
     Ok((pidfd, output, killer))
+}
+
+impl Stopped {
+    /// The reason for people; `limit` is the time that it had.
+    fn reason(&self, is_told: bool, limit: Duration) -> String {
+        let seconds = limit.as_secs_f64();
+        match self {
+            Self::Ended if is_told => "the new program has ended before it served".to_owned(),
+            Self::Ended => "the new program has ended before it was ready".to_owned(),
+            Self::TooSlow if is_told => {
+                format!("the new program did not serve within {seconds} s after it was told to")
+            }
+            Self::TooSlow => format!("the new program was not ready within {seconds} s"),
+            Self::Failed(_) => "the new program cannot start".to_owned(),
+            Self::Foreign => "the new program does not know this handover".to_owned(),
+            Self::System(error) => format!("the handover failed: {error}"),
+        }
+    }
 }
 
 impl From<io::Error> for Stopped {
@@ -516,14 +544,13 @@ mod tests {
         }
     }
 
-    /// A process of others that is ready, and does not serve at once; and its end of the pair.
-    fn that_is_ready() -> (NewProcess, PacketSocket) {
-        let (mut new, other, _) = NewProcess::that_asks(None, Duration::from_secs(60)).unwrap();
-        new.serve_limit = Duration::ZERO;
+    /// A process of others that is ready; and its end of the pair.
+    fn that_is_ready() -> (NewProcess, PacketSocket, ProgramKiller) {
+        let (new, other, killer) = NewProcess::that_asks(None, Duration::from_secs(60)).unwrap();
         let other = PacketSocket::of(other);
         let ready = Said::Ready(TakenSockets::default());
         other.send(ready.text().as_bytes(), &[]).unwrap();
-        (new, other)
+        (new, other, killer)
     }
 
     /// What it is told after the offer.
@@ -539,7 +566,8 @@ mod tests {
             (None, "did not serve within 0 s"),
             (Some("garbage"), "does not know this handover"),
         ] {
-            let (new, other) = that_is_ready();
+            let (mut new, other, _killer) = that_is_ready();
+            new.serve_limit = Duration::ZERO;
             if let Some(said) = said {
                 other.send(said.as_bytes(), &[]).unwrap();
             }
@@ -551,11 +579,28 @@ mod tests {
 
     #[test]
     fn a_process_that_stops_leaves_one_of_others_alone() {
-        let (new, other) = that_is_ready();
-        new.decisions.is_stopping.store(true, Ordering::Release);
-        let handed = new.hand_over(&offer()).ok().unwrap();
+        let (new, other, killer) = that_is_ready();
+        let handed = std::thread::scope(|scope| {
+            let handed = scope.spawn(|| new.hand_over(&offer()));
+            while other.receive().unwrap().unwrap().bytes != GO {}
+            assert!(killer.kill_unless_told());
+            other.send(b"garbage", &[]).unwrap();
+            handed.join().unwrap()
+        });
+        let handed = handed.ok().unwrap();
         assert_eq!(handed.taken, TakenSockets::default());
-        drop(handed);
-        assert_eq!(words(&other), [GO]);
+        assert!(handed.doubt.unwrap().contains("does not know"));
+    }
+
+    #[test]
+    fn a_stop_before_the_word_to_serve_ends_the_process_of_others() {
+        let (new, other, killer) = that_is_ready();
+        assert!(!killer.kill_unless_told());
+        let failure = new.hand_over(&offer()).err().unwrap();
+        assert!(
+            failure.why.contains("ended before it was ready"),
+            "{failure}"
+        );
+        assert!(other.receive().unwrap().is_none());
     }
 }

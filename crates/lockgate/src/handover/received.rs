@@ -73,9 +73,10 @@ impl Handover {
         }
         let stdin = io::stdin().as_fd().try_clone_to_owned();
         let socket = PacketSocket::of(stdin.context("there is no standard input")?);
-        let offer = receive_offer(&socket).with_context(|| {
+        socket.limit_wait(Some(ANSWER)).with_context(|| {
             format!("the standard input is not the socket of a handover, which {VARIABLE} promises")
         })?;
+        let offer = receive_offer(&socket).context("the upgrade failed")?;
         rustix::stdio::dup2_stderr(&offer.stderr)?;
         rustix::stdio::dup2_stdin(&std::fs::File::open("/dev/null")?)?;
         Ok(Some(Self::of(offer, socket)))
@@ -94,6 +95,7 @@ impl Handover {
         let Some(socket) = takeover_request::ask(places, user)? else {
             return Ok(None);
         };
+        socket.limit_wait(Some(ANSWER))?;
         let offer = receive_offer(&socket).context("the takeover failed")?;
         TAKES_OVER.store(true, Ordering::Relaxed);
         Ok(Some(Self::of(offer, socket)))
@@ -126,14 +128,15 @@ impl Handover {
     /// # Errors
     /// When the old process has given the upgrade up, or has ended.
     pub(crate) fn ready(&self, taken: TakenSockets) -> io::Result<()> {
-        self.say(&Said::Ready(taken))?;
-        match self.socket.receive() {
+        let said = self.say(&Said::Ready(taken));
+        match said.and_then(|()| self.socket.receive()) {
             // From here on it may take its time.
             Ok(Some(packet)) if packet.bytes == GO => self.socket.limit_wait(None),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(silent()),
-            received => received.and(Err(io::Error::other(
+            Err(error) if !is_hang_up(&error) => Err(error),
+            Ok(_) | Err(_) => Err(io::Error::other(
                 "the old process has ended, or has given up the handover",
-            ))),
+            )),
         }
     }
 
@@ -170,7 +173,6 @@ const LONGEST_REASON: usize = 4 << 10;
 const ANSWER: Duration = Duration::from_secs(20);
 
 fn receive_offer(socket: &PacketSocket) -> anyhow::Result<HandoverOffer> {
-    socket.limit_wait(Some(ANSWER))?;
     let (mut text, mut descriptors) = (Vec::new(), Vec::new());
     loop {
         let packet = match socket.receive() {
@@ -189,6 +191,14 @@ fn receive_offer(socket: &PacketSocket) -> anyhow::Result<HandoverOffer> {
         bail!("the socket that was offered for {address} does not listen there");
     }
     Ok(offer)
+}
+
+/// Whether the other end is closed.
+fn is_hang_up(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 fn silent() -> io::Error {

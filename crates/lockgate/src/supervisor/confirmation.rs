@@ -51,12 +51,11 @@ impl RunningServer {
     }
 
     /// Takes the changes that have ended with the configuration out of the file of kept ones.
-    pub(super) fn forget_ended(&self) {
-        let Some(file) = self.kept.clone().filter(|_| !self.ended.is_empty()) else {
-            return;
-        };
+    pub(super) fn forget_ended(&self) -> impl Future<Output = ()> + Send + use<> {
+        let file = self.kept.clone().filter(|_| !self.ended.is_empty());
         let (ended, exposition) = (self.ended.clone(), Arc::clone(&self.exposition));
-        tokio::spawn(async move {
+        async move {
+            let Some(file) = file else { return };
             let forget = move |kept: &mut KeptChanges| {
                 kept.forget(&ended, exposition.load().changes());
             };
@@ -66,6 +65,6 @@ impl RunningServer {
                     "the kept run-time changes still have those that have ended"
                 );
             }
-        });
+        }
     }
 }

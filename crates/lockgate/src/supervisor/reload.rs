@@ -251,7 +251,7 @@ impl RunningServer {
         if is_confirmed {
             tracing::info!("the configuration was confirmed");
             self.keep_last_good();
-            self.forget_ended();
+            tokio::spawn(self.forget_ended());
         }
         is_confirmed
     }
@@ -362,7 +362,7 @@ impl RunningServer {
                 reloads.unconfirmed = reloads.confirm.take().map(Unconfirmed::from_now);
                 if reloads.unconfirmed.is_none() {
                     self.keep_last_good();
-                    self.forget_ended();
+                    tokio::spawn(self.forget_ended());
                 }
                 let outcome = self.done(report);
                 self.end_reload(reloads, &outcome);

@@ -46,7 +46,7 @@ pub(super) enum WaitEnd {
 
 impl RunningServer {
     /// Handles a signal, while the process drains, that does not cut it short.
-    fn handle_draining(&self, action: SignalAction) {
+    pub(super) fn handle_draining(&self, action: SignalAction) {
         match action {
             SignalAction::Stop => {}
             SignalAction::Reload => {
@@ -100,14 +100,14 @@ impl RunningServer {
     }
 
     /// Stops as a load balancer in front expects: reports not ready, waits, accepts the backlog,
-    /// and lets connections finish.
-    pub(super) async fn stop(mut self, mut signals: Signals) -> ExitCode {
+    /// and lets connections finish. An urgent one cuts them.
+    pub(super) async fn stop(mut self, mut signals: Signals, is_urgent: bool) -> ExitCode {
         let drain = self.generation.config.drain;
         self.readiness.enter(Phase::Draining);
         systemd::stopping("draining");
         tracing::info!(delay = ?drain.delay, deadline = ?drain.deadline, "draining");
         let mut end = WaitEnd::Signal;
-        if self.pause(drain.delay, &mut signals).await {
+        if !is_urgent && self.pause(drain.delay, &mut signals).await {
             self.release_sockets();
             self.workers.order(WorkerOrder::Stop);
             end = self.wait(Some(drain.deadline), &mut signals).await;
@@ -121,7 +121,10 @@ impl RunningServer {
         if !clean {
             self.release_sockets();
             self.workers.order(WorkerOrder::Cut);
-            self.wait(Some(LAST_MOMENTS), signals).await;
+            let until = Instant::now() + LAST_MOMENTS;
+            let left = || until.saturating_duration_since(Instant::now());
+            // A further stop ends nothing sooner.
+            while self.wait(Some(left()), signals).await == WaitEnd::Signal {}
             if self.workers.left > 0 {
                 tracing::error!("some connections did not end although they were cut");
             }

@@ -17,7 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep_until;
 
 use super::reload::{ReloadStep, Reloads};
-use super::stopping::{LAST_MOMENTS, WaitEnd};
+use super::stopping::{LAST_MOMENTS, LoopEnd, WaitEnd};
 use super::{RunningServer, ServeEnd, ticks};
 use crate::admin::{
     AdminPhase, HandedChanges, ReloadOutcome, ReloadRequest, Reply, TakeoverOutcome,
@@ -28,11 +28,11 @@ use crate::handover::{
     ProgramKiller, StartedBy, UpgradeFailure,
 };
 use crate::metrics_server::Phase;
-use crate::signals::Signals;
+use crate::signals::{SignalAction, Signals};
 use crate::worker::{SocketId, WorkerOrder};
 use crate::{assemble, operator_log, print, systemd};
 
-/// The time within which a new program must serve that a signal has asked for.
+/// The time within which a new program must be ready that a signal has asked for.
 const LIMIT: Duration = Duration::from_secs(60);
 /// The time that this process stays at least, for the last responses of the admin socket and the
 /// metrics address.
@@ -125,7 +125,7 @@ impl RunningServer {
                 self.hand_over(upgrades, new, offer, killer);
             }
             Err(failure) => {
-                log_failure(StartedBy::Us, &failure);
+                log_failure(StartedBy::Us, &failure, false);
                 answer(reply, UpgradeOutcome::Failed(failure));
             }
         }
@@ -156,7 +156,7 @@ impl RunningServer {
             }
             Err(error) => {
                 let failure = failed(&error);
-                log_failure(StartedBy::Others, &failure);
+                log_failure(StartedBy::Others, &failure, false);
                 tell(reply, TakeoverOutcome::Failed(failure.why));
             }
         }
@@ -282,9 +282,24 @@ impl RunningServer {
         let reply = upgrades.reply.take();
         let is_reload_due = std::mem::take(&mut upgrades.is_reload_due);
         match result {
-            Ok(HandedOver { pid, taken, socket }) => {
+            Ok(handed) => {
+                let HandedOver {
+                    pid,
+                    taken,
+                    socket,
+                    doubt,
+                } = handed;
                 let what = name(started_by);
-                tracing::info!(pid, "{what}: the new process serves, and this one drains");
+                match doubt {
+                    Some(why) => tracing::warn!(
+                        pid,
+                        why,
+                        "{what}: the new process may not serve, but this one stops, and drains"
+                    ),
+                    None => {
+                        tracing::info!(pid, "{what}: the new process serves, and this one drains");
+                    }
+                }
                 match (started_by, pid) {
                     (StartedBy::Us, Some(pid)) => systemd::hand_over(pid),
                     // The other one is another unit's, or none's: this unit ends with this process.
@@ -316,7 +331,7 @@ impl RunningServer {
             }
             Err(failure) => {
                 self.admin_phase.send_replace(AdminPhase::Open);
-                log_failure(started_by, &failure);
+                log_failure(started_by, &failure, upgrades.is_stopping);
                 answer(reply, UpgradeOutcome::Failed(failure));
                 if is_reload_due {
                     self.reload_file(reloads);
@@ -333,7 +348,9 @@ impl RunningServer {
         &mut self,
         upgrades: &mut Upgrades,
         reloads: &mut Reloads,
+        signals: &mut Signals,
     ) -> ServeEnd {
+        let mut is_urgent = false;
         let killer = upgrades.killer.as_ref();
         if killer.is_some_and(ProgramKiller::kill_unless_told) {
             match killer.map(ProgramKiller::started_by) {
@@ -344,18 +361,26 @@ impl RunningServer {
             }
             upgrades.is_stopping = true;
             upgrades.is_reload_due = false;
-            if let Some(result) = self.soon_finished(upgrades).await
-                && let Some(handed) = self.end_upgrade(upgrades, reloads, result)
-            {
-                return ServeEnd::HandedOver(handed);
+            match self.soon_finished(upgrades, signals).await {
+                Some(result) => {
+                    if let Some(handed) = self.end_upgrade(upgrades, reloads, result) {
+                        return ServeEnd::HandedOver(handed);
+                    }
+                }
+                None => is_urgent = true,
             }
         }
         self.admin_phase.send_replace(AdminPhase::Open);
-        ServeEnd::Stop
+        ServeEnd::Stop { is_urgent }
     }
 
-    /// The result of an upgrade in which the new process was told to serve: that has a limit.
-    async fn soon_finished(&self, upgrades: &mut Upgrades) -> Option<HandoverResult> {
+    /// The result of an upgrade in which the new process was told to serve: that has a limit. `None`
+    /// where a second stop comes first.
+    async fn soon_finished(
+        &mut self,
+        upgrades: &mut Upgrades,
+        signals: &mut Signals,
+    ) -> Option<HandoverResult> {
         let mut tick = ticks(TICK);
         loop {
             tokio::select! {
@@ -363,6 +388,15 @@ impl RunningServer {
                 _ = tick.tick() => {
                     self.workers.tick();
                     systemd::extend_timeout(TICK * 20);
+                }
+                action = signals.next() => match action {
+                    SignalAction::Stop => return None,
+                    action => self.handle_draining(action),
+                },
+                Some(command) = self.commands.recv() => {
+                    if self.obey_draining(command) == LoopEnd::Ends {
+                        return None;
+                    }
                 }
             }
         }
@@ -428,17 +462,23 @@ impl RunningServer {
         handover: Option<Handover>,
         adopting: Vec<oneshot::Receiver<()>>,
     ) {
-        let status = self.status();
+        let (status, forget) = (self.status(), self.forget_ended());
         let Some(handover) = handover else {
+            tokio::spawn(forget);
             return systemd::ready(&status);
         };
         let readiness = Arc::clone(&self.readiness);
-        tokio::spawn(async move {
+        let handover = Arc::new(handover);
+        let told = Arc::clone(&handover);
+        let adopted = tokio::spawn(async move {
             for adopted in adopting {
                 // A worker that has ended ends the process.
                 let _ = adopted.await;
             }
-            handover.serving();
+            told.serving();
+        });
+        tokio::spawn(async move {
+            // A worker that cannot adopt may be why it is given up.
             let Ok(end) = tokio::task::spawn_blocking(move || handover.ended()).await else {
                 return;
             };
@@ -450,8 +490,11 @@ impl RunningServer {
                 // An orderly stop would refuse connections on sockets that the other one has, too.
                 std::process::exit(1);
             }
+            let _ = adopted.await;
             tracing::info!("the earlier process has handed over, and drains");
             systemd::ready(&status);
+            // Until now the earlier process might have gone on with them.
+            tokio::spawn(forget);
             // A service manager may have told both to stop, and a second TERM would cut.
             if end == HandoverEnd::Stopped && readiness.phase() != Phase::Draining {
                 let _ = kill_process(getpid(), Signal::TERM);
@@ -549,7 +592,11 @@ fn name(started_by: StartedBy) -> &'static str {
     }
 }
 
-fn log_failure(started_by: StartedBy, failure: &UpgradeFailure) {
+fn log_failure(started_by: StartedBy, failure: &UpgradeFailure, is_stopping: bool) {
     let (what, output) = (name(started_by), failure.output.join("\n"));
-    tracing::error!(why = %failure, output, "the {what} has failed: this process goes on");
+    let then = match is_stopping {
+        true => "this process stops",
+        false => "this process goes on",
+    };
+    tracing::error!(why = %failure, output, "the {what} has failed: {then}");
 }

@@ -11,7 +11,7 @@ use super::super::command::{AdminCommand, UpgradeOutcome, UpgradeRequest};
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
 
-/// The time within which a new program must serve.
+/// The time within which a new program must be ready.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Starts the `program` of the body, or the file of the present one, and waits until it serves or

@@ -1,15 +1,13 @@
 //! Upgrades that fail: the process that runs goes on, and says why.
 
-use std::fs::File;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use lockgate_testkit::{Signal, Wire, eventually};
-use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::kill_process;
 use serde_json::json;
 
-use super::{UpgradeScene, body, fill, pid_of, responding, wait_for_end, wait_for_sockets};
+use super::{UpgradeScene, body, pid_of, responding, wait_for_end, wait_for_sockets};
 use crate::admin::ask;
 use crate::scene::{lockgate, text};
 
@@ -97,7 +95,7 @@ fn a_program_that_breaks_the_protocol_changes_nothing() {
         (
             "ready",
             "printf '{\"ready\":{\"listeners\":[],\"metrics\":true,\"admin\":true}}' >&0; kill -9 $$",
-            "ended before it was ready",
+            "the new program has ended before it",
         ),
         (
             "twice",
@@ -160,21 +158,13 @@ fn a_configuration_with_mistakes_is_not_taken_over() {
 #[test]
 fn a_new_process_killed_during_its_start_changes_nothing() {
     let scene = scene();
-    // Its standard error is full, and its first line has to wait.
-    let stderr = scene.folder.path("stderr");
-    mknodat(CWD, &stderr, FileType::Fifo, Mode::RWXU, 0).unwrap();
-    let both_ends = File::options().read(true).write(true).open(&stderr);
-    let both_ends = both_ends.unwrap();
-    fill(&both_ends);
+    // The standard error that it gets with the sockets is full: its first line has to wait.
+    scene.gate.fill_stderr();
     let pid_file = scene.folder.path("pid");
-    let (binary, pid_at, stderr) = (
-        env!("CARGO_BIN_EXE_lockgate"),
-        text(&pid_file),
-        text(&stderr),
-    );
+    let (binary, pid_at) = (env!("CARGO_BIN_EXE_lockgate"), text(&pid_file));
     let held = scene.script(
         "held",
-        &format!("echo $$ > '{pid_at}'; exec '{binary}' \"$@\" 2> '{stderr}'"),
+        &format!("echo $$ > '{pid_at}'; exec '{binary}' \"$@\""),
     );
     scene.rewrite(
         &("log = { format = \"json\", level = \"debug\" }\n".to_owned() + &responding("here")),
@@ -193,6 +183,7 @@ fn a_new_process_killed_during_its_start_changes_nothing() {
     assert_eq!(status, 502, "{answer}");
     let why = answer["error"]["message"].as_str().unwrap();
     assert!(why.contains("signal: 9"), "{why}");
+    scene.gate.stderr().read_on();
     scene.rewrite(&responding("here"));
     goes_on(scene);
 }

@@ -221,7 +221,7 @@ fn a_stop_of_the_old_process_ends_the_takeover() {
     assert_eq!(scene.gate.ended().code, Some(0));
     let (code, said) = new.ended();
     assert_eq!(code, Some(1), "{said}");
-    assert!(said.contains("the server cannot run"), "{said}");
+    assert!(said.contains("has given up the handover"), "{said}");
 }
 
 /// The part of the new process, as far as a test wants it.
@@ -315,6 +315,22 @@ fn a_stop_after_the_word_to_serve_is_none_of_the_new_process() {
     // The end, without a word to stop.
     assert_eq!(peer.receive().0, b"");
     assert_eq!(scene.gate.ended().code, Some(0));
+}
+
+#[test]
+fn a_second_stop_does_not_wait_for_the_new_process() {
+    let scene = scene();
+    let peer = Peer::ask(&scene.socket);
+    peer.is_told_to_serve();
+    scene.gate.signal(Signal::TERM);
+    scene
+        .gate
+        .says("another process was told to serve: the stop waits for it");
+    // Commands are answered meanwhile.
+    assert_eq!(ask(&scene.socket, "POST", "/v1/logs/reopen", "").0, 200);
+    scene.gate.signal(Signal::TERM);
+    assert_eq!(scene.gate.ended().code, Some(3));
+    assert_eq!(peer.receive().0, b"");
 }
 
 #[test]
