@@ -56,8 +56,8 @@ class Counted:
 class Origin:
     """Our echo server on a Unix socket and on a TCP port."""
 
-    def __init__(self, cores=OTHERS, requests=0, split=0):
-        self.port = processes.free_port()
+    def __init__(self, cores=OTHERS, requests=0, split=0, port=None):
+        self.port = port or processes.free_port()
         self.path = os.path.join(scratch_sockets(), f"echo-{self.port}.sock")
         count = self.path + ".count"
         self.process = Process([f"{BUILT}/echo", "--tcp", str(self.port), "--unix", self.path, "--requests", str(requests),

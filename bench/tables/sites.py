@@ -22,6 +22,7 @@ class Site:
     timeouts: str | None = None   # Lockgate's `timeouts` value
     metrics: int | None = None    # port of Lockgate's metrics address
     h2: bool = False              # over TLS: clients may have HTTP/2, and WebSockets over it
+    admin: bool = False           # Lockgate's admin socket, HAProxy's stats socket
 
     few_descriptors = False
 
@@ -38,6 +39,8 @@ def lockgate(site, directory, binary=LOCKGATE):
     text = [f"workers = {site.workers}", "access_log = false"]
     if site.metrics:
         text.append(f'metrics = "127.0.0.1:{site.metrics}"')
+    if site.admin:
+        text.append(f'admin = "unix:{directory}/admin.socket"')
     if site.timeouts:
         text.append(f"timeouts = {site.timeouts}")
     text += ["[pool.origins]", f"endpoints = {list(site.upstreams)}".replace("'", '"')]
@@ -75,7 +78,7 @@ def nginx_buffering(site, directory):
 
 
 def haproxy(site, directory):
-    text = ["global", f"  nbthread {site.workers}", "  maxconn 9500",
+    text = ["global", f"  nbthread {site.workers}", "  maxconn 9500", f"  stats socket {directory}/socket level admin" if site.admin else "",
             "userlist bench" if site.password else "", f"  user bench password {site.password}" if site.password else "",
             "defaults", "  mode http", "  maxconn 9500", "  timeout connect 5s", "  timeout client 60s", "  timeout server 60s", "  timeout tunnel 1h", "  timeout http-request 10s",
             "listen site", f"  bind 127.0.0.1:{site.port} backlog 8192 {f'ssl crt {BUILT}/certs/{site.key}.pem' if site.key else ''}{' alpn h2,http/1.1' if site.h2 else ''}",
