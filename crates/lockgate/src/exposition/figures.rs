@@ -309,3 +309,31 @@ impl Exposition {
         }
     }
 }
+
+#[cfg(test)]
+impl PoolFigures {
+    /// The pool `app` with one endpoint, `10.0.0.1:80`, that is up and idle, and has these counts.
+    pub(crate) fn of_one(counts: EndpointCounts) -> Self {
+        let endpoint = EndpointFigures {
+            endpoint: "10.0.0.1:80".to_owned(),
+            condition: EndpointCondition::Up,
+            why: None,
+            mode: AdminMode::Ready,
+            weight: 1,
+            weight_configured: 1,
+            backup: false,
+            connections: 0,
+            in_flight: 0,
+            latency: None,
+            ejections: 0,
+            counts: Some(counts),
+            check: None,
+        };
+        Self {
+            name: "app".to_owned(),
+            added: Vec::new(),
+            removed: Vec::new(),
+            endpoints: vec![endpoint],
+        }
+    }
+}

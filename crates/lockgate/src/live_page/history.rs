@@ -274,27 +274,10 @@ mod tests {
             failures: BTreeMap::from([("connection_refused", failures)]),
             response: None,
         };
-        let endpoint = EndpointFigures {
-            endpoint: "10.0.0.1:80".to_owned(),
-            condition,
-            why: None,
-            mode,
-            weight: 1,
-            weight_configured: 1,
-            backup: false,
-            connections: 0,
-            in_flight: 0,
-            latency: None,
-            ejections: 0,
-            counts: Some(counts),
-            check: None,
-        };
-        vec![PoolFigures {
-            name: "app".to_owned(),
-            added: Vec::new(),
-            removed: Vec::new(),
-            endpoints: vec![endpoint],
-        }]
+        let mut pool = PoolFigures::of_one(counts);
+        let endpoint = &mut pool.endpoints[0];
+        (endpoint.condition, endpoint.mode) = (condition, mode);
+        vec![pool]
     }
 
     struct Steps {

@@ -137,9 +137,6 @@ mod tests {
     use super::*;
     use lockgate_metrics::{Bounds, Histogram};
     use lockgate_proxy::metrics::http::EndpointCounts;
-    use lockgate_upstream::AdminMode;
-
-    use crate::exposition::{EndpointCondition, EndpointFigures};
 
     fn pools(responses: &Histogram) -> Vec<PoolFigures> {
         let counts = EndpointCounts {
@@ -148,27 +145,7 @@ mod tests {
             failures: BTreeMap::new(),
             response: Some(responses.snapshot()),
         };
-        let endpoint = EndpointFigures {
-            endpoint: "10.0.0.1:80".to_owned(),
-            condition: EndpointCondition::Up,
-            why: None,
-            mode: AdminMode::Ready,
-            weight: 1,
-            weight_configured: 1,
-            backup: false,
-            connections: 0,
-            in_flight: 0,
-            latency: None,
-            ejections: 0,
-            counts: Some(counts),
-            check: None,
-        };
-        vec![PoolFigures {
-            name: "app".to_owned(),
-            added: Vec::new(),
-            removed: Vec::new(),
-            endpoints: vec![endpoint],
-        }]
+        vec![PoolFigures::of_one(counts)]
     }
 
     #[test]
