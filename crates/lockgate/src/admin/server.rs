@@ -27,7 +27,7 @@ use super::error::AdminError;
 use super::line_stream::LineStream;
 use super::peers::{PeerJudgement, PeerRights};
 use super::phase::AdminPhase;
-use super::request::AdminRequest;
+use super::request::{AdminRequest, AdminText};
 use super::resources;
 use super::state::AdminState;
 
@@ -174,7 +174,7 @@ async fn respond(
         may_start_programs: has_all_rights,
     };
     match handler(request).await {
-        Ok(value) => json(StatusCode::OK, &value),
+        Ok(text) => json(StatusCode::OK, text),
         Err(error) => refusal(error),
     }
 }
@@ -252,12 +252,11 @@ fn name_protocol(response: &mut Response<AdminBody>) {
 }
 
 fn refusal(error: AdminError) -> Response<AdminBody> {
-    json(error.status, &error.into_json())
+    json(error.status, error.into_json().into())
 }
 
-fn json(status: StatusCode, value: &serde_json::Value) -> Response<AdminBody> {
-    let body = ServedBody::whole(format!("{value:#}\n"));
-    response(status, JSON, body)
+fn json(status: StatusCode, text: AdminText) -> Response<AdminBody> {
+    response(status, JSON, ServedBody::whole(text))
 }
 
 fn response(status: StatusCode, kind: HeaderValue, body: AdminBody) -> Response<AdminBody> {
