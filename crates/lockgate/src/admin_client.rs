@@ -19,6 +19,7 @@ use anyhow::{Context as _, anyhow, bail};
 use bytes::Bytes;
 use lockgate_client::ClientError;
 use lockgate_net::dial::DialTarget;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::cli::PrintFormat;
@@ -133,6 +134,23 @@ pub(crate) fn ask(
     ask_within(TIME, socket, (method, path, body))
 }
 
+/// Reads a resource as a value of type `T`, which may leave members out.
+///
+/// # Errors
+/// When there is no Lockgate, no permission, or another response.
+pub(crate) fn ask_for<T: DeserializeOwned>(socket: &Path, path: &str) -> anyhow::Result<T> {
+    let request = request_to(socket, "GET", path, Bytes::new());
+    let response = request.send().map_err(|error| unreachable(socket, error))?;
+    if response.status < 400 && response.server.starts_with(SERVER) {
+        return value_of(socket, &response.body);
+    }
+    let response = response_of(socket, response)?;
+    bail!(
+        "{path}: {}",
+        units::plain(&response.value["error"]["message"])
+    )
+}
+
 fn ask_within(
     time: Duration,
     socket: &Path,
@@ -167,12 +185,16 @@ fn response_of(socket: &Path, response: CollectedResponse) -> anyhow::Result<Adm
     if !response.server.starts_with(SERVER) {
         bail!("another program answers at unix:{shown}: name the admin socket with -c or --admin");
     }
-    let value = serde_json::from_slice(&response.body)
-        .with_context(|| format!("the response of unix:{shown} is no JSON"))?;
     Ok(AdminResponse {
         status: response.status,
-        value,
+        value: value_of(socket, &response.body)?,
     })
+}
+
+fn value_of<T: DeserializeOwned>(socket: &Path, body: &[u8]) -> anyhow::Result<T> {
+    let shown = socket.display();
+    serde_json::from_slice(body)
+        .with_context(|| format!("the response of unix:{shown} is not the JSON of a Lockgate"))
 }
 
 /// The error in words of the reader, with its cure.

@@ -31,7 +31,7 @@ use crate::endpoint_changes::{ChangeablePool, EndpointChanges};
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
 pub(crate) use figures::{
-    EndpointCondition, EndpointFigures, LimitFigures, PoolFigures, SiteFigures,
+    CheckFigures, EndpointCondition, EndpointFigures, LimitFigures, PoolFigures, SiteFigures, Usage,
 };
 
 /// The number of clients that `/top` lists.

@@ -5,6 +5,7 @@
 //! page only the samples of the history are taken. A page that does not read misses events.
 
 mod history;
+mod rows;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,15 +13,17 @@ use std::time::{Duration, Instant, SystemTime};
 
 use arc_swap::ArcSwap;
 use hyper::body::Bytes;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::MissedTickBehavior;
 
 use crate::exposition::Exposition;
 use crate::metrics_server::Readiness;
-use crate::views::{self, RecentCounts};
+use crate::views::{self, RecentCounts, StatusView};
 
 use history::{History, Totals};
+use rows::{endpoint_rows, site_rows};
 
 /// The time between two events with the present figures.
 const NOW_EVERY: Duration = Duration::from_secs(2);
@@ -140,7 +143,7 @@ impl LivePage {
     }
 
     fn history(&self) -> Bytes {
-        event("history", &locked(&self.history).to_json())
+        event("history", &locked(&self.history).view())
     }
 
     fn now(&self) -> Bytes {
@@ -155,20 +158,20 @@ impl LivePage {
         let pools_recent = self.pools.observe(&pools, now, uptime);
         // Those since the start would look like those of now.
         let recent = (sites_recent.within(BACK), pools_recent.within(BACK));
-        let value = json!({
-            "status": views::status(&exposition, self.readiness.phase(), self.workers),
-            "totals": totals,
-            "sites": views::sites(&sites, &recent.0),
-            "pools": views::pools(&pools, &recent.1),
-            "certs": views::certs(&exposition),
-            "clients": exposition.client_traffic(),
-            "errors": errors(&exposition),
-        });
-        event("now", &value)
+        let now = NowView {
+            status: views::status(&exposition, self.readiness.phase(), self.workers),
+            totals,
+            sites: site_rows(&sites, &recent.0),
+            pools: endpoint_rows(&pools, &recent.1),
+            certs: views::certs(&exposition),
+            clients: exposition.client_traffic(),
+            errors: errors(&exposition),
+        };
+        event("now", &now)
     }
 
     /// The traffic of all sites in the last seconds.
-    fn totals(&self, totals: Totals, now: Instant) -> Value {
+    fn totals(&self, totals: Totals, now: Instant) -> TotalsView {
         let mut kept = locked(&self.totals);
         kept.retain(|(at, _)| now.duration_since(*at) <= BACK);
         let is_far = |at: Instant| now.duration_since(at) >= APART;
@@ -178,49 +181,75 @@ impl LivePage {
             kept.push_back((now, totals));
         }
         let Some(traffic) = traffic else {
-            return json!({});
+            return TotalsView::default();
         };
-        json!({
-            "requests_per_second": traffic.responses.values().sum::<f64>(),
-            "server_errors_per_second": traffic.responses.get("5xx").copied().unwrap_or(0.0),
-            "received_per_second": traffic.received,
-            "sent_per_second": traffic.sent,
-            "p50_seconds": traffic.p50,
-            "p99_seconds": traffic.p99,
-        })
+        TotalsView {
+            requests_per_second: Some(traffic.responses.values().sum()),
+            server_errors_per_second: Some(traffic.responses.get("5xx").copied().unwrap_or(0.0)),
+            received_per_second: Some(traffic.received),
+            sent_per_second: Some(traffic.sent),
+            p50_seconds: traffic.p50,
+            p99_seconds: traffic.p99,
+        }
     }
 }
 
+/// The figures of a moment.
+#[derive(Serialize)]
+struct NowView<S, P, C> {
+    status: StatusView,
+    totals: TotalsView,
+    sites: S,
+    pools: P,
+    certs: C,
+    clients: Value,
+    errors: Vec<ErrorView>,
+}
+
+/// The traffic of a moment; nothing is known with the first event.
+#[derive(Default, Serialize)]
+struct TotalsView {
+    requests_per_second: Option<f64>,
+    server_errors_per_second: Option<f64>,
+    received_per_second: Option<f64>,
+    sent_per_second: Option<f64>,
+    p50_seconds: Option<f64>,
+    p99_seconds: Option<f64>,
+}
+
+/// An error, of its line in the access log.
+#[derive(Deserialize, Serialize)]
+struct ErrorView {
+    time: String,
+    cause: Option<String>,
+    side: Option<String>,
+    detail: Option<String>,
+    status: Option<u16>,
+    listener: Option<String>,
+    site: Option<String>,
+    method: Option<String>,
+    #[serde(rename(deserialize = "target"))]
+    path: Option<String>,
+    endpoint: Option<String>,
+}
+
 /// The last errors, the latest first. Their targets are paths.
-fn errors(exposition: &Exposition) -> Vec<Value> {
+fn errors(exposition: &Exposition) -> Vec<ErrorView> {
     let lines = exposition.recent_errors().into_iter();
-    let mut errors: Vec<Value> = lines
+    let mut errors: Vec<ErrorView> = lines
         .filter_map(|line| serde_json::from_slice(&line).ok())
-        .map(|line| error(&line))
         .collect();
-    errors.sort_by(|a, b| b["time"].as_str().cmp(&a["time"].as_str()));
+    errors.sort_by(|a, b| b.time.cmp(&a.time));
     errors.truncate(ERRORS);
     errors
 }
 
-fn error(line: &Value) -> Value {
-    json!({
-        "time": line["time"],
-        "cause": line["cause"],
-        "side": line["side"],
-        "detail": line["detail"],
-        "status": line["status"],
-        "listener": line["listener"],
-        "site": line["site"],
-        "method": line["method"],
-        "path": line["target"],
-        "endpoint": line["endpoint"],
-    })
-}
-
 /// An event as the pages read it; JSON has no line ends.
-fn event(name: &str, value: &Value) -> Bytes {
-    format!("event: {name}\ndata: {value}\n\n").into()
+fn event(name: &str, value: &impl Serialize) -> Bytes {
+    let mut text = format!("event: {name}\ndata: ").into_bytes();
+    serde_json::to_writer(&mut text, value).expect("names are strings");
+    text.extend_from_slice(b"\n\n");
+    text.into()
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -230,6 +259,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn an_event_is_one_line_of_data() {

@@ -33,6 +33,7 @@ mod prober;
 mod quick_start;
 mod resolver;
 mod self_signed;
+mod served_body;
 mod signals;
 mod socket_file;
 mod start;

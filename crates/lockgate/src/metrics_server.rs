@@ -5,7 +5,6 @@
 //! connection, so that one deadline holds for everything that a slow client can do. The events of a
 //! page go on; there each write has a deadline.
 
-mod body;
 mod hosts;
 mod page;
 
@@ -35,11 +34,14 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::mpsc;
 
 use crate::accept_loop::{Accept, Acceptance, HeadReceived};
+use crate::served_body::ServedBody;
 use crate::write_limit::WriteLimited;
 
-use body::MetricsBody;
 pub(crate) use hosts::AllowedHosts;
 use hosts::HostRefusal;
+
+/// The body of a response: the events of a live page go on.
+type MetricsBody = ServedBody<mpsc::Receiver<Bytes>>;
 
 /// The resources of the metrics address.
 pub(crate) struct MetricsRoutes {
@@ -306,7 +308,7 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<M
         // Without a body nothing would be read of them.
         "/live" if *method == Method::HEAD => asset(EVENTS, ""),
         "/live" => match (endpoints.events)() {
-            Some(events) => with_body(StatusCode::OK, EVENTS, MetricsBody::Events(events)),
+            Some(events) => with_body(StatusCode::OK, EVENTS, ServedBody::GoesOn(events)),
             None => plain(
                 StatusCode::SERVICE_UNAVAILABLE,
                 "too many live pages are open\n",
@@ -336,7 +338,7 @@ fn asset(kind: HeaderValue, text: &'static str) -> Response<MetricsBody> {
 }
 
 fn response(status: StatusCode, kind: HeaderValue, body: Bytes) -> Response<MetricsBody> {
-    with_body(status, kind, MetricsBody::whole(body))
+    with_body(status, kind, ServedBody::whole(body))
 }
 
 fn with_body(status: StatusCode, kind: HeaderValue, body: MetricsBody) -> Response<MetricsBody> {

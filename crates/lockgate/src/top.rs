@@ -40,11 +40,11 @@ const LOOK: Duration = Duration::from_millis(100);
 /// When there is no Lockgate, or the terminal cannot be used.
 pub(crate) fn run(options: &TopOptions) -> anyhow::Result<ExitCode> {
     let socket = find(&options.socket)?;
-    let first = TopSample::ask(&socket)?;
     if options.output == PrintFormat::Json {
-        out!("{:#}", first.into_json());
+        out!("{:#}", sample::ask_for_json(&socket)?);
         return Ok(ExitCode::SUCCESS);
     }
+    let first = TopSample::ask(&socket)?;
     if options.once || !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
         out!("{}", draw::plain(&first).trim_end());
         return Ok(ExitCode::SUCCESS);
@@ -67,7 +67,7 @@ pub(crate) fn run(options: &TopOptions) -> anyhow::Result<ExitCode> {
 
 /// What the thread that asks has to tell.
 enum TopNews {
-    Sample(anyhow::Result<TopSample>),
+    Sample(anyhow::Result<Box<TopSample>>),
     Changed(ChangeOutcome),
 }
 
@@ -79,7 +79,7 @@ fn ask_each_second(socket: &Path, send: &SyncSender<TopNews>, changes: &Receiver
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => return,
         };
-        let sample = TopNews::Sample(TopSample::ask(socket));
+        let sample = TopNews::Sample(TopSample::ask(socket).map(Box::new));
         for news in changed.into_iter().chain([sample]) {
             if send.send(news).is_err() {
                 return;
@@ -96,22 +96,29 @@ fn show(
 ) -> anyhow::Result<()> {
     let palette = Palette::of_environment();
     let (mut view, mut figures) = (TopView::default(), Figures::first(first));
+    let mut has_changed = true;
     loop {
-        terminal.draw(|frame| draw::draw(frame, &figures, &mut view, palette))?;
-        if event::poll(LOOK)?
-            && let Event::Key(key) = event::read()?
-            && key.kind != KeyEventKind::Release
-        {
-            match view.press(key) {
-                Step::Continue => {}
-                // The thread has not ended: it would after this end.
-                Step::Change(change) => drop(changes.send(change)),
-                Step::End => return Ok(()),
+        // A thousand rows are put in order for a picture.
+        if std::mem::take(&mut has_changed) {
+            terminal.draw(|frame| draw::draw(frame, &figures, &mut view, palette))?;
+        }
+        if event::poll(LOOK)? {
+            has_changed = true;
+            if let Event::Key(key) = event::read()?
+                && key.kind != KeyEventKind::Release
+            {
+                match view.press(key) {
+                    Step::Continue => {}
+                    // The thread has not ended: it would after this end.
+                    Step::Change(change) => drop(changes.send(change)),
+                    Step::End => return Ok(()),
+                }
             }
         }
         for news in news.try_iter() {
+            has_changed = true;
             match news {
-                TopNews::Sample(sample) => figures.take(sample),
+                TopNews::Sample(sample) => figures.take(sample.map(|sample| *sample)),
                 TopNews::Changed(outcome) => view.outcome = Some(outcome),
             }
         }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::StatusCode;
 use hyper::body::Bytes;
+use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::{MutexGuard, oneshot};
 
@@ -23,7 +24,31 @@ pub(super) struct AdminRequest {
 }
 
 /// The JSON of a response, or an error.
-pub(super) type AdminResult = Result<Value, AdminError>;
+pub(super) type AdminResult<T = Value> = Result<T, AdminError>;
+
+/// The body of a response: indented JSON.
+pub(super) struct AdminText(Vec<u8>);
+
+impl AdminText {
+    /// The text of a value, which may borrow.
+    pub(super) fn of(value: &impl Serialize) -> Self {
+        let mut text = serde_json::to_vec_pretty(value).expect("names are strings");
+        text.push(b'\n');
+        Self(text)
+    }
+}
+
+impl From<Value> for AdminText {
+    fn from(value: Value) -> Self {
+        Self::of(&value)
+    }
+}
+
+impl From<AdminText> for Bytes {
+    fn from(text: AdminText) -> Self {
+        text.0.into()
+    }
+}
 
 impl AdminRequest {
     /// The body as a JSON object with no other members than these; nothing is an empty one.

@@ -26,13 +26,16 @@ use crate::handover::TAKEOVER_PATH;
 
 use super::error::AdminError;
 use super::line_stream::LineStream;
-use super::request::{AdminRequest, AdminResult};
+use super::request::{AdminRequest, AdminResult, AdminText};
 use super::state::AdminState;
 pub(super) use log_level::{level_name, level_named};
 pub(super) use takeover::take_over;
 
 /// The work of one method of a resource.
-pub(super) type Handler = fn(AdminRequest) -> Pin<Box<dyn Future<Output = AdminResult> + Send>>;
+pub(super) type Handler = fn(AdminRequest) -> WrittenAnswer;
+
+/// An answer as text, once there is one.
+type WrittenAnswer = Pin<Box<dyn Future<Output = AdminResult<AdminText>> + Send>>;
 
 /// A path and its methods.
 pub(super) struct Resource {
@@ -50,129 +53,132 @@ const STREAMS: &[(&str, StreamHandler)] = &[("/v1/tail", tail::open)];
 const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/status",
-        handlers: &[(Method::GET, |request| Box::pin(status::show(request)))],
+        handlers: &[(Method::GET, |request| written(status::show(request)))],
     },
     Resource {
         path: "/v1/pools",
-        handlers: &[(Method::GET, |request| Box::pin(pools::show(request)))],
+        handlers: &[(Method::GET, |request| written(pools::show(request)))],
     },
     Resource {
         path: "/v1/endpoints/drain",
-        handlers: &[(Method::POST, |request| Box::pin(endpoints::drain(request)))],
+        handlers: &[(Method::POST, |request| written(endpoints::drain(request)))],
     },
     Resource {
         path: "/v1/endpoints/maintenance",
         handlers: &[(Method::POST, |request| {
-            Box::pin(endpoints::maintenance(request))
+            written(endpoints::maintenance(request))
         })],
     },
     Resource {
         path: "/v1/endpoints/ready",
-        handlers: &[(Method::POST, |request| Box::pin(endpoints::ready(request)))],
+        handlers: &[(Method::POST, |request| written(endpoints::ready(request)))],
     },
     Resource {
         path: "/v1/endpoints/weight",
-        handlers: &[(Method::POST, |request| Box::pin(endpoints::weight(request)))],
+        handlers: &[(Method::POST, |request| written(endpoints::weight(request)))],
     },
     Resource {
         path: "/v1/endpoints/add",
         handlers: &[(Method::POST, |request| {
-            Box::pin(pool_endpoints::add(request))
+            written(pool_endpoints::add(request))
         })],
     },
     Resource {
         path: "/v1/endpoints/remove",
         handlers: &[(Method::POST, |request| {
-            Box::pin(pool_endpoints::remove(request))
+            written(pool_endpoints::remove(request))
         })],
     },
     Resource {
         path: "/v1/sites/maintenance",
         handlers: &[
-            (Method::GET, |request| Box::pin(maintenance::show(request))),
-            (Method::POST, |request| Box::pin(maintenance::set(request))),
+            (Method::GET, |request| written(maintenance::show(request))),
+            (Method::POST, |request| written(maintenance::set(request))),
         ],
     },
     Resource {
         path: "/v1/clients/bans",
-        handlers: &[(Method::GET, |request| Box::pin(clients::bans(request)))],
+        handlers: &[(Method::GET, |request| written(clients::bans(request)))],
     },
     Resource {
         path: "/v1/clients/ban",
-        handlers: &[(Method::POST, |request| Box::pin(clients::ban(request)))],
+        handlers: &[(Method::POST, |request| written(clients::ban(request)))],
     },
     Resource {
         path: "/v1/clients/unban",
-        handlers: &[(Method::POST, |request| Box::pin(clients::unban(request)))],
+        handlers: &[(Method::POST, |request| written(clients::unban(request)))],
     },
     Resource {
         path: "/v1/limits",
-        handlers: &[(Method::GET, |request| Box::pin(limits::show(request)))],
+        handlers: &[(Method::GET, |request| written(limits::show(request)))],
     },
     Resource {
         path: "/v1/limits/clear",
-        handlers: &[(Method::POST, |request| Box::pin(limits::clear(request)))],
+        handlers: &[(Method::POST, |request| written(limits::clear(request)))],
     },
     Resource {
         path: "/v1/sites",
-        handlers: &[(Method::GET, |request| Box::pin(sites::show(request)))],
+        handlers: &[(Method::GET, |request| written(sites::show(request)))],
     },
     Resource {
         path: "/v1/clients",
-        handlers: &[(Method::GET, |request| {
-            Box::pin(sites::show_clients(request))
-        })],
+        handlers: &[(Method::GET, |request| written(sites::show_clients(request)))],
     },
     Resource {
         path: "/v1/connections",
-        handlers: &[(Method::GET, |request| Box::pin(connections::list(request)))],
+        handlers: &[(Method::GET, |request| written(connections::list(request)))],
     },
     Resource {
         path: "/v1/connections/close",
-        handlers: &[(Method::POST, |request| {
-            Box::pin(connections::close(request))
-        })],
+        handlers: &[(Method::POST, |request| written(connections::close(request)))],
     },
     Resource {
         path: "/v1/certs",
-        handlers: &[(Method::GET, |request| Box::pin(certs::show(request)))],
+        handlers: &[(Method::GET, |request| written(certs::show(request)))],
     },
     Resource {
         path: "/v1/log-level",
         handlers: &[
-            (Method::GET, |request| Box::pin(log_level::show(request))),
-            (Method::POST, |request| Box::pin(log_level::set(request))),
+            (Method::GET, |request| written(log_level::show(request))),
+            (Method::POST, |request| written(log_level::set(request))),
         ],
     },
     Resource {
         path: "/v1/logs/reopen",
-        handlers: &[(Method::POST, |request| Box::pin(logs::reopen(request)))],
+        handlers: &[(Method::POST, |request| written(logs::reopen(request)))],
     },
     Resource {
         path: "/v1/reload",
-        handlers: &[(Method::POST, |request| Box::pin(reload::reload(request)))],
+        handlers: &[(Method::POST, |request| written(reload::reload(request)))],
     },
     Resource {
         path: "/v1/rollback",
-        handlers: &[(Method::POST, |request| Box::pin(reload::roll_back(request)))],
+        handlers: &[(Method::POST, |request| written(reload::roll_back(request)))],
     },
     Resource {
         path: "/v1/confirm",
-        handlers: &[(Method::POST, |request| Box::pin(reload::confirm(request)))],
+        handlers: &[(Method::POST, |request| written(reload::confirm(request)))],
     },
     Resource {
         path: "/v1/upgrade",
-        handlers: &[(Method::POST, |request| Box::pin(upgrade::upgrade(request)))],
+        handlers: &[(Method::POST, |request| written(upgrade::upgrade(request)))],
     },
     Resource {
         path: "/v1/drain",
-        handlers: &[(Method::POST, |request| Box::pin(stop::drain(request)))],
+        handlers: &[(Method::POST, |request| written(stop::drain(request)))],
     },
     Resource {
         path: "/v1/stop",
-        handlers: &[(Method::POST, |request| Box::pin(stop::stop(request)))],
+        handlers: &[(Method::POST, |request| written(stop::stop(request)))],
     },
 ];
+
+/// The answer of a resource, as text.
+fn written<T: Into<AdminText>>(
+    answer: impl Future<Output = AdminResult<T>> + Send + 'static,
+) -> WrittenAnswer {
+    Box::pin(async { Ok(answer.await?.into()) })
+}
 
 /// The resources with changes that an upgrade hands over.
 const HANDED_OVER: &[&str] = &[

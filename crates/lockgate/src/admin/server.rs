@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderValue, SERVER, UPGRADE};
 use hyper::server::conn::http1;
@@ -20,15 +20,19 @@ use tokio::time::timeout;
 
 use crate::accept_loop::{Acceptance, HeadReceived};
 use crate::handover::{PROTOCOL, TAKEOVER_PATH};
+use crate::served_body::ServedBody;
 use crate::write_limit::WriteLimited;
 
 use super::error::AdminError;
-use super::line_stream::AdminBody;
+use super::line_stream::LineStream;
 use super::peers::{PeerJudgement, PeerRights};
 use super::phase::AdminPhase;
-use super::request::AdminRequest;
+use super::request::{AdminRequest, AdminText};
 use super::resources;
 use super::state::AdminState;
+
+/// The body of a response: the lines of a tail go on.
+type AdminBody = ServedBody<LineStream>;
 
 /// The most connections at once.
 const AT_ONCE: usize = 32;
@@ -77,7 +81,7 @@ fn serve_connection(
         async move {
             let response = respond(request, state, (judgement, pid)).await;
             // From here on a client that does not read may be closed for another.
-            if let AdminBody::Whole(_) = response.body() {
+            if !response.body().goes_on() {
                 head_received.clear();
             }
             Ok::<_, Infallible>(response)
@@ -142,7 +146,7 @@ async fn respond(
         }
         let lines = state.admit(false).and_then(|()| open(&state, query));
         return match lines {
-            Ok(lines) => response(StatusCode::OK, LINES, AdminBody::Lines(lines)),
+            Ok(lines) => response(StatusCode::OK, LINES, ServedBody::GoesOn(lines)),
             Err(error) => refusal(error),
         };
     }
@@ -170,7 +174,7 @@ async fn respond(
         may_start_programs: has_all_rights,
     };
     match handler(request).await {
-        Ok(value) => json(StatusCode::OK, &value),
+        Ok(text) => json(StatusCode::OK, text),
         Err(error) => refusal(error),
     }
 }
@@ -232,7 +236,7 @@ fn wrong_method(path: &str, methods: &str) -> AdminError {
 
 /// The answer to a takeover that begins: the connection is for it from here on.
 fn switching() -> Response<AdminBody> {
-    let mut response = Response::new(AdminBody::Whole(Full::default()));
+    let mut response = Response::new(ServedBody::whole(Bytes::new()));
     *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
     name_protocol(&mut response);
     response.headers_mut().insert(SERVER, NAME);
@@ -248,12 +252,11 @@ fn name_protocol(response: &mut Response<AdminBody>) {
 }
 
 fn refusal(error: AdminError) -> Response<AdminBody> {
-    json(error.status, &error.into_json())
+    json(error.status, error.into_json().into())
 }
 
-fn json(status: StatusCode, value: &serde_json::Value) -> Response<AdminBody> {
-    let body = Full::new(format!("{value:#}\n").into());
-    response(status, JSON, AdminBody::Whole(body))
+fn json(status: StatusCode, text: AdminText) -> Response<AdminBody> {
+    response(status, JSON, ServedBody::whole(text))
 }
 
 fn response(status: StatusCode, kind: HeaderValue, body: AdminBody) -> Response<AdminBody> {

@@ -169,6 +169,12 @@ fn status(value: &Value) -> String {
     format!("{text}\n{}\n{}", listeners.render(), used.render())
 }
 
+/// The state of an endpoint, and what an operator has set.
+fn state(endpoint: &Value) -> (&str, Option<&str>) {
+    let state = endpoint["state"].as_str().unwrap_or_default();
+    (state, endpoint["admin"].as_str())
+}
+
 fn pools(value: &Value) -> String {
     let head = [
         "POOL",
@@ -183,7 +189,7 @@ fn pools(value: &Value) -> String {
     let mut table = TextTable::new(&head);
     for pool in items(&value["pools"]) {
         let endpoints: Vec<&Value> = items(&pool["endpoints"]).collect();
-        let up = endpoints.iter().filter(|one| is_up(one)).count();
+        let up = endpoints.iter().filter(|one| is_up(state(one))).count();
         let sum = |name: &str| {
             let figures = endpoints.iter().filter_map(|one| one[name].as_u64());
             figures.reduce(|sum, more| sum + more)
@@ -236,7 +242,7 @@ fn endpoints(value: &Value) -> String {
             table.row([
                 plain(&pool["pool"]),
                 plain(&one["endpoint"]),
-                format!("{}{backup}{added}", shown_state(one)),
+                format!("{}{backup}{added}", shown_state(state(one))),
                 shown_weight(one),
                 plain(&one["connections"]),
                 plain(&one["in_flight"]),

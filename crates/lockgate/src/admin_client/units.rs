@@ -22,9 +22,11 @@ pub(crate) fn plain_lines(value: &Value) -> String {
 
 /// Seconds: `250 µs`, `3.2 ms`, `1.25 s`.
 pub(crate) fn latency(value: &Value) -> String {
-    let Some(seconds) = value.as_f64() else {
-        return String::new();
-    };
+    value.as_f64().map(latency_of).unwrap_or_default()
+}
+
+/// Seconds that are known.
+pub(crate) fn latency_of(seconds: f64) -> String {
     match seconds {
         less if less < 0.001 => format!("{:.0} µs", less * 1e6),
         less if less < 1.0 => format!("{:.1} ms", less * 1e3),
@@ -34,9 +36,11 @@ pub(crate) fn latency(value: &Value) -> String {
 
 /// Bytes: `170 B`, `1.05 MB`.
 pub(crate) fn bytes(value: &Value) -> String {
-    let Some(count) = value.as_u64() else {
-        return String::new();
-    };
+    value.as_u64().map(bytes_of).unwrap_or_default()
+}
+
+/// Bytes that are known.
+pub(crate) fn bytes_of(count: u64) -> String {
     let (mut scaled, mut unit) = (count as f64, "B");
     for larger in ["KB", "MB", "GB", "TB"] {
         if scaled < 1000.0 {

@@ -1,6 +1,6 @@
 //! The figures of the process as values, for the admin socket.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -213,9 +213,10 @@ impl Exposition {
 
     /// The pools that have a name, with at most so many of their endpoints.
     pub(crate) fn pool_figures(&self, mut most: usize) -> Vec<PoolFigures> {
-        let statuses = self.statuses.now().into_iter();
-        let statuses: BTreeMap<_, _> = statuses
-            .map(|status| ((status.pool.clone(), status.endpoint.clone()), status))
+        let statuses = self.statuses.now();
+        let by_name = statuses.iter();
+        let by_name: HashMap<(&str, &str), _> = by_name
+            .map(|status| ((&*status.pool, &*status.endpoint), status))
             .collect();
         let named = self
             .pools
@@ -223,10 +224,8 @@ impl Exposition {
             .filter(|pool| !pool.settings.name.is_empty());
         let figures = named.map(|pool| {
             let first = self.first_cells(pool);
-            let status = |member: &Member| {
-                let key = (pool.settings.name.clone(), member.endpoint().label.clone());
-                statuses.get(&key)
-            };
+            let name = &*pool.settings.name;
+            let status = |member: &Member| by_name.get(&(name, &*member.endpoint().label)).copied();
             let members = pool.members().iter().enumerate();
             let present = members.filter(|(_, member)| !member.endpoint().is_vacant());
             let endpoints = present.take(most).map(|(at, member)| {
@@ -306,6 +305,34 @@ impl Exposition {
                     error,
                 })
             }),
+        }
+    }
+}
+
+#[cfg(test)]
+impl PoolFigures {
+    /// The pool `app` with one endpoint, `10.0.0.1:80`, that is up and idle, and has these counts.
+    pub(crate) fn of_one(counts: EndpointCounts) -> Self {
+        let endpoint = EndpointFigures {
+            endpoint: "10.0.0.1:80".to_owned(),
+            condition: EndpointCondition::Up,
+            why: None,
+            mode: AdminMode::Ready,
+            weight: 1,
+            weight_configured: 1,
+            backup: false,
+            connections: 0,
+            in_flight: 0,
+            latency: None,
+            ejections: 0,
+            counts: Some(counts),
+            check: None,
+        };
+        Self {
+            name: "app".to_owned(),
+            added: Vec::new(),
+            removed: Vec::new(),
+            endpoints: vec![endpoint],
         }
     }
 }

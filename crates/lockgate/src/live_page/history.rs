@@ -2,15 +2,17 @@
 //!
 //! Kept in memory, and of a fixed size: a page that is opened after an incident shows it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockgate_metrics::HistogramSnapshot;
 use lockgate_proxy::metrics::http::SiteCounts;
 use lockgate_upstream::AdminMode;
-use serde_json::{Map, Value, json};
+use serde::{Serialize, Serializer};
 
+use super::rows::micros;
 use crate::exposition::{EndpointCondition, EndpointFigures, PoolFigures, SiteFigures};
+use crate::views::ListView;
 
 /// The time between two samples.
 pub(super) const STEP: Duration = Duration::from_secs(10);
@@ -171,40 +173,54 @@ impl History {
         }
     }
 
-    /// The history as JSON. Each list has a number for each sample, the oldest first.
-    pub(super) fn to_json(&self) -> Value {
-        let samples = &self.samples;
-        let list = |value: &dyn Fn(&Traffic) -> Option<f64>| -> Vec<Option<f64>> {
-            samples.iter().map(value).collect()
-        };
-        let named = |of: &dyn Fn(&Traffic) -> &BTreeMap<&'static str, f64>| -> Map<String, Value> {
-            let names = samples.iter().flat_map(|sample| of(sample).keys().copied());
-            let names: std::collections::BTreeSet<_> = names.collect();
-            let values = |name: &'static str| {
-                list(&|sample| Some(of(sample).get(name).copied().unwrap_or(0.0)))
-            };
-            names
-                .into_iter()
-                .map(|name| (name.to_owned(), json!(values(name))))
-                .collect()
-        };
-        let mut strips: BTreeMap<&str, BTreeMap<&str, String>> = BTreeMap::new();
+    /// The history as the page gets it. Each list has a number for each sample, the oldest first.
+    pub(super) fn view(&self) -> impl Serialize {
+        let samples = self.samples.iter();
+        let mut strips: BTreeMap<&str, BTreeMap<&str, &Strip>> = BTreeMap::new();
         for ((pool, endpoint), strip) in &self.strips {
-            let of_pool = strips.entry(pool).or_default();
-            of_pool.insert(endpoint, strip.text());
+            strips.entry(pool).or_default().insert(endpoint, strip);
         }
-        json!({
-            "seconds": STEP.as_secs(),
-            "last": self.last_unix,
-            "requests": named(&|sample| &sample.responses),
-            "errors": named(&|sample| &sample.errors),
-            "received": list(&|sample| Some(sample.received)),
-            "sent": list(&|sample| Some(sample.sent)),
-            "p50": list(&|sample| sample.p50),
-            "p99": list(&|sample| sample.p99),
-            "strips": strips,
-        })
+        HistoryView {
+            seconds: STEP.as_secs(),
+            last: self.last_unix,
+            requests: self.lists(|sample| &sample.responses),
+            errors: self.lists(|sample| &sample.errors),
+            received: ListView(samples.clone().map(|sample| sample.received)),
+            sent: ListView(samples.clone().map(|sample| sample.sent)),
+            p50: ListView(samples.clone().map(|sample| sample.p50.map(micros))),
+            p99: ListView(samples.map(|sample| sample.p99.map(micros))),
+            strips,
+        }
     }
+
+    /// A list for each name that has occurred.
+    fn lists(
+        &self,
+        of: fn(&Traffic) -> &BTreeMap<&'static str, f64>,
+    ) -> BTreeMap<&'static str, impl Serialize> {
+        let names = self.samples.iter().flat_map(|sample| of(sample).keys());
+        let names: BTreeSet<&'static str> = names.copied().collect();
+        let values = |name: &'static str| {
+            let samples = self.samples.iter();
+            ListView(samples.map(move |sample| of(sample).get(name).copied().unwrap_or(0.0)))
+        };
+        let names = names.into_iter();
+        names.map(|name| (name, values(name))).collect()
+    }
+}
+
+/// The history as the page gets it.
+#[derive(Serialize)]
+struct HistoryView<'a, N, R, S, P, Q> {
+    seconds: u64,
+    last: u64,
+    requests: BTreeMap<&'static str, N>,
+    errors: BTreeMap<&'static str, N>,
+    received: R,
+    sent: S,
+    p50: P,
+    p99: Q,
+    strips: BTreeMap<&'a str, BTreeMap<&'a str, &'a Strip>>,
 }
 
 impl Strip {
@@ -237,12 +253,15 @@ impl Strip {
         }
         self.minutes.push_back(std::mem::take(&mut self.worst));
     }
+}
 
-    /// A digit for each minute, the last for the one that is not over.
-    fn text(&self) -> String {
+/// A digit for each minute, the last for the one that is not over.
+impl Serialize for Strip {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let now = (self.worst > 0).then_some(self.worst);
         let all = self.minutes.iter().copied().chain(now);
-        all.map(|state| char::from(b'0' + state)).collect()
+        let digits = all.map(|state| char::from(b'0' + state));
+        serializer.serialize_str(&digits.collect::<String>())
     }
 }
 
@@ -251,6 +270,7 @@ mod tests {
     use super::*;
     use lockgate_metrics::{Bounds, Histogram};
     use lockgate_proxy::metrics::http::EndpointCounts;
+    use serde_json::{Value, json};
 
     fn site(requests: u64, errors: u64, duration: &Histogram) -> SiteFigures {
         SiteFigures {
@@ -274,27 +294,14 @@ mod tests {
             failures: BTreeMap::from([("connection_refused", failures)]),
             response: None,
         };
-        let endpoint = EndpointFigures {
-            endpoint: "10.0.0.1:80".to_owned(),
-            condition,
-            why: None,
-            mode,
-            weight: 1,
-            weight_configured: 1,
-            backup: false,
-            connections: 0,
-            in_flight: 0,
-            latency: None,
-            ejections: 0,
-            counts: Some(counts),
-            check: None,
-        };
-        vec![PoolFigures {
-            name: "app".to_owned(),
-            added: Vec::new(),
-            removed: Vec::new(),
-            endpoints: vec![endpoint],
-        }]
+        let mut pool = PoolFigures::of_one(counts);
+        let endpoint = &mut pool.endpoints[0];
+        (endpoint.condition, endpoint.mode) = (condition, mode);
+        vec![pool]
+    }
+
+    fn json_of(history: &History) -> Value {
+        serde_json::to_value(history.view()).unwrap()
     }
 
     struct Steps {
@@ -324,12 +331,12 @@ mod tests {
     fn samples_are_the_traffic_of_a_second_between_two_moments() {
         let (mut steps, duration) = (Steps::new(), Histogram::new(Bounds::EXCHANGE));
         steps.take(&[site(100, 0, &duration)], &[]);
-        assert_eq!(steps.history.to_json()["sent"], json!([]));
+        assert_eq!(json_of(&steps.history)["sent"], json!([]));
         duration.record_many(Duration::from_millis(3), 50);
         steps.take(&[site(150, 5, &duration)], &[]);
         // A reload has removed the site.
         steps.take(&[], &[]);
-        let history = steps.history.to_json();
+        let history = json_of(&steps.history);
         assert_eq!(history["requests"], json!({ "2xx": [5.0, 0.0] }));
         assert_eq!(history["errors"], json!({ "limit": [0.5, 0.0] }));
         assert_eq!(history["received"], json!([50.0, 0.0]));
@@ -354,7 +361,7 @@ mod tests {
         steps.take(&[named("small", 50)], &[]);
         // It comes back, and the other one begins anew.
         steps.take(&[named("large", 70), named("small", 10)], &[]);
-        let history = steps.history.to_json();
+        let history = json_of(&steps.history);
         assert_eq!(history["requests"], json!({ "2xx": [3.0, 8.0] }));
         assert_eq!(history["sent"], json!([300.0, 800.0]));
     }
@@ -370,7 +377,7 @@ mod tests {
         };
         (0..MINUTE).for_each(|_| steps.take(&[], &relay(0)));
         steps.take(&[], &relay(1));
-        let strips = &steps.history.to_json()["strips"];
+        let strips = &json_of(&steps.history)["strips"];
         assert_eq!(strips, &json!({ "app": { "10.0.0.1:80": "12" } }));
     }
 
@@ -381,7 +388,7 @@ mod tests {
             let pools = pool(EndpointCondition::Up, AdminMode::Ready, 0);
             steps.take(&[site(step, 0, &duration)], &pools);
         }
-        let history = steps.history.to_json();
+        let history = json_of(&steps.history);
         assert_eq!(history["sent"].as_array().unwrap().len(), SAMPLES);
         let strip = history["strips"]["app"]["10.0.0.1:80"].as_str().unwrap();
         assert_eq!(strip.len(), MINUTES);
@@ -406,7 +413,7 @@ mod tests {
             }
         }
         steps.take(&[], &ejected);
-        let strip = |steps: &Steps| steps.history.to_json()["strips"].clone();
+        let strip = |steps: &Steps| json_of(&steps.history)["strips"].clone();
         assert_eq!(strip(&steps), json!({ "app": { "10.0.0.1:80": "13564" } }));
         // An endpoint that is gone is forgotten.
         for _ in 0..2 * MINUTE {

@@ -61,7 +61,9 @@ function moment(time) {
   return day === new Date().toLocaleDateString("sv") ? clock : `${day} ${clock}`;
 }
 const clock = (unix) => new Date(unix * 1000).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
-const sum = (counts) => counts ? Object.values(counts).reduce((all, one) => all + one, 0) : null;
+// Of a row, an absent member is 0 or empty, and null is not known.
+const zero = (value) => value === undefined ? 0 : value;
+const sum = (counts) => counts === null ? null : Object.values(counts || {}).reduce((all, one) => all + one, 0);
 
 // Charts
 
@@ -175,33 +177,33 @@ const TABLES = {
     rows: (now) => now.sites.sites,
     columns: [
       text("site", (row) => row.site),
-      count("req/s", (row) => row.requests_per_second, rate),
+      count("req/s", (row) => zero(row.requests_per_second), rate),
       count("p50", (row) => row.p50_seconds, seconds),
       count("p99", (row) => row.p99_seconds, seconds),
-      count("in flight", (row) => row.in_flight),
-      count("queued", (row) => row.queued, number, { wide: true }),
-      count("requests", (row) => row.requests, number, { wide: true }),
-      count("4xx", (row) => row.responses["4xx"] || 0, number, { wide: true }),
-      count("5xx", (row) => row.responses["5xx"] || 0),
+      count("in flight", (row) => zero(row.in_flight)),
+      count("queued", (row) => zero(row.queued), number, { wide: true }),
+      count("requests", (row) => zero(row.requests), number, { wide: true }),
+      count("4xx", (row) => row.responses?.["4xx"] || 0, number, { wide: true }),
+      count("5xx", (row) => row.responses?.["5xx"] || 0),
       count("errors", (row) => sum(row.errors), number, { title: (row) => list(row.errors) }),
-      count("sent", (row) => row.sent_bytes, bytes, { wide: true }),
+      count("sent", (row) => zero(row.sent_bytes), bytes, { wide: true }),
     ],
   },
   pools: {
-    rows: (now) => now.pools.pools.flatMap((pool) => pool.endpoints.map((one) => ({ pool: pool.pool, ...one }))),
+    rows: (now) => now.pools.pools.flatMap((pool) => pool.endpoints),
     columns: [
       text("pool", (row) => row.pool),
       text("endpoint", (row) => row.endpoint),
-      { name: "state", value: (row) => row.admin || row.state, key: (row) => `${row.admin || row.state} ${row.backup}`, draw: drawState },
-      { name: "last hour", value: (row) => strips[row.pool]?.[row.endpoint] || "", draw: drawStrip },
-      count("req/s", (row) => row.requests_per_second, rate),
+      { name: "state", value: (row) => row.admin || row.state, key: (row) => `${row.admin || row.state} ${row.backup || false}`, draw: drawState },
+      { name: "last hour", value: (row) => row.strip, draw: drawStrip },
+      count("req/s", (row) => zero(row.requests_per_second), rate),
       count("p50", (row) => row.p50_seconds, seconds, { wide: true }),
       count("p99", (row) => row.p99_seconds, seconds),
-      count("in flight", (row) => row.in_flight),
-      count("connections", (row) => row.connections, number, { wide: true }),
+      count("in flight", (row) => zero(row.in_flight)),
+      count("connections", (row) => zero(row.connections), number, { wide: true }),
       count("weight", (row) => row.weight, number, { wide: true }),
       count("errors", (row) => sum(row.errors), number, { title: (row) => list(row.errors) }),
-      text("why", (row) => row.why || row.check?.error || "", { className: "text", wide: true }),
+      text("why", (row) => row.why || "", { className: "text", wide: true }),
     ],
   },
   certificates: {
@@ -247,15 +249,16 @@ function drawState(cell, row) {
   cell.append(make("span", { className, textContent: name + (row.backup ? " (backup)" : "") }));
 }
 
-// The places of a strip as one gradient: an element for each would be too many for a thousand endpoints.
+// The places of a strip as one gradient with a part for each run: an element for each place would be too many for a thousand endpoints.
 function drawStrip(cell, row, value) {
   const strip = make("div", { className: "strip", title: describe(value) });
-  const parts = [];
-  for (let at = 0; at < value.length; at += 1) {
-    const from = (60 - value.length + at) / 60 * 100;
-    parts.push(`var(--s${value[at]}) ${from}% ${from + 100 / 60}%`);
+  const percent = (at) => `${(60 - value.length + at) / 60 * 100}%`;
+  const parts = [`var(--s0) 0 ${percent(0)}`];
+  for (let at = 0, end = 0; at < value.length; at = end) {
+    while (value[end] === value[at]) end += 1;
+    parts.push(`var(--s${value[at]}) ${percent(at)} ${percent(end)}`);
   }
-  if (parts.length > 0) strip.style.background = `linear-gradient(90deg, var(--s0) 0 ${(60 - value.length) / 60 * 100}%, ${parts.join(", ")})`;
+  if (value.length > 0) strip.style.background = `linear-gradient(90deg, ${parts.join(", ")})`;
   cell.append(strip);
 }
 
@@ -283,18 +286,21 @@ function drawTable(id, now) {
   const { heads, body, lines, note } = table.drawn ||= drawFrame(id, table);
   heads.forEach((head, at) => {
     const isSorted = table.columns[at].name === sorted;
-    head.ariaSort = isSorted ? (direction > 0 ? "ascending" : "descending") : null;
+    const order = isSorted ? (direction > 0 ? "ascending" : "descending") : null;
+    if (head.ariaSort !== order) head.ariaSort = order;
   });
   const shown = rows.slice(0, LONGEST);
   lines.splice(shown.length).forEach((line) => line.element.remove());
   shown.forEach((row, at) => {
     const line = lines[at] || addLine(table, lines, body);
+    if (isSame(line.row, row)) return;
+    line.row = row;
     table.columns.forEach((column, place) => drawCell(line.cells[place], column, row));
   });
   const left = rows.length - LONGEST;
   const said = rows.length === 0 ? (wanted ? "None has the text of the filter." : "None.") : left > 0 ? `${number(left)} more: use the filter.` : "";
   if (note.textContent !== said) note.textContent = said;
-  body.parentNode.hidden = rows.length === 0;
+  if (body.parentNode.hidden !== (rows.length === 0)) body.parentNode.hidden = rows.length === 0;
 }
 
 function drawFrame(id, table) {
@@ -307,10 +313,18 @@ function drawFrame(id, table) {
 
 function addLine(table, lines, body) {
   const cells = table.columns.map((column) => ({ element: make("td", { className: classes(column) }), shown: null, title: "" }));
-  const line = { element: make("tr", {}, ...cells.map((cell) => cell.element)), cells };
+  const line = { element: make("tr", {}, ...cells.map((cell) => cell.element)), cells, row: null };
   lines.push(line);
   body.append(line.element);
   return line;
+}
+
+// Whether two rows have the same members: of a thousand most do.
+function isSame(one, other) {
+  if (one === other) return true;
+  if (one === null || other === null || typeof one !== "object" || typeof other !== "object") return false;
+  const names = Object.keys(one);
+  return names.length === Object.keys(other).length && names.every((name) => isSame(one[name], other[name]));
 }
 
 function drawCell(cell, column, row) {
@@ -326,9 +340,11 @@ function drawCell(cell, column, row) {
 
 const classes = (column) => [column.unit || column.number ? "number" : "", column.className || "", column.wide ? "wide" : ""].join(" ").trim();
 
+const TEXTS = new Intl.Collator("en", { numeric: true });
+
 function compare(a, b) {
   if (a == null || b == null) return (a == null ? -1 : 0) - (b == null ? -1 : 0);
-  return typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  return typeof a === "number" && typeof b === "number" ? a - b : TEXTS.compare(String(a), String(b));
 }
 
 function sortBy(id, column) {
@@ -366,7 +382,7 @@ function drawTiles({ status, sites, totals }) {
     ["5xx/s", rate(totals.server_errors_per_second)],
     ["p50", seconds(totals.p50_seconds)],
     ["p99", seconds(totals.p99_seconds)],
-    ["in flight", number(sites.sites.reduce((all, site) => all + site.in_flight, 0))],
+    ["in flight", number(sites.sites.reduce((all, site) => all + zero(site.in_flight), 0))],
     ["connections", ...of(limits.connections)],
     ["clients", number(limits.clients)],
     ["sockets to endpoints", ...of(limits.sockets)],
@@ -394,6 +410,17 @@ function drawHistory(history) {
   Object.keys(CHARTS).forEach((id) => drawChart(id, history));
 }
 
+// Gives rows what is not in them. A row stays as it is from here on: it is compared with the next one.
+function prepare(now) {
+  for (const { pool, endpoints } of now.pools.pools) {
+    for (const row of endpoints) Object.assign(row, { pool, strip: strips[pool]?.[row.endpoint] || "" });
+  }
+  // A time is shown otherwise on another day.
+  const day = new Date().toDateString();
+  for (const row of now.errors) row.day = day;
+  return now;
+}
+
 const RETRY = 5000;
 
 // A browser connects again by itself, except after a response that is none of ours or tells that there are too many pages.
@@ -405,7 +432,7 @@ function listen() {
     // After an upgrade this program may not know what the events mean.
     if (latest && latest.status.version !== now.status.version) location.reload();
     if (paused) { if (latest) drawHead(latest); return; }
-    latest = now;
+    latest = prepare(now);
     drawNow();
   });
   events.addEventListener("history", (event) => { if (!paused) drawHistory(JSON.parse(event.data)); });

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::admin_client::units::plain;
 use crate::admin_client::{AdminResponse, ask, change};
+use crate::printable::printable;
 
 /// What a key does to an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,7 +34,7 @@ pub(super) struct ChangeOutcome {
 impl EndpointChange {
     /// The question to the user.
     pub(super) fn question(&self) -> String {
-        let (pool, endpoint) = (&self.pool, &self.endpoint);
+        let (pool, endpoint) = (printable(&self.pool), printable(&self.endpoint));
         match self.verb {
             EndpointVerb::Drain => format!("drain {pool}/{endpoint}? y/n"),
             EndpointVerb::Ready => format!("make {pool}/{endpoint} ready? y/n"),

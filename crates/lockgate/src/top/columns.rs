@@ -1,10 +1,10 @@
 //! The tables of `top`: their columns, and their rows from the figures.
 
-use serde_json::Value;
+use std::borrow::Cow;
 
-use super::sample::{TopSample, items};
-use crate::admin_client::endpoint_state::{is_up, shown_state};
-use crate::admin_client::units::{bytes, latency, plain};
+use super::sample::{ClientRow, EndpointRow, ListenerRow, PoolRow, SiteRow, TopSample};
+use crate::admin_client::units::{bytes_of, latency_of};
+use crate::printable::printable;
 
 /// A table.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,12 +20,25 @@ pub(super) enum Tab {
 /// The column of [`Tab::Endpoints`] with what is known of their health.
 pub(super) const STATE: &str = "STATE";
 
+/// A row of a table, where the figures have it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum TableRow<'s> {
+    Site(&'s SiteRow),
+    Pool(&'s PoolRow),
+    Endpoint(&'s PoolRow, &'s EndpointRow),
+    Client(&'s ClientRow),
+    Listener(&'s ListenerRow),
+}
+
 /// One value of a row.
 #[derive(Debug, Clone)]
-pub(super) struct Cell {
-    pub(super) text: String,
-    /// Its place in an order; a text without a number has its own.
-    pub(super) number: Option<f64>,
+pub(super) enum CellValue<'s> {
+    Text(Cow<'s, str>),
+    Count(Option<u64>),
+    Gauge(i64),
+    Rate(f64),
+    Seconds(Option<f64>),
+    Bytes(u64),
 }
 
 impl Tab {
@@ -104,155 +117,154 @@ impl Tab {
     }
 
     /// Its rows, in no order.
-    pub(super) fn rows(self, sample: &TopSample) -> Vec<Vec<Cell>> {
+    pub(super) fn rows(self, sample: &TopSample) -> Vec<TableRow<'_>> {
         match self {
-            Self::Sites => items(&sample.sites["sites"]).map(site).collect(),
-            Self::Pools => items(&sample.pools["pools"]).map(pool).collect(),
+            Self::Sites => sample.sites.iter().map(TableRow::Site).collect(),
+            Self::Pools => sample.pools.iter().map(TableRow::Pool).collect(),
             Self::Endpoints => {
-                let pools = items(&sample.pools["pools"]);
-                let of = |pool: &Value| {
-                    let endpoints = items(&pool["endpoints"]);
-                    endpoints
-                        .map(|one| endpoint(&pool["pool"], one))
-                        .collect::<Vec<_>>()
-                };
-                pools.flat_map(of).collect()
+                let of = |pool| TableRow::endpoints(pool);
+                sample.pools.iter().flat_map(of).collect()
             }
-            Self::Clients => items(&sample.clients["clients"]).map(client).collect(),
-            Self::Listeners => items(&sample.status["listeners"]).map(listener).collect(),
+            Self::Clients => {
+                let clients = sample.clients.clients.iter();
+                clients.map(TableRow::Client).collect()
+            }
+            Self::Listeners => {
+                let listeners = sample.status.listeners.iter();
+                listeners.map(TableRow::Listener).collect()
+            }
         }
     }
 }
 
-impl Cell {
-    fn text(text: String) -> Self {
-        Self { text, number: None }
+impl<'s> TableRow<'s> {
+    fn endpoints(pool: &'s PoolRow) -> impl Iterator<Item = Self> {
+        let endpoints = pool.endpoints.iter();
+        endpoints.map(move |one| Self::Endpoint(pool, one))
     }
 
-    fn plain(value: &Value) -> Self {
-        Self {
-            text: plain(value),
-            number: value.as_f64(),
+    /// The value in a column, by its place in [`Tab::head`].
+    pub(super) fn value(self, column: usize) -> CellValue<'s> {
+        match self {
+            Self::Site(site) => of_site(site, column),
+            Self::Pool(pool) => of_pool(pool, column),
+            Self::Endpoint(pool, endpoint) => of_endpoint(pool, endpoint, column),
+            Self::Client(client) => of_client(client, column),
+            Self::Listener(listener) => of_listener(listener, column),
         }
     }
 
-    fn latency(value: &Value) -> Self {
-        Self {
-            text: latency(value),
-            number: value.as_f64(),
-        }
-    }
-
-    fn bytes(value: &Value) -> Self {
-        Self {
-            text: bytes(value),
-            number: value.as_f64(),
-        }
-    }
-
-    fn count(count: u64) -> Self {
-        Self {
-            text: count.to_string(),
-            number: Some(count as f64),
-        }
-    }
-
-    fn rate(rate: f64) -> Self {
-        Self {
-            text: format!("{rate:.1}"),
-            number: Some(rate),
+    /// The pool and the endpoint, if it is the row of one.
+    pub(super) fn endpoint_name(self) -> Option<(&'s str, &'s str)> {
+        match self {
+            Self::Endpoint(pool, endpoint) => Some((&pool.pool, &endpoint.endpoint)),
+            _ => None,
         }
     }
 }
 
-fn sum(counts: &Value) -> u64 {
-    let counts = counts.as_object().into_iter().flatten();
-    counts.filter_map(|(_, count)| count.as_u64()).sum()
+impl CellValue<'_> {
+    /// Its place in an order; a text has its own, and so has what is not known.
+    pub(super) fn number(&self) -> Option<f64> {
+        match self {
+            Self::Text(_) => None,
+            Self::Count(count) => count.map(|count| count as f64),
+            Self::Gauge(gauge) => Some(*gauge as f64),
+            Self::Rate(rate) => Some(*rate),
+            Self::Seconds(seconds) => *seconds,
+            Self::Bytes(bytes) => Some(*bytes as f64),
+        }
+    }
+
+    /// The text that is shown; what is not known is empty.
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Text(text) => printable(text).into_owned(),
+            Self::Count(count) => count.map(|count| count.to_string()).unwrap_or_default(),
+            Self::Gauge(gauge) => gauge.to_string(),
+            Self::Rate(rate) => format!("{rate:.1}"),
+            Self::Seconds(seconds) => seconds.map(latency_of).unwrap_or_default(),
+            Self::Bytes(bytes) => bytes_of(*bytes),
+        }
+    }
 }
 
-fn rate(value: &Value) -> Cell {
-    Cell::rate(value.as_f64().unwrap_or_default())
+fn text(text: &str) -> CellValue<'_> {
+    CellValue::Text(Cow::Borrowed(text))
 }
 
-fn site(site: &Value) -> Vec<Cell> {
-    vec![
-        Cell::plain(&site["site"]),
-        rate(&site["requests_per_second"]),
-        Cell::latency(&site["p50_seconds"]),
-        Cell::latency(&site["p99_seconds"]),
-        Cell::plain(&site["in_flight"]),
-        Cell::plain(&site["queued"]),
-        Cell::count(site["responses"]["5xx"].as_u64().unwrap_or_default()),
-        Cell::count(sum(&site["errors"])),
-        Cell::plain(&site["requests"]),
-        Cell::bytes(&site["sent_bytes"]),
-    ]
+fn count(count: u64) -> CellValue<'static> {
+    CellValue::Count(Some(count))
 }
 
-fn pool(pool: &Value) -> Vec<Cell> {
-    let endpoints: Vec<&Value> = items(&pool["endpoints"]).collect();
-    let total = |name: &str| {
-        let counts = endpoints.iter().filter_map(|one| one[name].as_u64());
-        Cell::count(counts.sum())
-    };
-    let up = endpoints.iter().filter(|one| is_up(one)).count();
-    let rates = endpoints
-        .iter()
-        .filter_map(|one| one["requests_per_second"].as_f64());
-    vec![
-        Cell::plain(&pool["pool"]),
-        Cell::count(up as u64),
-        Cell::count(endpoints.len() as u64),
-        Cell::rate(rates.sum()),
-        total("in_flight"),
-        total("connections"),
-        Cell::count(endpoints.iter().map(|one| sum(&one["errors"])).sum()),
-        total("requests"),
-    ]
+fn rate(rate: Option<f64>) -> CellValue<'static> {
+    CellValue::Rate(rate.unwrap_or_default())
 }
 
-fn endpoint(pool: &Value, endpoint: &Value) -> Vec<Cell> {
-    vec![
-        Cell::plain(&endpoint["endpoint"]),
-        Cell::plain(pool),
-        Cell::text(shown_state(endpoint)),
-        rate(&endpoint["requests_per_second"]),
-        Cell::latency(&endpoint["p50_seconds"]),
-        Cell::latency(&endpoint["p99_seconds"]),
-        Cell::plain(&endpoint["in_flight"]),
-        Cell::plain(&endpoint["connections"]),
-        Cell::count(sum(&endpoint["errors"])),
-        Cell::plain(&endpoint["weight"]),
-        Cell::plain(&endpoint["requests"]),
-        Cell::plain(&endpoint["why"]),
-    ]
+fn of_site(site: &SiteRow, column: usize) -> CellValue<'_> {
+    match column {
+        0 => text(&site.site),
+        1 => rate(site.requests_per_second),
+        2 => CellValue::Seconds(site.p50_seconds),
+        3 => CellValue::Seconds(site.p99_seconds),
+        4 => CellValue::Gauge(site.in_flight),
+        5 => CellValue::Gauge(site.queued),
+        6 => count(site.responses.get("5xx").copied().unwrap_or_default()),
+        7 => count(site.errors.values().sum()),
+        8 => count(site.requests),
+        _ => CellValue::Bytes(site.sent_bytes),
+    }
 }
 
-fn client(client: &Value) -> Vec<Cell> {
-    let [received_rate, sent_rate, received, sent] = [
-        "received_bytes_per_second",
-        "sent_bytes_per_second",
-        "received_bytes",
-        "sent_bytes",
-    ]
-    .map(|name| Cell::bytes(&client[name]));
-    vec![
-        Cell::plain(&client["client"]),
-        received_rate,
-        sent_rate,
-        received,
-        sent,
-    ]
+fn of_pool(pool: &PoolRow, column: usize) -> CellValue<'_> {
+    let endpoints = pool.endpoints.iter();
+    match column {
+        0 => text(&pool.pool),
+        1 => count(endpoints.filter(|one| one.is_up()).count() as u64),
+        2 => count(endpoints.len() as u64),
+        3 => CellValue::Rate(endpoints.filter_map(|one| one.requests_per_second).sum()),
+        4 => count(endpoints.map(|one| one.in_flight).sum()),
+        5 => count(endpoints.map(|one| one.connections).sum()),
+        6 => count(endpoints.map(EndpointRow::failures).sum()),
+        _ => count(endpoints.filter_map(|one| one.requests).sum()),
+    }
 }
 
-fn listener(listener: &Value) -> Vec<Cell> {
-    vec![
-        Cell::plain(&listener["name"]),
-        Cell::plain(&listener["kind"]),
-        Cell::plain(&listener["connections"]),
-        Cell::plain(&listener["accepted"]),
-        Cell::bytes(&listener["received_bytes"]),
-        Cell::bytes(&listener["sent_bytes"]),
-        Cell::plain(&listener["address"]),
-    ]
+fn of_endpoint<'s>(pool: &'s PoolRow, endpoint: &'s EndpointRow, column: usize) -> CellValue<'s> {
+    match column {
+        0 => text(&endpoint.endpoint),
+        1 => text(&pool.pool),
+        2 => CellValue::Text(endpoint.shown_state()),
+        3 => rate(endpoint.requests_per_second),
+        4 => CellValue::Seconds(endpoint.p50_seconds),
+        5 => CellValue::Seconds(endpoint.p99_seconds),
+        6 => count(endpoint.in_flight),
+        7 => count(endpoint.connections),
+        8 => count(endpoint.failures()),
+        9 => count(u64::from(endpoint.weight)),
+        10 => CellValue::Count(endpoint.requests),
+        _ => text(endpoint.why.as_deref().unwrap_or_default()),
+    }
+}
+
+fn of_client(client: &ClientRow, column: usize) -> CellValue<'_> {
+    match column {
+        0 => text(&client.client),
+        1 => CellValue::Bytes(client.received_bytes_per_second),
+        2 => CellValue::Bytes(client.sent_bytes_per_second),
+        3 => CellValue::Bytes(client.received_bytes),
+        _ => CellValue::Bytes(client.sent_bytes),
+    }
+}
+
+fn of_listener(listener: &ListenerRow, column: usize) -> CellValue<'_> {
+    match column {
+        0 => text(&listener.name),
+        1 => text(&listener.kind),
+        2 => CellValue::Gauge(listener.connections),
+        3 => count(listener.accepted),
+        4 => CellValue::Bytes(listener.received_bytes),
+        5 => CellValue::Bytes(listener.sent_bytes),
+        _ => text(&listener.address),
+    }
 }

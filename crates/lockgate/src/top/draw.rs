@@ -6,10 +6,11 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 
 use super::change::EndpointChange;
-use super::columns::{Cell, STATE, Tab};
-use super::sample::{Figures, TopSample};
+use super::columns::{STATE, Tab, TableRow};
+use super::sample::{Figures, TopSample, UsageRow};
 use super::view::TopView;
-use crate::admin_client::units::{bytes, plain as shown, span};
+use crate::admin_client::units::{bytes_of, span};
+use crate::printable::printable;
 use crate::text_table::TextTable;
 
 /// The space between two columns.
@@ -139,35 +140,36 @@ fn summary_lines(figures: &Figures, palette: Palette) -> Vec<Line<'static>> {
 /// The process, its traffic and its limits, a line each.
 fn summary(sample: &TopSample) -> [String; 3] {
     let status = &sample.status;
-    let up = span(status["uptime_seconds"].as_u64().unwrap_or_default());
-    let held = status["held_to_earlier_generations"].as_u64();
-    let held = match held.unwrap_or_default() {
+    let up = span(status.uptime_seconds);
+    let held = match status.held_to_earlier_generations {
         0 => String::new(),
         held => format!("  held by earlier generations {held}"),
     };
-    let total = &sample.clients["total"];
-    let limits = &status["limits"];
-    let used = |name: &str| format!("{}/{}", limits[name]["used"], limits[name]["size"]);
+    let (total, limits) = (&sample.clients.total, &status.limits);
+    let used = |usage: &UsageRow| match usage.size {
+        Some(size) => format!("{}/{size}", usage.used),
+        None => usage.used.to_string(),
+    };
     [
         format!(
             "lockgate {}  pid {}  {}  up {up}  generation {}{held}",
-            shown(&status["version"]),
-            status["pid"],
-            shown(&status["phase"]),
-            status["generation"],
+            printable(&status.version),
+            status.pid,
+            printable(&status.phase),
+            status.generation,
         ),
         format!(
             "requests {:.1}/s  received {}/s  sent {}/s",
             sample.request_rate(),
-            bytes(&total["received_bytes_per_second"]),
-            bytes(&total["sent_bytes_per_second"]),
+            bytes_of(total.received_bytes_per_second),
+            bytes_of(total.sent_bytes_per_second),
         ),
         format!(
             "connections {}  handshakes {}  sockets {}  memory {}",
-            used("connections"),
-            used("handshakes"),
-            used("sockets"),
-            bytes(&limits["memory"]["used"]),
+            used(&limits.connections),
+            used(&limits.handshakes),
+            used(&limits.sockets),
+            bytes_of(limits.memory.used),
         ),
     ]
 }
@@ -200,7 +202,7 @@ fn draw_table(
     let place = usize::from(area.height).saturating_sub(1);
     view.fit(place, &rows);
     let visible = rows.iter().skip(view.top).take(place);
-    let visible: Vec<&Vec<Cell>> = visible.collect();
+    let visible: Vec<Vec<String>> = visible.map(|row| texts(view, *row).collect()).collect();
     let columns = Columns::fit(view, &visible, usize::from(area.width));
     let shown = visible.iter().enumerate().map(|(number, row)| {
         let line = columns.row(row, palette);
@@ -214,6 +216,12 @@ fn draw_table(
     for (line, row) in lines.zip(area.rows()) {
         frame.render_widget(line, row);
     }
+}
+
+/// The texts of a row.
+fn texts<'r>(view: &TopView, row: TableRow<'r>) -> impl Iterator<Item = String> + use<'r> {
+    let columns = 0..view.tab.head().len();
+    columns.map(move |column| row.value(column).text())
 }
 
 /// The line of the keys, or of the filter, or of what is wrong; and which rows are shown.
@@ -267,17 +275,17 @@ enum Side {
 impl Columns {
     /// Gives each column the width that it needs. The first one shrinks where they do not fit, and
     /// then the last ones are left out.
-    fn fit(view: &TopView, rows: &[&Vec<Cell>], width: usize) -> Self {
+    fn fit(view: &TopView, rows: &[Vec<String>], width: usize) -> Self {
         let (head, (ordering, _)) = (view.tab.head(), view.order());
         let cells = |column: usize| rows.iter().filter_map(move |row| row.get(column));
         let width_of = |column: usize| {
-            let texts = cells(column).map(|cell| cell.text.chars().count());
+            let texts = cells(column).map(|text| text.chars().count());
             // Room for the mark of the order.
             let mark = usize::from(column == ordering);
             let name = head[column].chars().count() + mark;
             texts.max().unwrap_or(0).max(name)
         };
-        let side_of = |column: usize| match cells(column).all(|cell| is_number(&cell.text)) {
+        let side_of = |column: usize| match cells(column).all(|text| is_number(text)) {
             true if column > 0 => Side::Right,
             _ => Side::Left,
         };
@@ -331,9 +339,9 @@ impl Columns {
         Line::from(spans)
     }
 
-    fn row(&self, row: &[Cell], palette: Palette) -> Line<'static> {
+    fn row(&self, row: &[String], palette: Palette) -> Line<'static> {
         let spans = self.spans(|column| {
-            let text = row.get(column).map_or("", |cell| cell.text.as_str());
+            let text = row.get(column).map_or("", String::as_str);
             let text = if text.is_empty() { "-" } else { text };
             let style = match self.head[column] {
                 STATE => palette.of_state(text),
@@ -389,7 +397,7 @@ pub(super) fn plain(sample: &TopSample) -> String {
         let view = TopView::of(tab);
         let mut table = TextTable::new(tab.head());
         for row in view.rows(sample) {
-            table.row(row.into_iter().map(|cell| cell.text));
+            table.row(texts(&view, row));
         }
         text.push_str(&format!("\n{}", table.render()));
     }

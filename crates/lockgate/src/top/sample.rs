@@ -1,20 +1,141 @@
-//! The figures of one moment, as the admin socket tells them.
+//! The figures of one moment, as the admin socket tells them: those that are shown.
 
+use std::borrow::Cow;
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::path::Path;
 
-use anyhow::bail;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::admin_client::ask;
-use crate::admin_client::units::plain;
+use crate::admin_client::ask_for;
+use crate::admin_client::endpoint_state::{is_up, shown_state};
 
 /// The responses to one round of questions.
 #[derive(Debug, Default)]
 pub(super) struct TopSample {
-    pub(super) status: Value,
-    pub(super) sites: Value,
-    pub(super) pools: Value,
-    pub(super) clients: Value,
+    pub(super) status: StatusFigures,
+    pub(super) sites: Vec<SiteRow>,
+    pub(super) pools: Vec<PoolRow>,
+    pub(super) clients: ClientsFigures,
+}
+
+/// Of `/v1/status`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct StatusFigures {
+    pub(super) version: String,
+    pub(super) pid: u32,
+    pub(super) phase: String,
+    pub(super) uptime_seconds: u64,
+    pub(super) generation: u64,
+    pub(super) held_to_earlier_generations: u64,
+    pub(super) listeners: Vec<ListenerRow>,
+    pub(super) limits: LimitsRow,
+}
+
+/// The limits of the process.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct LimitsRow {
+    pub(super) connections: UsageRow,
+    pub(super) handshakes: UsageRow,
+    pub(super) sockets: UsageRow,
+    pub(super) memory: UsageRow,
+}
+
+/// How much of a limit is used.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct UsageRow {
+    pub(super) used: u64,
+    pub(super) size: Option<u64>,
+}
+
+/// A listener.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ListenerRow {
+    pub(super) name: String,
+    pub(super) kind: String,
+    pub(super) connections: i64,
+    pub(super) accepted: u64,
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) address: String,
+}
+
+/// A site of `/v1/sites`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct SiteRow {
+    pub(super) site: String,
+    pub(super) in_flight: i64,
+    pub(super) queued: i64,
+    pub(super) requests: u64,
+    pub(super) responses: BTreeMap<String, u64>,
+    pub(super) errors: BTreeMap<String, u64>,
+    pub(super) sent_bytes: u64,
+    pub(super) requests_per_second: Option<f64>,
+    pub(super) p50_seconds: Option<f64>,
+    pub(super) p99_seconds: Option<f64>,
+}
+
+/// A pool of `/v1/pools`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PoolRow {
+    pub(super) pool: String,
+    pub(super) endpoints: Vec<EndpointRow>,
+}
+
+/// An endpoint of a pool.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct EndpointRow {
+    pub(super) endpoint: String,
+    pub(super) state: String,
+    pub(super) why: Option<String>,
+    pub(super) admin: Option<String>,
+    pub(super) weight: u32,
+    pub(super) connections: u64,
+    pub(super) in_flight: u64,
+    pub(super) requests: Option<u64>,
+    pub(super) errors: Option<BTreeMap<String, u64>>,
+    pub(super) requests_per_second: Option<f64>,
+    pub(super) p50_seconds: Option<f64>,
+    pub(super) p99_seconds: Option<f64>,
+}
+
+/// Of `/v1/clients`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ClientsFigures {
+    pub(super) clients: Vec<ClientRow>,
+    pub(super) total: ClientRow,
+}
+
+/// A client, or all of them.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct ClientRow {
+    pub(super) client: String,
+    pub(super) received_bytes: u64,
+    pub(super) sent_bytes: u64,
+    pub(super) received_bytes_per_second: u64,
+    pub(super) sent_bytes_per_second: u64,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SitesResponse {
+    sites: Vec<SiteRow>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PoolsResponse {
+    pools: Vec<PoolRow>,
 }
 
 /// The last figures.
@@ -27,59 +148,71 @@ pub(super) struct Figures {
     pub(super) trouble: Option<String>,
 }
 
+/// Asks a Lockgate for all that it tells, as one object.
+///
+/// # Errors
+/// When there is none, or it is one without these figures.
+pub(super) fn ask_for_json(socket: &Path) -> anyhow::Result<Value> {
+    let get = |path: &str| ask_for::<Value>(socket, path);
+    Ok(json!({
+        "status": get("/v1/status")?,
+        "sites": get("/v1/sites")?["sites"],
+        "pools": get("/v1/pools")?["pools"],
+        "clients": get("/v1/clients")?,
+    }))
+}
+
 impl TopSample {
     /// Asks a Lockgate.
     ///
     /// # Errors
     /// When there is none, or it is one without these figures.
     pub(super) fn ask(socket: &Path) -> anyhow::Result<Self> {
-        let get = |path: &str| {
-            let response = ask(socket, "GET", path, Value::Null)?;
-            if response.status >= 400 {
-                bail!("{path}: {}", plain(&response.value["error"]["message"]));
-            }
-            Ok(response.value)
-        };
         Ok(Self {
-            status: get("/v1/status")?,
-            sites: get("/v1/sites")?,
-            pools: get("/v1/pools")?,
-            clients: get("/v1/clients")?,
-        })
-    }
-
-    /// All of it as one object.
-    pub(super) fn into_json(self) -> Value {
-        json!({
-            "status": self.status,
-            "sites": self.sites["sites"],
-            "pools": self.pools["pools"],
-            "clients": self.clients,
+            status: ask_for(socket, "/v1/status")?,
+            sites: ask_for::<SitesResponse>(socket, "/v1/sites")?.sites,
+            pools: ask_for::<PoolsResponse>(socket, "/v1/pools")?.pools,
+            clients: ask_for(socket, "/v1/clients")?,
         })
     }
 
     /// Responses a second of all sites.
     pub(super) fn request_rate(&self) -> f64 {
-        let rates = items(&self.sites["sites"]);
-        rates
-            .filter_map(|site| site["requests_per_second"].as_f64())
-            .sum()
+        let rates = self
+            .sites
+            .iter()
+            .filter_map(|site| site.requests_per_second);
+        rates.sum()
     }
 
     /// Failures of all sites by their cause, the most frequent first.
     pub(super) fn errors(&self) -> Vec<(String, u64)> {
-        let mut all: Vec<(String, u64)> = Vec::new();
-        for site in items(&self.sites["sites"]) {
-            for (cause, count) in site["errors"].as_object().into_iter().flatten() {
-                let count = count.as_u64().unwrap_or_default();
-                match all.iter_mut().find(|(known, _)| known == cause) {
-                    Some((_, sum)) => *sum += count,
-                    None => all.push((cause.clone(), count)),
-                }
-            }
+        let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+        for (cause, count) in self.sites.iter().flat_map(|site| &site.errors) {
+            *sums.entry(cause).or_default() += count;
         }
-        all.sort_by(|one, other| other.1.cmp(&one.1).then_with(|| one.0.cmp(&other.0)));
+        let sums = sums.into_iter();
+        let mut all: Vec<_> = sums.map(|(cause, sum)| (cause.to_owned(), sum)).collect();
+        // Those of one count stay in the order of their names.
+        all.sort_by_key(|(_, sum)| Reverse(*sum));
         all
+    }
+}
+
+impl EndpointRow {
+    /// The state, with what an operator has set first.
+    pub(super) fn shown_state(&self) -> Cow<'_, str> {
+        shown_state((&self.state, self.admin.as_deref()))
+    }
+
+    /// Whether it takes requests.
+    pub(super) fn is_up(&self) -> bool {
+        is_up((&self.state, self.admin.as_deref()))
+    }
+
+    /// The failures of all kinds.
+    pub(super) fn failures(&self) -> u64 {
+        self.errors.iter().flat_map(|errors| errors.values()).sum()
     }
 }
 
@@ -118,9 +251,4 @@ impl Figures {
             trouble: None,
         };
     }
-}
-
-/// The elements of a list.
-pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::change::{ChangeOutcome, EndpointChange, EndpointVerb};
-use super::columns::{Cell, Tab};
+use super::columns::{CellValue, Tab, TableRow};
 use super::sample::TopSample;
 
 /// The most characters of a filter.
@@ -197,28 +197,31 @@ impl TopView {
     }
 
     /// The rows of the table that the filter leaves, in their order.
-    pub(super) fn rows(&self, sample: &TopSample) -> Vec<Vec<Cell>> {
+    pub(super) fn rows<'s>(&self, sample: &'s TopSample) -> Vec<TableRow<'s>> {
         let mut rows = self.tab.rows(sample);
-        let wanted = self.filter.to_lowercase();
-        rows.retain(|row| {
-            row.iter()
-                .any(|cell| cell.text.to_lowercase().contains(&wanted))
-        });
+        if !self.filter.is_empty() {
+            let wanted = self.filter.to_lowercase();
+            let columns = self.tab.head().len();
+            let is_wanted = |value: CellValue<'_>| value.text().to_lowercase().contains(&wanted);
+            rows.retain(|row| (0..columns).any(|column| is_wanted(row.value(column))));
+        }
         let (column, largest_first) = self.order();
-        rows.sort_by(|one, other| {
-            let order = compare(&one[column], &other[column]);
+        let rows = rows.into_iter();
+        let mut keyed: Vec<_> = rows.map(|row| (row.value(column), row)).collect();
+        keyed.sort_by(|(one, one_row), (other, other_row)| {
+            let order = compare(one, other);
             let order = if largest_first {
                 order.reverse()
             } else {
                 order
             };
-            order.then_with(|| one[0].text.cmp(&other[0].text))
+            order.then_with(|| compare_names(*one_row, *other_row))
         });
-        rows
+        keyed.into_iter().map(|(_, row)| row).collect()
     }
 
     /// Moves the first row so that the rows fill so many lines, with the chosen one among them.
-    pub(super) fn fit(&mut self, place: usize, rows: &[Vec<Cell>]) {
+    pub(super) fn fit(&mut self, place: usize, rows: &[TableRow<'_>]) {
         let count = rows.len();
         self.find_chosen(rows);
         if let Some(row) = self.chosen {
@@ -230,17 +233,20 @@ impl TopView {
     }
 
     /// Finds the chosen endpoint again; where it is gone, none is chosen.
-    fn find_chosen(&mut self, rows: &[Vec<Cell>]) {
-        let name = |row: &Vec<Cell>| (row[1].text.clone(), row[0].text.clone());
+    fn find_chosen(&mut self, rows: &[TableRow<'_>]) {
         let found = match &self.name {
-            Some(chosen) => rows.iter().position(|row| name(row) == *chosen),
+            Some((pool, endpoint)) => {
+                let name = Some((pool.as_str(), endpoint.as_str()));
+                rows.iter().position(|row| row.endpoint_name() == name)
+            }
             None => {
                 let last = rows.len().checked_sub(1);
                 self.chosen.and_then(|row| Some(row.min(last?)))
             }
         };
         self.chosen = found;
-        self.name = found.and_then(|row| rows.get(row)).map(name);
+        let name = found.and_then(|row| rows.get(row)?.endpoint_name());
+        self.name = name.map(|(pool, endpoint)| (pool.to_owned(), endpoint.to_owned()));
     }
 
     /// Whether this row of all is the chosen one.
@@ -250,12 +256,20 @@ impl TopView {
 }
 
 /// Numbers by their size, then texts; what has no value is least.
-fn compare(one: &Cell, other: &Cell) -> Ordering {
-    match (one.number, other.number) {
+fn compare(one: &CellValue<'_>, other: &CellValue<'_>) -> Ordering {
+    match (one.number(), other.number()) {
         (Some(one), Some(other)) => one.total_cmp(&other),
-        // Texts read from A to Z where the largest is first.
-        (None, None) => other.text.cmp(&one.text),
+        (None, None) => match (one, other) {
+            // Texts read from A to Z where the largest is first.
+            (CellValue::Text(one), CellValue::Text(other)) => other.cmp(one),
+            _ => Ordering::Equal,
+        },
         (Some(_), None) => Ordering::Greater,
         (None, Some(_)) => Ordering::Less,
     }
+}
+
+/// From A to Z.
+fn compare_names(one: TableRow<'_>, other: TableRow<'_>) -> Ordering {
+    compare(&other.value(0), &one.value(0))
 }

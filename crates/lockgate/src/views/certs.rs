@@ -1,41 +1,65 @@
 //! Certificates of the listeners, the first to expire first.
 
+use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use lockgate_net::tls::CertSummary;
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::timestamp::timestamp;
 use crate::exposition::Exposition;
 
 const DAY: i64 = 86_400;
 
+#[derive(Serialize)]
+struct CertsView {
+    certs: Vec<CertView>,
+}
+
+#[derive(Serialize)]
+struct CertView {
+    listener: String,
+    file: String,
+    names: Vec<String>,
+    addresses: Vec<IpAddr>,
+    subject: String,
+    issuer: String,
+    key: String,
+    not_before: String,
+    not_after: String,
+    days_left: i64,
+    stapled: bool,
+    default: bool,
+}
+
 /// All certificates.
-pub(crate) fn certs(exposition: &Exposition) -> Value {
+pub(crate) fn certs(exposition: &Exposition) -> impl Serialize {
     let now = seconds(SystemTime::now());
     let mut certificates = exposition.summaries();
     certificates.sort_by_key(|(_, summary)| summary.facts.not_after);
-    let certificates = certificates.iter();
+    let certificates = certificates.into_iter();
     let shown = certificates.map(|(listener, summary)| certificate(listener, summary, now));
-    json!({ "certs": shown.collect::<Vec<_>>() })
+    CertsView {
+        certs: shown.collect(),
+    }
 }
 
-fn certificate(listener: &str, summary: &CertSummary, now: i64) -> Value {
-    let facts = &summary.facts;
-    json!({
-        "listener": listener,
-        "file": summary.path,
-        "names": facts.names,
-        "addresses": facts.addresses,
-        "subject": facts.subject,
-        "issuer": facts.issuer,
-        "key": facts.key.to_string(),
-        "not_before": timestamp(facts.not_before),
-        "not_after": timestamp(facts.not_after),
-        "days_left": (seconds(facts.not_after) - now).div_euclid(DAY),
-        "stapled": summary.stapled,
-        "default": summary.default,
-    })
+fn certificate(listener: String, summary: CertSummary, now: i64) -> CertView {
+    let facts = summary.facts;
+    CertView {
+        listener,
+        file: summary.path.display().to_string(),
+        names: facts.names,
+        addresses: facts.addresses,
+        subject: facts.subject,
+        issuer: facts.issuer,
+        key: facts.key.to_string(),
+        not_before: timestamp(facts.not_before),
+        not_after: timestamp(facts.not_after),
+        days_left: (seconds(facts.not_after) - now).div_euclid(DAY),
+        stapled: summary.stapled,
+        default: summary.default,
+    }
 }
 
 fn seconds(time: SystemTime) -> i64 {

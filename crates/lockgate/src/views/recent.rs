@@ -2,8 +2,8 @@
 //!
 //! Nothing is kept before the first question, and nothing is computed without one.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use lockgate_metrics::HistogramSnapshot;
@@ -19,14 +19,19 @@ const APART: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(crate) struct RecentCounts(Mutex<VecDeque<(Instant, Sample)>>);
 
-/// The responses of each endpoint, by pool and label.
-type Sample = BTreeMap<(String, String), HistogramSnapshot>;
+/// The responses of each endpoint, or of each site, in the order of the figures.
+struct Sample {
+    /// The pool and the label of each. They change with a reload only: samples share them.
+    names: Arc<[(String, String)]>,
+    counts: Vec<Option<HistogramSnapshot>>,
+}
 
 /// The figures between two moments.
 pub(crate) struct RecentSpan {
     /// The time between them.
     pub(crate) time: Duration,
-    endpoints: BTreeMap<(String, String), EndpointSpan>,
+    /// In the order of the figures.
+    spans: Vec<Option<EndpointSpan>>,
 }
 
 /// The figures of one endpoint between two moments.
@@ -48,7 +53,14 @@ impl RecentCounts {
         now: Instant,
         uptime: Duration,
     ) -> RecentSpan {
-        self.compare(sample(pools), now, uptime)
+        let endpoints = pools.iter().flat_map(|pool| {
+            let endpoints = pool.endpoints.iter();
+            endpoints.map(|one| {
+                let response = one.counts.as_ref().and_then(|all| all.response.as_ref());
+                ((&*pool.name, &*one.endpoint), response)
+            })
+        });
+        self.compare(endpoints, now, uptime)
     }
 
     /// The same of sites, which have the name of their pool empty.
@@ -58,26 +70,59 @@ impl RecentCounts {
         now: Instant,
         uptime: Duration,
     ) -> RecentSpan {
-        let durations = sites.iter().filter_map(|site| {
-            let duration = site.counts.duration.clone()?;
-            Some(((String::new(), site.name.clone()), duration))
-        });
-        self.compare(durations.collect(), now, uptime)
+        let sites = sites.iter();
+        let sites = sites.map(|site| (("", &*site.name), site.counts.duration.as_ref()));
+        self.compare(sites, now, uptime)
     }
 
-    fn compare(&self, sample: Sample, now: Instant, uptime: Duration) -> RecentSpan {
+    fn compare<'f>(
+        &self,
+        counts: impl Iterator<Item = NamedCount<'f>> + Clone,
+        now: Instant,
+        uptime: Duration,
+    ) -> RecentSpan {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|(at, _)| now.duration_since(*at) <= BACK);
         let is_far = |at: Instant| now.duration_since(at) >= APART;
         let first = kept.front().filter(|(at, _)| is_far(*at));
-        let span = match first {
-            Some((at, earlier)) => span(&sample, earlier, now.duration_since(*at)),
-            None => span(&sample, &Sample::new(), uptime),
-        };
+        let time = first.map_or(uptime, |(at, _)| now.duration_since(*at));
+        let earlier = first.map(|(_, sample)| sample);
+        let spans = spans(counts.clone(), earlier, time);
         if kept.back().is_none_or(|(at, _)| is_far(*at)) {
+            let sample = Sample::of(counts, kept.back().map(|(_, sample)| sample));
             kept.push_back((now, sample));
         }
-        span
+        RecentSpan { time, spans }
+    }
+}
+
+/// The pool and the label of an endpoint, and its responses.
+type NamedCount<'f> = ((&'f str, &'f str), Option<&'f HistogramSnapshot>);
+
+impl Sample {
+    fn of<'f>(counts: impl Iterator<Item = NamedCount<'f>> + Clone, last: Option<&Self>) -> Self {
+        let names = counts.clone().map(|(name, _)| name);
+        let names = match last.filter(|last| last.is_of(names.clone())) {
+            Some(last) => Arc::clone(&last.names),
+            None => names
+                .map(|(pool, label)| (pool.to_owned(), label.to_owned()))
+                .collect(),
+        };
+        Self {
+            names,
+            counts: counts.map(|(_, count)| count.cloned()).collect(),
+        }
+    }
+
+    /// Whether it has these names, in this order.
+    fn is_of<'f>(&self, mut names: impl Iterator<Item = (&'f str, &'f str)>) -> bool {
+        let mut own = self.names();
+        own.all(|name| names.next() == Some(name)) && names.next().is_none()
+    }
+
+    fn names(&self) -> impl Iterator<Item = (&str, &str)> {
+        let names = self.names.iter();
+        names.map(|(pool, label)| (pool.as_str(), label.as_str()))
     }
 }
 
@@ -85,61 +130,82 @@ impl RecentSpan {
     /// The same, without figures if it is longer than `longest`.
     pub(crate) fn within(mut self, longest: Duration) -> Self {
         if self.time > longest {
-            self.endpoints.clear();
+            self.spans.fill_with(|| None);
         }
         self
     }
 
-    pub(crate) fn of(&self, pool: &str, endpoint: &str) -> Option<&EndpointSpan> {
-        self.endpoints.get(&(pool.to_owned(), endpoint.to_owned()))
+    /// The figures, in the order of what was observed.
+    pub(crate) fn spans(&self) -> &[Option<EndpointSpan>] {
+        &self.spans
+    }
+
+    /// The pools that were observed, with the figures of their endpoints.
+    pub(crate) fn by_pool<'p>(
+        &'p self,
+        pools: &'p [PoolFigures],
+    ) -> impl Iterator<Item = (&'p PoolFigures, &'p [Option<EndpointSpan>])> + Clone {
+        pools.iter().scan(self.spans(), |left, pool| {
+            let (own, others) = left.split_at_checked(pool.endpoints.len())?;
+            *left = others;
+            Some((pool, own))
+        })
     }
 }
 
-fn sample(pools: &[PoolFigures]) -> Sample {
-    let mut sample = Sample::new();
-    for pool in pools {
-        for endpoint in &pool.endpoints {
-            if let Some(response) = endpoint
-                .counts
-                .as_ref()
-                .and_then(|all| all.response.clone())
-            {
-                sample.insert((pool.name.clone(), endpoint.endpoint.clone()), response);
-            }
-        }
-    }
-    sample
-}
-
-fn span(now: &Sample, earlier: &Sample, time: Duration) -> RecentSpan {
-    let difference = |key: &(String, String), count: &HistogramSnapshot| {
-        let count = match earlier.get(key) {
-            Some(earlier) => count.since(earlier),
-            None => count.clone(),
-        };
-        EndpointSpan {
-            rate: (count.count() as f64 / time.as_secs_f64().max(1.0) * 10.0).round() / 10.0,
-            p50: count.quantile(0.5),
-            p99: count.quantile(0.99),
-        }
+fn spans<'f>(
+    counts: impl Iterator<Item = NamedCount<'f>> + Clone,
+    earlier: Option<&Sample>,
+    time: Duration,
+) -> Vec<Option<EndpointSpan>> {
+    let Some(earlier) = earlier else {
+        let spans = counts.map(|(_, count)| Some(EndpointSpan::of(count?, None, time)));
+        return spans.collect();
     };
-    RecentSpan {
-        time,
-        endpoints: now
-            .iter()
-            .map(|(key, count)| (key.clone(), difference(key, count)))
-            .collect(),
+    if earlier.is_of(counts.clone().map(|(name, _)| name)) {
+        let pairs = counts.zip(&earlier.counts);
+        let spans = pairs
+            .map(|((_, count), earlier)| Some(EndpointSpan::of(count?, earlier.as_ref(), time)));
+        return spans.collect();
+    }
+    let by_name: HashMap<_, _> = earlier.names().zip(&earlier.counts).collect();
+    let spans = counts.map(|(name, count)| {
+        let earlier = by_name.get(&name).and_then(|count| count.as_ref());
+        Some(EndpointSpan::of(count?, earlier, time))
+    });
+    spans.collect()
+}
+
+impl EndpointSpan {
+    /// The figures of a time that ends with `now`, and began with `earlier` or the first response.
+    fn of(now: &HistogramSnapshot, earlier: Option<&HistogramSnapshot>, time: Duration) -> Self {
+        let grown = match earlier {
+            // As of most endpoints of a large configuration.
+            Some(earlier) if now == earlier => {
+                return Self {
+                    rate: 0.0,
+                    p50: None,
+                    p99: None,
+                };
+            }
+            Some(earlier) => &now.since(earlier),
+            None => now,
+        };
+        Self {
+            rate: (grown.count() as f64 / time.as_secs_f64().max(1.0) * 10.0).round() / 10.0,
+            p50: grown.quantile(0.5),
+            p99: grown.quantile(0.99),
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
     use lockgate_metrics::{Bounds, Histogram};
     use lockgate_proxy::metrics::http::EndpointCounts;
-    use lockgate_upstream::AdminMode;
-
-    use crate::exposition::{EndpointCondition, EndpointFigures};
 
     fn pools(responses: &Histogram) -> Vec<PoolFigures> {
         let counts = EndpointCounts {
@@ -148,27 +214,7 @@ mod tests {
             failures: BTreeMap::new(),
             response: Some(responses.snapshot()),
         };
-        let endpoint = EndpointFigures {
-            endpoint: "10.0.0.1:80".to_owned(),
-            condition: EndpointCondition::Up,
-            why: None,
-            mode: AdminMode::Ready,
-            weight: 1,
-            weight_configured: 1,
-            backup: false,
-            connections: 0,
-            in_flight: 0,
-            latency: None,
-            ejections: 0,
-            counts: Some(counts),
-            check: None,
-        };
-        vec![PoolFigures {
-            name: "app".to_owned(),
-            added: Vec::new(),
-            removed: Vec::new(),
-            endpoints: vec![endpoint],
-        }]
+        vec![PoolFigures::of_one(counts)]
     }
 
     #[test]
@@ -178,7 +224,7 @@ mod tests {
         let ask = |seconds: u64| {
             let passed = Duration::from_secs(seconds);
             let span = recent.observe(&pools(&responses), begin + passed, passed);
-            let rate = span.of("app", "10.0.0.1:80").map(|one| one.rate);
+            let rate = span.spans()[0].as_ref().map(|one| one.rate);
             (span.time.as_secs(), rate)
         };
         let respond = |count| responses.record_many(Duration::from_millis(3), count);
@@ -201,9 +247,38 @@ mod tests {
         let ask = |seconds: u64| {
             let passed = Duration::from_secs(seconds);
             let span = recent.observe(&pools(&responses), begin + passed, passed);
-            span.within(BACK).of("app", "10.0.0.1:80").is_some()
+            span.within(BACK).spans()[0].is_some()
         };
         assert_eq!([100, 102, 200].map(ask), [false, true, false]);
+    }
+
+    #[test]
+    fn figures_go_by_name_where_a_reload_has_changed_the_order() {
+        let (recent, responses) = (RecentCounts::default(), Histogram::new(Bounds::EXCHANGE));
+        let begin = Instant::now();
+        responses.record_many(Duration::from_millis(3), 100);
+        recent.observe(&pools(&responses), begin, Duration::ZERO);
+        let mut reloaded = pools(&Histogram::new(Bounds::EXCHANGE));
+        reloaded[0].name = "new".to_owned();
+        responses.record_many(Duration::from_millis(3), 8);
+        reloaded.extend(pools(&responses));
+        let later = begin + Duration::from_secs(2);
+        let span = recent.observe(&reloaded, later, Duration::ZERO);
+        let rates: Vec<_> = span
+            .by_pool(&reloaded)
+            .map(|(pool, spans)| (&*pool.name, spans[0].as_ref().unwrap().rate))
+            .collect();
+        assert_eq!(rates, [("new", 0.0), ("app", 4.0)]);
+        // The next sample is compared by its new order.
+        responses.record_many(Duration::from_millis(3), 20);
+        let mut newer = pools(&Histogram::new(Bounds::EXCHANGE));
+        newer[0].name = "new".to_owned();
+        newer.extend(pools(&responses));
+        let span = recent.observe(&newer, begin + Duration::from_secs(11), Duration::ZERO);
+        assert_eq!(
+            span.spans()[1].as_ref().unwrap().rate,
+            (20.0 / 9.0 * 10.0_f64).round() / 10.0
+        );
     }
 
     #[test]

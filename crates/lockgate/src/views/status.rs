@@ -1,87 +1,173 @@
 //! The process, its listeners, its limits and its configuration.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use super::timestamp::timestamp;
 use crate::configuration::Configuration;
-use crate::exposition::{Exposition, LimitFigures};
+use crate::exposition::{Exposition, LimitFigures, Usage};
 use crate::metrics_server::Phase;
 
-/// The state of a process with so many `workers`.
-pub(crate) fn status(exposition: &Exposition, phase: Phase, workers: usize) -> Value {
-    let phase = match phase {
-        Phase::Starting => "starting",
-        Phase::Ready => "ready",
-        Phase::Draining => "draining",
-    };
-    let (added, removed) = exposition.changes().counts();
-    json!({
-        "version": env!("CARGO_PKG_VERSION"),
-        "pid": std::process::id(),
-        "started": timestamp(exposition.started()),
-        "uptime_seconds": exposition.uptime().as_secs(),
-        "phase": phase,
-        "workers": workers,
-        "generation": exposition.generation(),
-        "earlier_generations": exposition.earlier_generations(),
-        "endpoints_added": added,
-        "endpoints_removed": removed,
-        "listeners": listeners(exposition),
-        "limits": limits(&exposition.limits()),
-        "configuration": exposition.configuration_file().map(configuration),
-    })
+/// The state of the process.
+#[derive(Serialize)]
+pub(crate) struct StatusView {
+    version: &'static str,
+    pid: u32,
+    started: String,
+    uptime_seconds: u64,
+    phase: &'static str,
+    workers: usize,
+    generation: u64,
+    earlier_generations: usize,
+    /// Only the workers know them, and are not asked for each view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) held_to_earlier_generations: Option<usize>,
+    endpoints_added: usize,
+    endpoints_removed: usize,
+    listeners: Vec<ListenerView>,
+    limits: LimitsView,
+    configuration: Option<ConfigurationView>,
 }
 
-fn listeners(exposition: &Exposition) -> Vec<Value> {
-    let figures = exposition.listeners();
-    let listeners = figures.iter().zip(exposition.bound());
-    let shown = listeners.map(|(figures, bound)| {
-        json!({
-            "name": figures.name,
-            "address": bound.address,
-            "kind": bound.kind,
-            "connections": figures.open,
-            "accepted": figures.accepted,
-            "received_bytes": figures.received,
-            "sent_bytes": figures.sent,
-        })
+#[derive(Serialize)]
+struct ListenerView {
+    name: String,
+    address: String,
+    kind: &'static str,
+    connections: i64,
+    accepted: u64,
+    received_bytes: u64,
+    sent_bytes: u64,
+}
+
+#[derive(Serialize)]
+struct LimitsView {
+    connections: UsageView,
+    sockets: SocketsView,
+    handshakes: HandshakesView,
+    memory: MemoryView,
+    clients: usize,
+}
+
+#[derive(Serialize)]
+struct UsageView {
+    used: usize,
+    size: usize,
+}
+
+#[derive(Serialize)]
+struct SocketsView {
+    #[serde(flatten)]
+    usage: UsageView,
+    idle: usize,
+    waiting: usize,
+}
+
+#[derive(Serialize)]
+struct HandshakesView {
+    #[serde(flatten)]
+    usage: UsageView,
+    waiting: usize,
+}
+
+#[derive(Serialize)]
+struct MemoryView {
+    used: usize,
+    size: Option<usize>,
+    level: &'static str,
+}
+
+#[derive(Serialize)]
+struct ConfigurationView {
+    file: String,
+    hash: String,
+    read: String,
+    reloads: ReloadsView,
+    checked: String,
+    differs: bool,
+    mistakes: usize,
+}
+
+#[derive(Serialize)]
+struct ReloadsView {
+    succeeded: u64,
+    failed: u64,
+}
+
+/// The state of a process with so many `workers`.
+pub(crate) fn status(exposition: &Exposition, phase: Phase, workers: usize) -> StatusView {
+    let (added, removed) = exposition.changes().counts();
+    StatusView {
+        version: env!("CARGO_PKG_VERSION"),
+        pid: std::process::id(),
+        started: timestamp(exposition.started()),
+        uptime_seconds: exposition.uptime().as_secs(),
+        phase: match phase {
+            Phase::Starting => "starting",
+            Phase::Ready => "ready",
+            Phase::Draining => "draining",
+        },
+        workers,
+        generation: exposition.generation(),
+        earlier_generations: exposition.earlier_generations(),
+        held_to_earlier_generations: None,
+        endpoints_added: added,
+        endpoints_removed: removed,
+        listeners: listeners(exposition),
+        limits: limits(&exposition.limits()),
+        configuration: exposition.configuration_file().map(configuration),
+    }
+}
+
+fn listeners(exposition: &Exposition) -> Vec<ListenerView> {
+    let figures = exposition.listeners().into_iter();
+    let listeners = figures.zip(exposition.bound());
+    let shown = listeners.map(|(figures, bound)| ListenerView {
+        name: figures.name,
+        address: bound.address.clone(),
+        kind: bound.kind,
+        connections: figures.open,
+        accepted: figures.accepted,
+        received_bytes: figures.received,
+        sent_bytes: figures.sent,
     });
     shown.collect()
 }
 
-fn limits(limits: &LimitFigures) -> Value {
-    json!({
-        "connections": { "used": limits.connections.used, "size": limits.connections.size },
-        "sockets": {
-            "used": limits.sockets.used,
-            "size": limits.sockets.size,
-            "idle": limits.sockets_idle,
-            "waiting": limits.sockets_waiting,
+fn limits(limits: &LimitFigures) -> LimitsView {
+    let usage = |Usage { used, size }| UsageView { used, size };
+    LimitsView {
+        connections: usage(limits.connections),
+        sockets: SocketsView {
+            usage: usage(limits.sockets),
+            idle: limits.sockets_idle,
+            waiting: limits.sockets_waiting,
         },
-        "handshakes": {
-            "used": limits.handshakes.used,
-            "size": limits.handshakes.size,
-            "waiting": limits.handshakes_waiting,
+        handshakes: HandshakesView {
+            usage: usage(limits.handshakes),
+            waiting: limits.handshakes_waiting,
         },
-        "memory": {
-            "used": limits.memory_used,
-            "size": limits.memory_size,
-            "level": limits.memory_level,
+        memory: MemoryView {
+            used: limits.memory_used,
+            size: limits.memory_size,
+            level: limits.memory_level,
         },
-        "clients": limits.clients,
-    })
+        clients: limits.clients,
+    }
 }
 
-fn configuration(file: &Configuration) -> Value {
+fn configuration(file: &Configuration) -> ConfigurationView {
     let (last, running) = (file.last_check(), file.running());
     let reloads = file.reloads();
-    json!({
-        "file": file.file,
-        "hash": running.hash,
-        "read": timestamp(running.read),
-        "reloads": { "succeeded": reloads.succeeded, "failed": reloads.failed },
-        "checked": timestamp(last.time),
-        "differs": last.differs,
-        "mistakes": last.errors,
-    })
+    ConfigurationView {
+        file: file.file.display().to_string(),
+        hash: running.hash.clone(),
+        read: timestamp(running.read),
+        reloads: ReloadsView {
+            succeeded: reloads.succeeded,
+            failed: reloads.failed,
+        },
+        checked: timestamp(last.time),
+        differs: last.differs,
+        mistakes: last.errors,
+    }
 }

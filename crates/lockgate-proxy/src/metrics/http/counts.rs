@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use lockgate_metrics::{HistogramSnapshot, Shards};
 use lockgate_upstream::EndpointIndex;
 
-use super::{CODES, EndpointCells, SiteCells, SiteIndex, WorkerCells};
+use super::{CODES, SiteCells, SiteIndex, WorkerCells};
 use crate::access_log::Cause;
 use crate::error_response::HttpFault;
 
@@ -25,29 +25,36 @@ pub struct EndpointCounts {
 impl EndpointCounts {
     /// The sums of the endpoint with this index.
     pub fn of(shards: &Shards<WorkerCells>, index: EndpointIndex) -> Self {
-        let cells: Vec<&EndpointCells> = shards
-            .iter()
-            .filter_map(|cells| cells.http.endpoint(Some(index)))
-            .collect();
+        let (mut idle, mut retries, mut response) = (0, 0, None::<HistogramSnapshot>);
+        let mut sums = [0_u64; HttpFault::ALL.len()];
+        for cells in shards.iter() {
+            let Some(one) = cells.http.endpoint(Some(index)) else {
+                continue;
+            };
+            idle += one.idle.value();
+            retries += one.retries.value();
+            for (sum, failures) in sums.iter_mut().zip(&one.failures) {
+                *sum += failures.value();
+            }
+            let more = one.response.snapshot();
+            response = Some(match response {
+                Some(all) => all.merge(more),
+                None => more,
+            });
+        }
         let mut failures = BTreeMap::new();
         for fault in HttpFault::ALL {
-            let sum: u64 = cells
-                .iter()
-                .map(|one| one.failures[fault.index()].value())
-                .sum();
+            let sum = sums[fault.index()];
             if sum > 0 {
                 // Several faults have one type.
                 *failures.entry(fault.proxy_error()).or_default() += sum;
             }
         }
         Self {
-            idle: cells.iter().map(|one| one.idle.value()).sum(),
-            retries: cells.iter().map(|one| one.retries.value()).sum(),
+            idle,
+            retries,
             failures,
-            response: cells
-                .iter()
-                .map(|one| one.response.snapshot())
-                .reduce(HistogramSnapshot::merge),
+            response,
         }
     }
 
@@ -103,5 +110,10 @@ impl SiteCounts {
                 .map(|one| one.duration.snapshot())
                 .reduce(HistogramSnapshot::merge),
         }
+    }
+
+    /// The requests that have been responded to.
+    pub fn requests(&self) -> u64 {
+        self.responses.values().sum()
     }
 }

@@ -1,13 +1,11 @@
 //! `/v1/status`: the process, its listeners, its limits and its configuration.
 
-use serde_json::json;
-
-use super::super::request::{AdminRequest, AdminResult};
+use super::super::request::{AdminRequest, AdminResult, AdminText};
 use super::connections::held_to_earlier;
 use crate::views;
 
 /// The state of the process.
-pub(super) async fn show(request: AdminRequest) -> AdminResult {
+pub(super) async fn show(request: AdminRequest) -> AdminResult<AdminText> {
     let state = &*request.state;
     let exposition = state.exposition();
     // The first generation has none before it.
@@ -16,6 +14,6 @@ pub(super) async fn show(request: AdminRequest) -> AdminResult {
         _ => held_to_earlier(&request).await?,
     };
     let mut status = views::status(&exposition, state.readiness.phase(), state.workers);
-    status["held_to_earlier_generations"] = json!(held);
-    Ok(status)
+    status.held_to_earlier_generations = Some(held);
+    Ok(AdminText::of(&status))
 }

@@ -4,7 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::Buffer;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
-use serde_json::json;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::top::change::{ChangeOutcome, EndpointVerb};
@@ -35,7 +36,7 @@ fn sample(sites: usize) -> TopSample {
         json!({ "pool": format!("pool-{number:03}"), "endpoints": endpoints.collect::<Vec<_>>() })
     };
     TopSample {
-        status: json!({
+        status: read(json!({
             "version": "0.1.0", "pid": 4711, "phase": "ready", "uptime_seconds": 273_600,
             "generation": 3, "held_to_earlier_generations": 2,
             "limits": {
@@ -48,18 +49,22 @@ fn sample(sites: usize) -> TopSample {
                 "name": ":443", "address": "0.0.0.0:443", "kind": "https", "connections": 120,
                 "accepted": 90_321, "received_bytes": 30_211_874, "sent_bytes": 9_120_345_772_u64,
             }],
-        }),
-        sites: json!({ "sites": (0..sites).map(site).collect::<Vec<_>>() }),
-        pools: json!({ "pools": (0..sites).map(pool).collect::<Vec<_>>() }),
-        clients: json!({
+        })),
+        sites: (0..sites).map(site).map(read).collect(),
+        pools: (0..sites).map(pool).map(read).collect(),
+        clients: read(json!({
             "clients": [{
                 "client": "2001:db8:1234:5678:9abc:def0:1234:5678",
                 "received_bytes": 8_120, "sent_bytes": 1_203_311,
                 "received_bytes_per_second": 120, "sent_bytes_per_second": 99_000,
             }],
             "total": { "received_bytes_per_second": 120_000, "sent_bytes_per_second": 9_900_000 },
-        }),
+        })),
     }
+}
+
+fn read<T: DeserializeOwned>(value: Value) -> T {
+    serde_json::from_value(value).unwrap()
 }
 
 fn picture(figures: &Figures, view: &mut TopView, size: (u16, u16)) -> Buffer {
@@ -203,7 +208,7 @@ fn states_have_colours_unless_these_are_refused() {
 fn administered(modes: &[&str]) -> TopSample {
     let mut sample = sample(1);
     for (number, mode) in modes.iter().enumerate() {
-        sample.pools["pools"][0]["endpoints"][number]["admin"] = json!(mode);
+        sample.pools[0].endpoints[number].admin = Some((*mode).to_owned());
     }
     sample
 }
@@ -264,7 +269,7 @@ fn an_endpoint_is_drained_after_a_question_and_made_ready_again() {
     assert!(is_reversed(7) && !is_reversed(6), "{:?}", lines(&buffer));
     // The order changes, and the choice stays with its endpoint.
     let mut newer = sample(1);
-    newer.pools["pools"][0]["endpoints"][8]["requests_per_second"] = json!(0.5);
+    newer.pools[0].endpoints[8].requests_per_second = Some(0.5);
     figures.take(Ok(newer));
     show(&figures, &mut view);
     press(&mut view, "d");
