@@ -7,6 +7,7 @@ use crate::document::{Branch, Integrity, TomlEntry, TomlValue};
 use crate::foreign_names::{self, Meaning};
 use crate::key_paths::{join, place_name, unknown_key_cure};
 use crate::language::{KeyRow, TreeChecker, Unset, find};
+use crate::sorted_map::SortedMap;
 use crate::source::SourceSpan;
 use crate::spelling::nearest;
 use crate::table::{CheckedTable, UnknownKeys};
@@ -24,7 +25,10 @@ impl TreeChecker<'_> {
         at: Option<&SourceSpan>,
     ) -> CheckedTable {
         let lost = self.syntax == Integrity::Damaged;
-        let mut table = CheckedTable::default();
+        let mut table = CheckedTable {
+            entries: SortedMap::with_capacity(branch.entries.len()),
+            ..CheckedTable::default()
+        };
         let mut strange = UnknownKeys {
             any: lost,
             lost,

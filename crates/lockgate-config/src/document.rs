@@ -124,7 +124,10 @@ pub(crate) fn parse(
     if slip && report_foreign_file(source, report) {
         return (Branch::default(), Integrity::Damaged);
     }
-    let mut broken = BrokenLines::of(text);
+    let mut broken = match errors.is_empty() {
+        true => BrokenLines::default(),
+        false => BrokenLines::of(text),
+    };
     let (mut pairs, mut syntax_errors) = (0, 0);
     let mut reopened = 0..0;
     for error in errors {
@@ -172,6 +175,7 @@ pub(crate) fn parse(
 
 /// The lines that hold a syntax error: what the parser made of them to go on says nothing about the
 /// user.
+#[derive(Default)]
 struct BrokenLines {
     starts: Vec<usize>,
     lines: BTreeSet<usize>,

@@ -9,7 +9,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
     if path.is_empty() {
         name.to_owned()
     } else {
-        format!("{path}.{name}")
+        [path, ".", name].concat()
     }
 }
 

@@ -26,10 +26,15 @@ pub(crate) use user_keys::{MapKeys, TableNaming};
 ///
 /// The provided methods are those of a language with alternatives, which [`Notation::of`] returns.
 pub(crate) trait Notation {
-    /// The alternatives, which have no alternatives themselves; empty if there is only one
+    /// Adds its alternatives, which have no alternatives themselves; none if there is only one
     /// notation.
+    fn add_of<'a>(&'a self, _of: &mut Vec<&'a dyn Notation>) {}
+
+    /// The alternatives.
     fn of(&self) -> Vec<&dyn Notation> {
-        Vec::new()
+        let mut of = Vec::new();
+        self.add_of(&mut of);
+        of
     }
 
     /// The allowed values, as a phrase for messages.
@@ -152,10 +157,18 @@ impl<L: Language> AnyLanguage for L {
     }
 }
 
-/// The alternatives of a language, or the language itself.
-pub(crate) fn alternatives(language: &dyn Notation) -> Vec<&dyn Notation> {
-    let of = language.of();
-    if of.is_empty() { vec![language] } else { of }
+/// The alternatives of languages; a language without alternatives is one itself.
+pub(crate) fn alternatives<'a>(
+    languages: impl IntoIterator<Item = &'a dyn Notation>,
+    of: &mut Vec<&'a dyn Notation>,
+) {
+    for language in languages {
+        let known = of.len();
+        language.add_of(of);
+        if of.len() == known {
+            of.push(language);
+        }
+    }
 }
 
 fn join(of: &[&dyn Notation], between: &str, each: impl Fn(&&dyn Notation) -> String) -> String {

@@ -48,7 +48,7 @@ pub use added_endpoint::EndpointMistake;
 pub use codes::{Code, Severity};
 pub use environment::Environment;
 pub use load::{
-    ConfigDraft, LoadedConfig, load, load_in, parse_str, parse_str_in, read, read_text,
+    ConfigDraft, LoadedConfig, load, load_in, parse_str, parse_str_in, read, read_keys, read_text,
 };
 pub use model::*;
 pub use redirect_map::{MapMistake, MapProblem, RedirectLine, parse_redirects};

@@ -18,7 +18,7 @@ pub(crate) fn toml(root: &Branch, absolute: &AbsolutePaths) -> String {
         writer.line(&mut text, name, entry);
     }
     for (name, entry) in sections {
-        writer.section(&mut text, std::slice::from_ref(name), entry);
+        writer.section(&mut text, &[name], entry);
     }
     text
 }
@@ -32,7 +32,7 @@ fn has_header(entry: &TomlEntry) -> bool {
 }
 
 impl TomlWriter<'_> {
-    fn section(&self, text: &mut String, path: &[String], entry: &TomlEntry) {
+    fn section(&self, text: &mut String, path: &[&str], entry: &TomlEntry) {
         let TomlValue::Table(branch) = &entry.item.node else {
             return;
         };
@@ -56,7 +56,7 @@ impl TomlWriter<'_> {
         }
         for (name, entry) in sections {
             let name = self.absolute.get(&entry.key_at.start()).unwrap_or(name);
-            self.section(text, &[path, std::slice::from_ref(name)].concat(), entry);
+            self.section(text, &[path, &[name]].concat(), entry);
         }
     }
 
@@ -115,7 +115,10 @@ fn key(text: &mut String, name: &str) {
 /// Adds a TOML basic string (TOML 1.0, "String").
 fn string(text: &mut String, value: &str) {
     text.push('"');
-    for c in value.chars() {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'"' | b'\\');
+    let plain = value.bytes().take_while(|byte| is_plain(*byte)).count();
+    text.push_str(&value[..plain]);
+    for c in value[plain..].chars() {
         match c {
             '"' => text.push_str("\\\""),
             '\\' => text.push_str("\\\\"),

@@ -2,6 +2,7 @@
 //!
 //! Names and paths may be shown in messages, what they stand for never.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -22,6 +23,9 @@ pub(crate) fn substitute(
     env: &Environment,
     report: &mut Report,
 ) -> Option<String> {
+    if !raw.contains('$') {
+        return Some(raw.to_owned());
+    }
     let mut value = String::with_capacity(raw.len());
     let mut rest = raw;
     let mut told = BTreeSet::new();
@@ -150,7 +154,10 @@ fn reference(after: &str) -> Option<(Reference<'_>, &str)> {
 }
 
 /// Makes the path of a `${file:PATH}` absolute in a raw value.
-pub(crate) fn absolute(raw: &str, dir: &Path) -> String {
+pub(crate) fn absolute<'a>(raw: &'a str, dir: &Path) -> Cow<'a, str> {
+    if !raw.contains('$') {
+        return raw.into();
+    }
     let mut text = String::with_capacity(raw.len());
     let mut rest = raw;
     while let Some((before, after)) = rest.split_once("${") {
@@ -163,5 +170,5 @@ pub(crate) fn absolute(raw: &str, dir: &Path) -> String {
         }
     }
     text.push_str(rest);
-    text
+    text.into()
 }

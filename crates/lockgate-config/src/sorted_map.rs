@@ -5,6 +5,9 @@ use std::borrow::Borrow;
 use std::slice;
 use std::vec;
 
+/// Up to so many entries are compared one by one: most names differ by their length already.
+const FEW: usize = 8;
+
 /// Entries by key, each key once.
 #[derive(Debug, Clone)]
 pub(crate) struct SortedMap<K, V>(Vec<(K, V)>);
@@ -16,12 +19,25 @@ impl<K, V> Default for SortedMap<K, V> {
 }
 
 impl<K: Ord, V> SortedMap<K, V> {
+    /// An empty map with room for so many entries.
+    pub(crate) fn with_capacity(entries: usize) -> Self {
+        Self(Vec::with_capacity(entries))
+    }
+
+    /// The number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
     pub(crate) fn get<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&V>
     where
         K: Borrow<Q>,
     {
-        let at = self.find(key).ok()?;
-        self.0.get(at).map(|(_, value)| value)
+        let found = match self.0.len() {
+            ..=FEW => self.0.iter().find(|(known, _)| known.borrow() == key),
+            _ => self.0.get(self.find(key).ok()?),
+        };
+        found.map(|(_, value)| value)
     }
 
     pub(crate) fn get_mut<Q: Ord + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
@@ -85,7 +101,7 @@ impl<K: Ord, V> SortedMap<K, V> {
 impl<K: Ord, V> FromIterator<(K, V)> for SortedMap<K, V> {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(entries: I) -> Self {
         let entries = entries.into_iter();
-        let mut map = Self(Vec::with_capacity(entries.size_hint().0));
+        let mut map = Self::with_capacity(entries.size_hint().0);
         entries.for_each(|(key, value)| map.insert(key, value));
         map
     }

@@ -5,7 +5,6 @@
 //! what the next one has too, both share.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::SyncSender;
 
+use foldhash::HashMap;
 use lockgate_limits::{PerClient, PoolIndex};
 use lockgate_metrics::{Padded, Shard};
 use lockgate_net::stream::BufferPool;

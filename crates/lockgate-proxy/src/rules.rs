@@ -13,7 +13,8 @@ use crate::error_response::ErrorPages;
 use crate::shaping::Shape;
 use crate::transform::Rewrite;
 
-/// The rules of a route for its requests and their responses.
+/// The rules of a route for its requests and their responses. Large ones that few routes have are
+/// boxed.
 #[derive(Debug)]
 pub struct RouteRules {
     /// The rewrite of the target.
@@ -31,13 +32,13 @@ pub struct RouteRules {
     /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
     pub trace: Option<u8>,
     /// The caching of responses.
-    pub cache: Option<Caching>,
+    pub cache: Option<Box<Caching>>,
     /// The rewrite of bodies.
     pub rewrite: Option<Arc<Rewrite>>,
     /// Which responses are compressed.
     pub compress: Option<Compression>,
     /// The pages of other origins that may read responses.
-    pub cors: Option<Cors>,
+    pub cors: Option<Box<Cors>>,
     /// Whether `Location` and cookie paths are put back to what the client sees.
     pub rewrite_location: bool,
     /// The error pages instead of the built-in ones.

@@ -126,7 +126,7 @@ pub struct Admission {
     /// The networks that are served.
     pub networks: Networks,
     /// The rate limit.
-    pub limit: Option<RequestLimit>,
+    pub limit: Option<Box<RequestLimit>>,
     /// The authentication.
     pub auth: Option<Auth>,
 }

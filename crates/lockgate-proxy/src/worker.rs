@@ -1,7 +1,6 @@
 //! One worker: the state that its connections share, its tick, and its shutdown.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashSet;
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
@@ -13,6 +12,7 @@ use std::task::Poll;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
+use foldhash::HashSet;
 use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};

@@ -16,12 +16,12 @@ mod tls;
 mod tunnels;
 mod values;
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt};
 use lockgate_config as config;
 use lockgate_config::{Config, Protocol, Report, SourceSpan};
 use lockgate_limits::{ListenerIndex, RelayIndex};

@@ -169,7 +169,8 @@ impl Configuration {
 
     /// The same as [`Self::check`], but a text that was read last is not checked again: false.
     pub(crate) fn check_unread(&self) -> bool {
-        let draft = lockgate_config::read(&self.file).ok();
+        // Its texts are all that counts.
+        let draft = lockgate_config::read_keys(&self.file, &[]).ok();
         let read = draft.as_ref().map(hash);
         let is_known = read.is_some() && read == self.last_check().hash;
         !is_known && self.check()

@@ -1,7 +1,7 @@
 //! The configuration that runs, as the main thread holds it: its listeners with their sockets, its
 //! logs, and its counters.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::hash::Hash;
 use std::io;
 use std::num::NonZeroU64;
@@ -9,6 +9,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
+use foldhash::{HashMap, HashMapExt};
 use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
@@ -408,7 +409,12 @@ fn rules(number: u64, config: &Config, before: Option<&RunningGeneration>) -> Ge
 
 /// The names of a generation's endpoints: pool, label, and which of several with this label.
 fn endpoints(assembly: &Assembly) -> impl Iterator<Item = (&str, &str, usize)> {
-    let mut seen: HashMap<(&str, &str), usize> = HashMap::new();
+    let count = assembly
+        .upstreams
+        .iter()
+        .map(|pool| pool.members().len())
+        .sum();
+    let mut seen: HashMap<(&str, &str), usize> = HashMap::with_capacity(count);
     let members = assembly.upstreams.iter().flat_map(|pool| {
         let labels = pool
             .members()

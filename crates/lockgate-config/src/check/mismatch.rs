@@ -94,7 +94,8 @@ fn type_cure(
     path: &str,
     example: Option<&'static str>,
 ) -> String {
-    let of = alternatives(language);
+    let mut of = Vec::new();
+    alternatives([language], &mut of);
     let name = path.rsplit('.').next().unwrap_or(path);
     let upstream_tls = name == "tls" && of.len() == 1 && language.table().is_some();
     let known =
@@ -228,11 +229,11 @@ fn status_in(text: &str) -> Option<u64> {
 
 /// The usual words for true and false.
 fn truth(text: &str) -> Option<bool> {
-    match text.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "on" | "enable" | "enabled" => Some(true),
-        "false" | "no" | "off" | "none" | "disable" | "disabled" => Some(false),
-        _ => None,
+    let is_one_of = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    if is_one_of(&["true", "yes", "on", "enable", "enabled"]) {
+        return Some(true);
     }
+    is_one_of(&["false", "no", "off", "none", "disable", "disabled"]).then_some(false)
 }
 
 fn value_kind(node: &TomlValue) -> Given {

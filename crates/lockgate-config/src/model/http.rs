@@ -132,7 +132,8 @@ pub struct Answer {
     pub media_type: String,
 }
 
-/// The settings of a route's requests and responses.
+/// The settings of a route's requests and responses. Large ones that few routes have are boxed: there
+/// may be many thousands of routes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RouteModifiers {
     /// The change of the path that is sent on, or looked up.
@@ -146,9 +147,9 @@ pub struct RouteModifiers {
     /// Minimum rates; `min_in` comes from `body`.
     pub rates: MinRates,
     /// The rate limit.
-    pub limit: Option<SharedSetting<RateLimit>>,
+    pub limit: Option<Box<SharedSetting<RateLimit>>>,
     /// The bandwidth limits of bodies and upgraded connections.
-    pub shape: Option<SharedSetting<ShapeRates>>,
+    pub shape: Option<Box<SharedSetting<ShapeRates>>>,
     /// The authentication of clients; `None` is no authentication.
     pub auth: Option<AuthMethod>,
     /// The percentage, from 1 to 100, of new traces to record; `None` starts no trace for a request
@@ -200,9 +201,9 @@ pub struct SharedSetting<T> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum AuthMethod {
     /// By user and password.
-    Basic(BasicAuth),
+    Basic(Box<BasicAuth>),
     /// By the response of an auth service.
-    Forward(AuthService),
+    Forward(Box<AuthService>),
 }
 
 /// An auth service, which decides about every request.

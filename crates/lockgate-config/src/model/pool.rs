@@ -25,7 +25,7 @@ pub struct EndpointPool {
     /// choices by client, pools of `[tcp]` have only `Session` and hashes by `Client` or `Sni`.
     pub balance: Option<EndpointChoice>,
     /// Active health checks; `None` is none.
-    pub health: Option<HealthSettings>,
+    pub health: Option<Box<HealthSettings>>,
     /// The ejection of failing endpoints; `None` is never.
     pub eject: Option<Eject>,
     /// The time in which the share of a recovered endpoint grows to its full weight; zero is at
@@ -42,7 +42,7 @@ pub struct EndpointPool {
     /// The PROXY header to endpoints; each connection then serves one client connection only.
     pub proxy_protocol: Option<ProxyVersion>,
     /// The response while no endpoint is up; `None` is Lockgate's own page.
-    pub maintenance: Option<Answer>,
+    pub maintenance: Option<Box<Answer>>,
 }
 
 /// One address of a pool.

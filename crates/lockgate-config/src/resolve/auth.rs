@@ -41,18 +41,18 @@ impl Resolver<'_> {
                     [auth::PATH.row(), auth::COPY.row()],
                     "it is for `forward`",
                 );
-                basic(&long).map(AuthMethod::Basic)
+                basic(&long).map(|basic| AuthMethod::Basic(Box::new(basic)))
             }
             (false, true) => {
                 self.without_effect_beside(&long, [auth::REALM.row()], "it is for `basic`");
                 let service = long.written(&auth::FORWARD)?;
                 let pool = self.auth_service_pool(service)?;
-                Some(AuthMethod::Forward(AuthService {
+                Some(AuthMethod::Forward(Box::new(AuthService {
                     pool,
                     path: long.get(&auth::PATH),
                     copy: long.list(&auth::COPY),
                     at: service.at.clone(),
-                }))
+                })))
             }
         }
     }
@@ -109,8 +109,9 @@ impl Resolver<'_> {
 impl View<'_> {
     /// Whether a service is asked about every request.
     pub(super) fn has_forward_auth(&self) -> bool {
-        let long = self.section(&route::AUTH).nearest();
-        self.get(&route::AUTH).is_long() && long.has(&auth::FORWARD)
+        let written = self.written(&route::AUTH);
+        written.is_some_and(|written| written.value.is_long())
+            && self.section(&route::AUTH).nearest().has(&auth::FORWARD)
     }
 }
 

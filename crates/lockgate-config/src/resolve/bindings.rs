@@ -1,7 +1,8 @@
 //! The addresses that are bound: which tables may share one, and which host is served by which
 //! site.
 
-use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
 
 use lockgate_rules::{AcceptProxy, HostPattern};
 
@@ -104,8 +105,8 @@ impl Resolver<'_> {
         // A conflict needs the same port or path, so only those are compared.
         let mut by_port: BTreeMap<String, Vec<&Binding<'_>>> = BTreeMap::new();
         // The site of each host on an address: many sites may share one address.
-        let mut hosts: BTreeMap<(String, bool, &HostPattern), (SourceSpan, SourceSpan)> =
-            BTreeMap::new();
+        let mut hosts: HashMap<(&ListenAddr, bool, &HostPattern), (&SourceSpan, &SourceSpan)> =
+            HashMap::with_capacity(bound.len());
         for binding in &bound {
             let rivals = by_port.entry(port_or_path(&binding.addr)).or_default();
             let first = rivals.iter().find(|rival| !self.share(rival, binding));
@@ -117,10 +118,12 @@ impl Resolver<'_> {
                 rivals.push(binding);
             }
             for (host, secure, at) in served_hosts(binding) {
-                let key = (binding.addr.to_string(), secure, host);
-                let Some((table, first)) = hosts.get(&key) else {
-                    hosts.insert(key, (binding.at.clone(), at.clone()));
-                    continue;
+                let (table, first) = match hosts.entry((&binding.addr, secure, host)) {
+                    Entry::Occupied(known) => *known.get(),
+                    Entry::Vacant(free) => {
+                        free.insert((&binding.at, at));
+                        continue;
+                    }
                 };
                 if table.rank() != binding.at.rank() && !self.was_reported(Code::SameHost, at) {
                     let message = match host {

@@ -27,6 +27,8 @@ pub(super) struct Pools {
     pub(super) all: Vec<Arc<EndpointPool>>,
     /// The pools by name; `None` for one with a mistake.
     names: BTreeMap<String, Option<usize>>,
+    /// A pool of nothing but defaults, once there is one: it is the same for thousands.
+    plain: Option<EndpointPool>,
 }
 
 impl Resolver<'_> {
@@ -61,15 +63,16 @@ impl Resolver<'_> {
         Some(EndpointPool {
             name: Some(one.name.clone()),
             balance,
-            health,
+            health: health.map(Box::new),
             tls,
             proxy_protocol: view.get(&pool::PROXY_PROTOCOL),
             maintenance: match view.written(&pool::MAINTENANCE) {
-                Some(written) => self.maintenance(&view, written.at),
+                Some(written) => self.maintenance(&view, written.at).map(Box::new),
                 None => None,
             },
             protocol: protocol?,
-            ..unnamed(&view, endpoints, &one.at)
+            endpoints,
+            ..unnamed(&view, &one.at)
         })
     }
 
@@ -133,7 +136,7 @@ impl Resolver<'_> {
             protocol: protocol?,
             tls,
             proxy_protocol: long.get(&proxy::PROXY_PROTOCOL),
-            ..unnamed_pool(endpoints, to.at)
+            ..self.unnamed_pool(endpoints, to.at)
         };
         Some(self.add(pool))
     }
@@ -147,7 +150,8 @@ impl Resolver<'_> {
         if let Destination::One(PoolOrEndpoint::Pool(name)) = destination {
             return self.named_pool_index(name, at);
         }
-        let pool = unnamed_pool(self.destination(destination, at)?, at);
+        let endpoints = self.destination(destination, at)?;
+        let pool = self.unnamed_pool(endpoints, at);
         Some(self.add(pool))
     }
 
@@ -203,6 +207,19 @@ impl Resolver<'_> {
             self.no_effect("backup", &first.at, why, cure);
         }
         Some(endpoints)
+    }
+
+    /// A pool of nothing but defaults.
+    fn unnamed_pool(&mut self, endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
+        let plain = self
+            .pools
+            .plain
+            .get_or_insert_with(|| unnamed(&View::default(), at));
+        EndpointPool {
+            at: at.clone(),
+            endpoints,
+            ..plain.clone()
+        }
     }
 
     fn add(&mut self, pool: EndpointPool) -> usize {
@@ -386,17 +403,12 @@ impl Resolver<'_> {
     }
 }
 
-/// A pool of nothing but defaults.
-fn unnamed_pool(endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
-    unnamed(&View::default(), endpoints, at)
-}
-
-/// A pool with the default settings of every pool.
-fn unnamed(view: &View<'_>, endpoints: Vec<WeightedEndpoint>, at: &SourceSpan) -> EndpointPool {
+/// A pool without endpoints, with the default settings of every pool.
+fn unnamed(view: &View<'_>, at: &SourceSpan) -> EndpointPool {
     EndpointPool {
         name: None,
         at: at.clone(),
-        endpoints,
+        endpoints: Vec::new(),
         protocol: Protocol::Http1,
         balance: None,
         health: None,

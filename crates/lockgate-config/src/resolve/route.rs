@@ -168,8 +168,8 @@ impl Resolver<'_> {
     }
 
     fn verb(&mut self, view: &View<'_>) -> VerbChoice {
-        let places = VERBS.map(|(verb, key)| Some((verb, key, view.place_of(key)?)));
-        let mut verbs = places.into_iter().flatten();
+        let written = |(verb, key): &'static (_, KeyRow)| Some((*verb, key, view.place_of(*key)?));
+        let mut verbs = VERBS.iter().filter_map(written);
         let Some((verb, key, at)) = verbs.next() else {
             return match view.has_unknown_keys() {
                 true => VerbChoice::Broken,
@@ -189,7 +189,7 @@ impl Resolver<'_> {
                 .push_pair(Code::TwoVerbs, b, texts, (a, "the first action"));
             return VerbChoice::Broken;
         }
-        match view.value_at(key) {
+        match view.value_at(*key) {
             Some(_) => VerbChoice::Is(verb),
             None => VerbChoice::Broken,
         }
@@ -306,7 +306,7 @@ impl Resolver<'_> {
             .any(|action| matches!(action, RouteAction::Files(_)));
         let unused = |used: bool, keys: &'static [KeyRow], cure| {
             let keys = if used { &[] } else { keys };
-            keys.iter().map(move |key| (*key, cure))
+            keys.iter().map(move |key| (key, cure))
         };
         let keys = unused(
             proxied || served,
@@ -317,7 +317,7 @@ impl Resolver<'_> {
         .filter(|(key, _)| !(asks && key.name == route::TIMEOUTS.row().name))
         .chain(unused(served, &ONLY_FILES, "remove it, or write root"));
         for (key, cure) in keys {
-            if let Some(at) = view.place_of(key) {
+            if let Some(at) = view.place_of(*key) {
                 self.no_effect(key.name, at, what, cure);
             }
         }
@@ -355,8 +355,8 @@ impl Resolver<'_> {
                 min_in: body.get(&route::body::MIN_RATE).unwrap_or(shared.min_in),
                 ..shared
             },
-            limit: limit_of(view),
-            shape: self.shape(view),
+            limit: limit_of(view).map(Box::new),
+            shape: self.shape(view).map(Box::new),
             cache: caching(view, files, auth.is_some()),
             auth,
             trace: match view.get(&route::TRACE) {

@@ -22,7 +22,9 @@ impl Resolver<'_> {
         let Some(sites) = self.root.value(&top::SITE) else {
             return Vec::new();
         };
-        sites.iter().filter_map(|one| self.site(one)).collect()
+        let mut resolved = Vec::with_capacity(sites.len());
+        resolved.extend(sites.iter().filter_map(|one| self.site(one)));
+        resolved
     }
 
     fn site(&mut self, one: &Keyed<SiteKey>) -> Option<HostedSite> {

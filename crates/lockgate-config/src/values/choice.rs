@@ -134,8 +134,8 @@ impl Language for Flag {
 }
 
 impl<N: Language<Value = ()>, L: Language> Notation for Unless<N, L> {
-    fn of(&self) -> Vec<&dyn Notation> {
-        flat(&[&self.0, &self.1])
+    fn add_of<'a>(&'a self, of: &mut Vec<&'a dyn Notation>) {
+        alternatives([&self.0 as &dyn Notation, &self.1], of);
     }
 }
 
@@ -156,8 +156,8 @@ impl<N: Language<Value = ()>, L: Language> Language for Unless<N, L> {
 }
 
 impl<L: Language> Notation for OrFlag<L> {
-    fn of(&self) -> Vec<&dyn Notation> {
-        flat(&[&Flag, &self.0])
+    fn add_of<'a>(&'a self, of: &mut Vec<&'a dyn Notation>) {
+        alternatives([&Flag as &dyn Notation, &self.0], of);
     }
 }
 
@@ -178,8 +178,8 @@ impl<L: Language> Language for OrFlag<L> {
 }
 
 impl<L: Language> Notation for OneOrMore<L> {
-    fn of(&self) -> Vec<&dyn Notation> {
-        flat(&[&self.0.of, &self.0])
+    fn add_of<'a>(&'a self, of: &mut Vec<&'a dyn Notation>) {
+        alternatives([&self.0.of as &dyn Notation, &self.0], of);
     }
 }
 
@@ -200,8 +200,8 @@ impl<L: Language> Language for OneOrMore<L> {
 }
 
 impl<L: Language, T> Notation for As<L, T> {
-    fn of(&self) -> Vec<&dyn Notation> {
-        flat(&[&self.0])
+    fn add_of<'a>(&'a self, of: &mut Vec<&'a dyn Notation>) {
+        alternatives([&self.0 as &dyn Notation], of);
     }
 }
 
@@ -214,9 +214,8 @@ impl<L: Language, T: Clone + Debug + 'static> Language for As<L, T> {
 }
 
 impl<T> Notation for Either<T> {
-    fn of(&self) -> Vec<&dyn Notation> {
-        let of = self.0.iter().copied();
-        of.flat_map(|one| alternatives(one)).collect()
+    fn add_of<'a>(&'a self, of: &mut Vec<&'a dyn Notation>) {
+        alternatives(self.0.iter().map(|one| *one as &dyn Notation), of);
     }
 }
 
@@ -230,8 +229,8 @@ impl<T: Clone + Debug> Language for Either<T> {
 }
 
 impl<L: Language> Notation for Short<L> {
-    fn of(&self) -> Vec<&dyn Notation> {
-        flat(&[&self.short, &self.long])
+    fn add_of<'a>(&'a self, of: &mut Vec<&'a dyn Notation>) {
+        alternatives([&self.short as &dyn Notation, &self.long], of);
     }
 }
 
@@ -250,8 +249,4 @@ impl<L: Language> Language for Short<L> {
         }
         self.short.read(item, path, checker).map(ShortOrLong::Short)
     }
-}
-
-fn flat<'a>(of: &[&'a dyn Notation]) -> Vec<&'a dyn Notation> {
-    of.iter().flat_map(|one| alternatives(*one)).collect()
 }

@@ -11,6 +11,7 @@ use crate::check::unquoted;
 use crate::codes::Code;
 use crate::document::{self, TomlEntry, TomlItem, TomlString, TomlValue};
 use crate::host::{HostError, parse_host};
+use crate::key_paths::join;
 use crate::language::{KeyRow, Language, MapKeys, Notation, TreeChecker, find, table_schema};
 use crate::source::SourceSpan;
 use crate::table::CheckedTable;
@@ -122,12 +123,12 @@ impl<L: Language> Language for Map<L> {
             }
             seen.push((name, &written.key_at));
             if let Some(row) = known {
-                let entry = checker.entry(row, written, &format!("{path}.{name}"));
+                let entry = checker.entry(row, written, &join(path, name));
                 map.beside.entries.insert(row.name, entry);
                 continue;
             }
             let inner = if self.names.lead() { "*" } else { name };
-            let value = checker.value(&self.of, &written.item, &format!("{path}.{inner}"));
+            let value = checker.value(&self.of, &written.item, &join(path, inner));
             map.entries.push(MapEntry {
                 name: name.clone(),
                 name_at: written.key_at.clone(),

@@ -116,7 +116,7 @@ impl<K: TableKey> Language for Tables<K> {
         };
         let keys = self.keys;
         let inside = format!("{path}.*");
-        let mut tables = Vec::new();
+        let mut tables = Vec::with_capacity(branch.entries.len());
         for (name, entry) in &branch.entries {
             let TomlValue::Table(inner) = &entry.item.node else {
                 self.not_a_table(name, entry, path, checker);

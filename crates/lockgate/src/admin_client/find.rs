@@ -41,7 +41,7 @@ pub(crate) fn find(choice: &SocketChoice) -> anyhow::Result<PathBuf> {
 
 /// Mistakes elsewhere in the file do not matter: a reload must find the socket to report them.
 fn read(file: &Path) -> Configured {
-    match lockgate_config::read(file) {
+    match lockgate_config::read_keys(file, &["admin"]) {
         Ok(draft) => match draft.understood().config.admin.clone() {
             Some(socket) => Configured::On(socket),
             None => Configured::Off,

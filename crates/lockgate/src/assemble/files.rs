@@ -46,7 +46,7 @@ struct FileThreads {
 /// One route's folder, with all settings that decide what a worker caches of its files.
 struct ServedFolder {
     written: Arc<config::StaticFiles>,
-    cache: Option<Caching>,
+    cache: Option<Box<Caching>>,
     compress: Option<Compression>,
     rewrite: Option<Arc<Rewrite>>,
     files: Arc<Files>,

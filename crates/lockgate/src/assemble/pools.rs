@@ -1,9 +1,9 @@
 //! Pools as they run: endpoints that all tables share, members, TLS to endpoints, and health
 //! checks.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
+use foldhash::{HashMap, HashMapExt};
 use lockgate_config as config;
 use lockgate_config::Config;
 use lockgate_limits::{MemberIndex, clock};
@@ -184,16 +184,11 @@ impl<'a> AssembledPools<'a> {
         let (mut members, mut services) = (Vec::new(), Vec::new());
         for one in &written.endpoints {
             let address = match &one.addr {
-                config::EndpointAddr::Ip(address) => {
-                    (address.ip().to_string(), EndpointAddress::Ip(*address))
+                config::EndpointAddr::Ip(address) => EndpointAddress::Ip(*address),
+                config::EndpointAddr::Unix(path) => EndpointAddress::Unix(path.clone()),
+                config::EndpointAddr::Name { host, port } => {
+                    EndpointAddress::Name(self.resolver.register(host, *port))
                 }
-                config::EndpointAddr::Unix(path) => {
-                    (String::new(), EndpointAddress::Unix(path.clone()))
-                }
-                config::EndpointAddr::Name { host, port } => (
-                    host.clone(),
-                    EndpointAddress::Name(self.resolver.register(host, *port)),
-                ),
                 config::EndpointAddr::Srv(name) => {
                     services.push((name.as_str(), MemberIndex::new(members.len()), one.backup));
                     let slots = self.resolver.service(name, one.max);
@@ -372,7 +367,7 @@ impl<'a> AssembledPools<'a> {
     fn endpoint(
         &mut self,
         written: &config::WeightedEndpoint,
-        (host, address): (String, EndpointAddress),
+        address: EndpointAddress,
     ) -> Arc<Endpoint> {
         let addr = &written.addr;
         if let Some(known) = self.reusable.endpoints.get(addr) {
@@ -384,7 +379,14 @@ impl<'a> AssembledPools<'a> {
                 self.maxima.push((Arc::clone(running), written.max));
                 Arc::clone(running)
             }
-            None => Arc::new(Endpoint::new(addr.to_string(), host, address, written.max)),
+            None => {
+                let host = match addr {
+                    config::EndpointAddr::Ip(address) => address.ip().to_string(),
+                    config::EndpointAddr::Name { host, .. } => host.clone(),
+                    config::EndpointAddr::Unix(_) | config::EndpointAddr::Srv(_) => String::new(),
+                };
+                Arc::new(Endpoint::new(addr.to_string(), host, address, written.max))
+            }
         };
         self.reusable
             .endpoints

@@ -2,13 +2,14 @@
 //!
 //! Reads the files of users and the pages of errors, each once.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
+use foldhash::{HashMap, HashMapExt};
 use lockgate_config as config;
 use lockgate_config::{Code, Config, SharedSetting, SourceSpan};
 use lockgate_net::token_bucket::TokenRate;
@@ -110,13 +111,13 @@ impl<'a> SharedRules<'a> {
         };
         let limits = routes(config)
             .filter_map(|(site, route)| {
-                let limit = route.rules.limit.as_ref()?;
+                let limit = route.rules.limit.as_deref()?;
                 Some((SettingUser::route(site, route), limit))
             })
             .chain(tunnels().filter_map(|(user, tunnel)| Some((user, tunnel.limit.as_ref()?))));
         let shapes = routes(config)
             .filter_map(|(site, route)| {
-                let shape = route.rules.shape.as_ref()?;
+                let shape = route.rules.shape.as_deref()?;
                 Some((SettingUser::route(site, route), shape))
             })
             .chain(relays)
@@ -160,7 +161,7 @@ impl<'a> SharedRules<'a> {
         let limit = written.limit.as_ref();
         Admission {
             networks: Networks::new(&written.allow, &written.deny),
-            limit: limit.map(|limit| self.limit(SettingUser::route(site, route), limit)),
+            limit: limit.map(|limit| Box::new(self.limit(SettingUser::route(site, route), limit))),
             auth,
         }
     }
@@ -191,10 +192,10 @@ impl<'a> SharedRules<'a> {
             rates: written.rates,
             shape,
             trace: written.trace,
-            cache: written.cache.clone(),
+            cache: written.cache.clone().map(Box::new),
             rewrite: rewrite?,
             compress: written.compress.clone(),
-            cors: written.cors.clone(),
+            cors: written.cors.clone().map(Box::new),
             rewrite_location: written.rewrite_location,
             pages: pages?,
             redirects: written.redirects.as_ref().map(|file| Arc::clone(&file.map)),

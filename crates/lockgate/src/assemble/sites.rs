@@ -1,9 +1,9 @@
 //! Sites as they run: sites on one address become one listener, with one table of hosts and paths.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use foldhash::{HashMap, HashMapExt, HashSet};
 use lockgate_config as config;
 use lockgate_config::{Code, Config, ListenAddr, Protocol, SiteListener, SourceSpan};
 use lockgate_http::h1::HeadLimits;
@@ -83,6 +83,8 @@ struct SiteTable {
     /// The places of the sites and routes in the configuration, for mistakes.
     site_places: Vec<SourceSpan>,
     route_places: Vec<SourceSpan>,
+    /// The route of all sites that are only redirected, if there are any.
+    redirect: Option<RouteIndex>,
 }
 
 impl Assembler<'_> {
@@ -207,9 +209,13 @@ impl Assembler<'_> {
             let hosts = one.site.hosts.clone();
             whole &= self.serve(&mut table, one, hosts).is_some();
         }
-        let served_hosts = table.hosts.iter().flat_map(|site| &site.hosts);
-        let mut taken: HashSet<HostPattern> = served_hosts.cloned().collect();
-        for one in sites.iter().filter(|one| one.redirects) {
+        let mut redirected = sites.iter().filter(|one| one.redirects).peekable();
+        let mut taken = HashSet::default();
+        if redirected.peek().is_some() {
+            let served_hosts = table.hosts.iter().flat_map(|site| &site.hosts);
+            taken.extend(served_hosts.cloned());
+        }
+        for one in redirected {
             // A host that is served on this address is not redirected.
             let hosts = one.site.hosts.iter().filter(|host| !taken.contains(host));
             let hosts: Vec<HostPattern> = hosts.cloned().collect();
@@ -315,19 +321,21 @@ impl Assembler<'_> {
         served: &SiteAtAddress<'_>,
         hosts: Vec<HostPattern>,
     ) {
-        let pattern = Pattern::everything();
+        let value = *table.redirect.get_or_insert_with(|| {
+            table.routes.push(site::Route {
+                name: String::new(),
+                action: Action::Secure(self.config.ports.https),
+                admission: Admission::default(),
+                rules: rules::defaults(self.config.rates),
+            });
+            table.route_places.push(served.site.at.clone());
+            RouteIndex::new(table.routes.len() - 1)
+        });
         let rule = RouteEntry {
             method: None,
-            pattern,
-            value: RouteIndex::new(table.routes.len()),
+            pattern: Pattern::everything(),
+            value,
         };
-        table.routes.push(site::Route {
-            name: String::new(),
-            action: Action::Secure(self.config.ports.https),
-            admission: Admission::default(),
-            rules: rules::defaults(self.config.rates),
-        });
-        table.route_places.push(served.site.at.clone());
         let maintenance = self.sites.maintenance_of(&served.site.name);
         table.add(served, hosts, vec![rule], (Arc::default(), maintenance));
     }
@@ -376,7 +384,7 @@ impl Assembler<'_> {
         match &route.action {
             config::RouteAction::Proxy(pool) => {
                 let user = match pool_users.get(pool) {
-                    Some(route) if !route.is_empty() => format!("{} {route}", site.name),
+                    Some(route) if !route.is_empty() => [&*site.name, " ", route].concat(),
                     _ => site.name.clone(),
                 };
                 self.proxy(*pool, &user, &route.rules.timeouts)
@@ -470,21 +478,15 @@ fn pool_users(site: &config::HostedSite) -> PoolUsers<'_> {
 
 impl SiteTable {
     fn with_room_for(sites: &[SiteAtAddress<'_>]) -> Self {
-        // A site that is only redirected has one route.
-        let of_site = |one: &SiteAtAddress<'_>| {
-            if one.redirects {
-                1
-            } else {
-                one.site.routes.len()
-            }
-        };
-        let routes = sites.iter().map(of_site).sum();
+        let served = sites.iter().filter(|one| !one.redirects);
+        let routes = served.map(|one| one.site.routes.len()).sum();
         Self {
             hosts: Vec::with_capacity(sites.len()),
             sites: Vec::with_capacity(sites.len()),
             routes: Vec::with_capacity(routes),
             site_places: Vec::with_capacity(sites.len()),
             route_places: Vec::with_capacity(routes),
+            redirect: None,
         }
     }
 

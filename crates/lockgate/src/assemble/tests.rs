@@ -123,7 +123,7 @@ impl Assembly {
     }
 
     fn limit(&self, site: &str, route: &str) -> Option<&RequestLimit> {
-        self.route(site, route)?.admission.limit.as_ref()
+        self.route(site, route)?.admission.limit.as_deref()
     }
 
     fn served_files(&self, site: &str) -> Option<&Arc<Files>> {

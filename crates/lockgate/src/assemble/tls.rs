@@ -1,12 +1,12 @@
 //! TLS as it runs: acceptors for clients, connectors to endpoints, and the keys of tickets; with a
 //! cure for each mistake in their files.
 
-use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use foldhash::{HashMap, HashMapExt, HashSet};
 use lockgate_config as config;
 use lockgate_config::{Code, SourceSpan};
 use lockgate_net::tls::{

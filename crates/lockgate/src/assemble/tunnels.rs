@@ -130,7 +130,7 @@ impl Assembler<'_> {
             action: Action::Connect(Box::new(self.connect(tunnel))),
             admission: Admission {
                 networks,
-                limit,
+                limit: limit.map(Box::new),
                 auth,
             },
             rules: RouteRules {

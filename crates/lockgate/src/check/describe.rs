@@ -321,8 +321,11 @@ fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<
     add(rules
         .trace
         .map(|share| format!("traces start here, {share}% recorded")));
-    add(rules.limit.as_ref().map(limit));
-    add(rules.shape.as_ref().map(|one| shape(one, " a connection")));
+    add(rules.limit.as_deref().map(limit));
+    add(rules
+        .shape
+        .as_deref()
+        .map(|one| shape(one, " a connection")));
     add(some(rules.allow.len(), "network", "allowed"));
     add(some(rules.deny.len(), "network", "denied"));
     add(rules

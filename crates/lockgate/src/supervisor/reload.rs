@@ -523,6 +523,7 @@ impl RunningServer {
         };
         self.set_limits(&parts.config, &parts.assembly);
         let before = &self.generation;
+        let before_assembly = Arc::clone(&before.assembly);
         let before_listeners = before.names();
         let generation = RunningGeneration::new(&self.workers, Some(before), parts, plan);
         let RunningAdoption { adopted, closed } = generation.adopt(&self.workers);
@@ -558,6 +559,8 @@ impl RunningServer {
                 // A worker that has ended runs none.
                 let _ = adopted.await;
             }
+            // Freed here, and not by the last worker that has let go of it, which has clients.
+            tokio::task::spawn_blocking(move || drop(before_assembly));
             ReloadStep::Adopted(Box::new((text, report)))
         }
     }

@@ -405,7 +405,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     }
 
     fn cors(&self) -> Option<&'s Cors> {
-        self.record.route?.rules.cors.as_ref()
+        self.record.route?.rules.cors.as_deref()
     }
 
     /// The pages of the request's route; where it has none, of its site.
