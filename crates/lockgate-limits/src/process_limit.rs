@@ -31,6 +31,10 @@ struct Permits {
     debt: AtomicUsize,
 }
 
+/// The largest size, which nothing reaches. Of resizes that run at once each may add its permits
+/// before another one forgets its own: more than `MAX_PERMITS` at a time would be a panic.
+const LARGEST: usize = Semaphore::MAX_PERMITS >> 20;
+
 /// The right to one of something limited; dropping it gives it back.
 #[derive(Debug)]
 pub struct Permit(Arc<Permits>);
@@ -62,7 +66,7 @@ impl Drop for Permit {
 impl ProcessLimit {
     /// Allows `size` at once.
     pub fn new(size: usize) -> Self {
-        let size = size.min(Semaphore::MAX_PERMITS);
+        let size = size.min(LARGEST);
         Self(Arc::new(Permits {
             free: Semaphore::new(size),
             size: AtomicUsize::new(size),
@@ -73,7 +77,7 @@ impl ProcessLimit {
     /// Allows `size` at once from now on. Where more are in use these stay, and none is given
     /// before enough of them are dropped.
     pub fn resize(&self, size: usize) {
-        let size = size.min(Semaphore::MAX_PERMITS);
+        let size = size.min(LARGEST);
         let permits = &*self.0;
         // The later one of two resizes sees what the other one's thread has done before.
         let before = permits.size.swap(size, Ordering::AcqRel);

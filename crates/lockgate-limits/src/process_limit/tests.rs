@@ -289,3 +289,20 @@ fn a_changed_keyed_limit_holds_for_keys_with_permits() {
     permits.pop();
     assert!(table.take(&"key").is_some());
 }
+
+#[test]
+fn resizes_beside_each_other_leave_the_size_of_the_last_one() {
+    let limit = ProcessLimit::new(2);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                for _ in 0..300_000 {
+                    limit.resize(usize::MAX);
+                    limit.resize(2);
+                }
+            });
+        }
+    });
+    limit.resize(3);
+    assert_eq!((limit.free(), limit.used(), limit.debt()), (3, 0, 0));
+}
