@@ -471,7 +471,11 @@ fn a_rollback_brings_back_the_changes_that_its_reload_has_ended() {
         (scene.shown() == changed).then_some(())
     });
     assert_eq!(scene.kept(), kept);
-    scene.take_over("/v1/reload", &trial);
+    // They are shown before the reload that goes back has ended, and another one is refused until then.
+    eventually("another reload", || {
+        let (status, _) = ask(&scene.socket(), "POST", "/v1/reload", &trial.to_string());
+        (status == 200).then_some(())
+    });
     // What is changed meanwhile is the later word.
     scene.change("remove", 2, json!({}));
     assert_eq!(scene.kept(), kept);
