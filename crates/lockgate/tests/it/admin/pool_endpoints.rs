@@ -569,6 +569,62 @@ fn an_endpoint_is_the_same_by_another_spelling() {
 }
 
 #[test]
+fn the_last_endpoint_may_have_two_spellings() {
+    let scene = PoolScene::new("");
+    let port = scene.endpoint(0).rsplit(':').next().unwrap();
+    let spelled = format!("[::ffff:127.0.0.1]:{port}");
+    let last = (409, "last_endpoint".to_owned());
+    for (endpoints, removed) in [
+        ([scene.endpoint(0), &spelled], [scene.endpoint(0), &spelled]),
+        (
+            ["App.internal:80", "app.internal.:80"],
+            ["app.internal:80", "APP.internal.:80"],
+        ),
+    ] {
+        let endpoints = endpoints.map(str::to_owned);
+        reload(&scene.gate, &configuration(&scene.folder, &endpoints, ""));
+        for endpoint in removed {
+            assert_eq!(scene.refused("remove", endpoint, json!({})), last);
+        }
+        assert_eq!(scene.shown()[0].len(), 2);
+    }
+}
+
+#[test]
+fn what_has_begun_at_a_removed_endpoint_is_counted_in_all_spellings() {
+    let folder = Folder::new();
+    let slow = Origin::tcp();
+    let port = slow.socket_address().port();
+    let endpoints = [slow.address(), format!("[::ffff:127.0.0.1]:{port}")];
+    let gate = lockgate().start(&configuration(&folder, &endpoints, IN_TURN));
+    let mut clients = [0, 1].map(|_| {
+        let mut client = Http::connect(gate.address());
+        client.send(GET);
+        client
+    });
+    let mut at_origin = clients.each_ref().map(|_| {
+        let mut at_origin = slow.http();
+        at_origin.request();
+        at_origin
+    });
+    let (status, removed) = ask(
+        &folder.path("admin.sock"),
+        "POST",
+        "/v1/endpoints/remove",
+        &json!({ "pool": "app", "endpoint": endpoints[0], "force": true }).to_string(),
+    );
+    assert_eq!(status, 200, "{removed}");
+    assert_eq!(
+        (&removed["in_flight"], &removed["connections"]),
+        (&json!(2), &json!(2))
+    );
+    for (client, at_origin) in clients.iter_mut().zip(&mut at_origin) {
+        at_origin.send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
+        assert_eq!(client.answer().body, b"ok");
+    }
+}
+
+#[test]
 fn a_change_tells_what_is_wrong_with_files_of_the_configuration() {
     let scene = PoolScene::new("");
     let served = scene.folder.path("www");
