@@ -63,27 +63,31 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/endpoints/maintenance",
         handlers: &[(Method::POST, |request| {
-            Box::pin(endpoints::maintenance(request))
+            Box::pin(request.carry_out(endpoints::maintenance))
         })],
     },
     Resource {
         path: "/v1/endpoints/ready",
-        handlers: &[(Method::POST, |request| Box::pin(endpoints::ready(request)))],
+        handlers: &[(Method::POST, |request| {
+            Box::pin(request.carry_out(endpoints::ready))
+        })],
     },
     Resource {
         path: "/v1/endpoints/weight",
-        handlers: &[(Method::POST, |request| Box::pin(endpoints::weight(request)))],
+        handlers: &[(Method::POST, |request| {
+            Box::pin(request.carry_out(endpoints::weight))
+        })],
     },
     Resource {
         path: "/v1/endpoints/add",
         handlers: &[(Method::POST, |request| {
-            Box::pin(pool_endpoints::add(request))
+            Box::pin(request.carry_out(pool_endpoints::add))
         })],
     },
     Resource {
         path: "/v1/endpoints/remove",
         handlers: &[(Method::POST, |request| {
-            Box::pin(pool_endpoints::remove(request))
+            Box::pin(request.carry_out(pool_endpoints::remove))
         })],
     },
     Resource {

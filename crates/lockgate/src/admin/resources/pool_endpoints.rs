@@ -20,7 +20,7 @@ use crate::exposition::Exposition;
 /// Adds an endpoint to a pool, or takes back that it was removed.
 pub(super) async fn add(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "weight", "backup", "keep"])?;
-    let _turn = request.turn().await?;
+    let _turn = request.pool_turn().await?;
     loop {
         let mut changed = ChangedPool::of(&request, &body)?;
         let addr = changed.add(&body)?;
@@ -37,7 +37,8 @@ pub(super) async fn add(request: AdminRequest) -> AdminResult {
 /// Removes an endpoint from a pool, or takes back that it was added.
 pub(super) async fn remove(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force"])?;
-    let _turn = request.turn().await?;
+    let _turn = request.pool_turn().await?;
+    let _turn_to_take_out = request.turn_to_take_out().await?;
     let is_forced = flag(&body, "force")?;
     let name = text(&body, "endpoint")?;
     loop {
