@@ -19,7 +19,7 @@ impl ChangeablePool {
         Self(Arc::clone(pool))
     }
 
-    pub(crate) fn addresses(&self) -> impl ExactSizeIterator<Item = &EndpointAddr> {
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = &EndpointAddr> {
         self.0.endpoints.iter().map(|one| &one.addr)
     }
 

@@ -12,6 +12,7 @@ use super::body::known;
 use super::command::{AdminCommand, Reply};
 use super::error::AdminError;
 use super::state::AdminState;
+use super::turns::PoolTurn;
 
 /// A request with its whole body.
 pub(super) struct AdminRequest {
@@ -68,10 +69,35 @@ impl AdminRequest {
         Ok(object)
     }
 
-    /// Waits for the turn to change the endpoints of a pool, which lasts until it is dropped.
-    pub(super) async fn turn(&self) -> Result<MutexGuard<'_, ()>, AdminError> {
-        let turn = self.state.changing.lock().await;
+    /// Makes a change to its end in a task of its own, also where the client leaves meanwhile: others
+    /// are judged by it, and what is to be kept of it is a part of it.
+    pub(super) async fn carry_out<C>(
+        self,
+        change: impl FnOnce(Self) -> C + Send + 'static,
+    ) -> AdminResult
+    where
+        C: Future<Output = AdminResult> + Send + 'static,
+    {
+        let ended = tokio::spawn(async move {
+            // An upgrade may have begun before the task.
+            self.state.admit(true)?;
+            change(self).await
+        });
+        // It is dropped with the runtime only.
+        ended.await.unwrap_or_else(|_| Err(AdminError::stopping()))
+    }
+
+    /// Waits for the turn to add an endpoint or to remove one, which lasts until it is dropped.
+    pub(super) async fn pool_turn(&self) -> Result<PoolTurn<'_>, AdminError> {
+        let turn = self.state.turns.of_pools().await?;
         // An upgrade may have begun meanwhile.
+        self.state.admit(true)?;
+        Ok(turn)
+    }
+
+    /// Waits for the turn to take an endpoint out of its pool, which lasts until it is dropped.
+    pub(super) async fn turn_to_take_out(&self) -> Result<MutexGuard<'_, ()>, AdminError> {
+        let turn = self.state.turns.to_take_out().await;
         self.state.admit(true)?;
         Ok(turn)
     }

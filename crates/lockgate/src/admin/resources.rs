@@ -66,27 +66,31 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/endpoints/maintenance",
         handlers: &[(Method::POST, |request| {
-            written(endpoints::maintenance(request))
+            written(request.carry_out(endpoints::maintenance))
         })],
     },
     Resource {
         path: "/v1/endpoints/ready",
-        handlers: &[(Method::POST, |request| written(endpoints::ready(request)))],
+        handlers: &[(Method::POST, |request| {
+            written(request.carry_out(endpoints::ready))
+        })],
     },
     Resource {
         path: "/v1/endpoints/weight",
-        handlers: &[(Method::POST, |request| written(endpoints::weight(request)))],
+        handlers: &[(Method::POST, |request| {
+            written(request.carry_out(endpoints::weight))
+        })],
     },
     Resource {
         path: "/v1/endpoints/add",
         handlers: &[(Method::POST, |request| {
-            written(pool_endpoints::add(request))
+            written(request.carry_out(pool_endpoints::add))
         })],
     },
     Resource {
         path: "/v1/endpoints/remove",
         handlers: &[(Method::POST, |request| {
-            written(pool_endpoints::remove(request))
+            written(request.carry_out(pool_endpoints::remove))
         })],
     },
     Resource {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::watch;
 
 use crate::exposition::Exposition;
 use crate::metrics_server::Readiness;
@@ -14,6 +14,7 @@ use super::error::AdminError;
 use super::kept_changes::KeptFile;
 use super::peers::AllowedPeers;
 use super::phase::AdminPhase;
+use super::turns::ChangeTurns;
 
 /// The sources of all resources.
 pub(crate) struct AdminState {
@@ -26,8 +27,8 @@ pub(crate) struct AdminState {
     pub(super) recent: RecentCounts,
     /// The file of kept changes, with `state` at the start.
     pub(super) kept: Option<KeptFile>,
-    /// Held while the endpoints of a pool change: one change may depend on the one before.
-    pub(super) changing: Mutex<()>,
+    /// The turns of changes of endpoints: one may depend on the one before.
+    pub(super) turns: ChangeTurns,
     pub(super) recent_sites: RecentCounts,
     pub(super) phase: watch::Receiver<AdminPhase>,
 }
@@ -50,7 +51,7 @@ impl AdminState {
             peers,
             recent: RecentCounts::default(),
             kept,
-            changing: Mutex::default(),
+            turns: ChangeTurns::default(),
             recent_sites: RecentCounts::default(),
             phase,
         }

@@ -7,7 +7,8 @@
 //! 4. All workers change generation, each between two events.
 //!
 //! One reload runs at a time. Requests to read the file again that come meanwhile are answered by one
-//! more; all other requests are refused meanwhile.
+//! more; all other requests are refused meanwhile. But while only endpoints of pools change, which may
+//! take its time by a name server, one of them waits: a rollback is needed at once.
 //!
 //! A reload may have to be confirmed: until it is, no other one begins, and without it the
 //! configuration before is taken over again. A process that ends meanwhile starts with its file.
@@ -53,6 +54,8 @@ pub(super) struct Reloads {
     replies: Vec<Reply<ReloadOutcome>>,
     /// The same of the next one, if it was asked for.
     next: Option<Vec<Reply<ReloadOutcome>>>,
+    /// A request of another kind, which follows a change of pools, and is followed by `next`.
+    waiting: Option<ReloadRequest>,
     /// Whether files have changed, or may have, since this one has read them, or the start.
     files_changed: bool,
 }
@@ -121,6 +124,13 @@ impl Reloads {
         });
     }
 
+    /// Whether a request, which is no plain one, waits for the reload that is under way.
+    fn has_wait_for(&self, source: &ReloadSource) -> bool {
+        let is_of_pools = matches!(source, ReloadSource::Running(..));
+        let is_behind_pools = self.is_under_way && self.origin == ReloadOrigin::Running;
+        is_behind_pools && !is_of_pools && self.waiting.is_none() && self.next.is_none()
+    }
+
     fn answer(&mut self, outcome: &ReloadOutcome) {
         for reply in self.replies.drain(..) {
             tell(reply, outcome.clone());
@@ -143,6 +153,15 @@ impl RunningServer {
         let is_plain = matches!(source, ReloadSource::File) && confirm.is_none() && !dry_run;
         if reloads.is_under_way && is_plain {
             reloads.next.get_or_insert_default().extend(reply);
+            return;
+        }
+        if reloads.has_wait_for(&source) {
+            reloads.waiting = Some(ReloadRequest {
+                source,
+                dry_run,
+                confirm,
+                reply,
+            });
             return;
         }
         let is_rollback = matches!(source, ReloadSource::Earlier);
@@ -393,6 +412,12 @@ impl RunningServer {
         reloads.is_under_way = false;
         reloads.answer(outcome);
         self.check_changed(reloads);
+        if let Some(request) = reloads.waiting.take() {
+            self.begin_reload(reloads, request);
+            if reloads.is_under_way {
+                return;
+            }
+        }
         match reloads.next.take() {
             Some(answers) => {
                 reloads.replies = answers;

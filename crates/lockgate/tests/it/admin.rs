@@ -1,5 +1,6 @@
 //! The admin socket: its resources, the commands that ask it, its file, and clients that mean harm.
 
+mod changes_in_turn;
 mod clients;
 mod commands;
 mod connections;

@@ -28,29 +28,33 @@ const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
 /// Lets no request begin at an endpoint; with `wait_seconds` the answer waits until it has none.
 pub(super) async fn drain(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force", "wait_seconds"])?;
-    let wait = wait_time(&body)?;
-    let turn = request.turn().await?;
+    let Some(wait) = wait_time(&body)? else {
+        let drain = async |request| take_out(request, body, AdminMode::Drain).await;
+        return request.carry_out(drain).await;
+    };
+    let turn = request.turn_to_take_out().await?;
     let mut chosen = ChosenEndpoint::of(&request, &body)?;
-    if wait.is_some() {
-        chosen.has_no_other_pool()?;
-    }
+    chosen.has_no_other_pool()?;
     chosen.take_out(&body, AdminMode::Drain)?;
     drop(turn);
     close_idle(&request).await?;
-    if let Some(wait) = wait {
-        chosen.wait_until_unused(&request, wait).await?;
-        // A reload may have replaced its pool, or removed it.
-        chosen = ChosenEndpoint::of(&request, &body).unwrap_or(chosen);
-    }
+    chosen.wait_until_unused(&request, wait).await?;
+    // A reload may have replaced its pool, or removed it.
+    chosen = ChosenEndpoint::of(&request, &body).unwrap_or(chosen);
     chosen.finish(&request).await
 }
 
 /// Takes an endpoint out of its pool; its health checks pause.
 pub(super) async fn maintenance(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force"])?;
-    let turn = request.turn().await?;
+    take_out(request, body, AdminMode::Maintenance).await
+}
+
+/// Takes an endpoint out of its pool, without a wait for what it has begun.
+async fn take_out(request: AdminRequest, body: Map<String, Value>, mode: AdminMode) -> AdminResult {
+    let turn = request.turn_to_take_out().await?;
     let chosen = ChosenEndpoint::of(&request, &body)?;
-    chosen.take_out(&body, AdminMode::Maintenance)?;
+    chosen.take_out(&body, mode)?;
     drop(turn);
     close_idle(&request).await?;
     chosen.finish(&request).await
@@ -69,9 +73,12 @@ pub(super) async fn weight(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force", "weight"])?;
     let weight = number(&body, "weight", 0..=MOST_WEIGHT)?;
     let weight = weight.and_then(|weight| u32::try_from(weight).ok());
-    let turn = request.turn().await?;
+    let turn = match weight {
+        Some(0) => Some(request.turn_to_take_out().await?),
+        _ => None,
+    };
     let chosen = ChosenEndpoint::of(&request, &body)?;
-    if weight == Some(0) {
+    if turn.is_some() {
         chosen.may_be_taken_out(&body)?;
     }
     chosen.member().override_weight(weight);

@@ -20,7 +20,7 @@ use crate::exposition::Exposition;
 /// Adds an endpoint to a pool, or takes back that it was removed.
 pub(super) async fn add(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "weight", "backup", "keep"])?;
-    let _turn = request.turn().await?;
+    let _turn = request.pool_turn().await?;
     loop {
         let mut changed = ChangedPool::of(&request, &body)?;
         let addr = changed.add(&body)?;
@@ -37,7 +37,8 @@ pub(super) async fn add(request: AdminRequest) -> AdminResult {
 /// Removes an endpoint from a pool, or takes back that it was added.
 pub(super) async fn remove(request: AdminRequest) -> AdminResult {
     let body = request.object(&["pool", "endpoint", "keep", "force"])?;
-    let _turn = request.turn().await?;
+    let _turn = request.pool_turn().await?;
+    let _turn_to_take_out = request.turn_to_take_out().await?;
     let is_forced = flag(&body, "force")?;
     let name = text(&body, "endpoint")?;
     loop {
@@ -186,7 +187,8 @@ impl ChangedPool {
         let mut usable = self.pool.members().iter().filter(is_usable).peekable();
         let is_any = usable.peek().is_some();
         let has_other = usable.any(|one| !is_of(one.endpoint(), addr));
-        (is_any && !has_other) || self.written.addresses().len() == 1
+        let is_all = || self.written.addresses().all(|one| one.is_same(addr));
+        (is_any && !has_other) || is_all()
     }
 
     /// Has the supervisor take over the changed pools; returns whether they are of the generation
@@ -252,6 +254,7 @@ impl ChangedPool {
             .flat_map(|one| pools_that_use(one, running.pools()));
         let mut others: Vec<_> = users.map(|pool| &*pool.settings.name).collect();
         others.retain(|other| *other != name);
+        others.sort_unstable();
         others.dedup();
         let mut shown = json!({
             "pool": name,
@@ -273,20 +276,19 @@ impl ChangedPool {
     }
 }
 
-/// Whether an endpoint that runs is the one of the configuration with this address, or one of its
-/// records.
+/// Whether an endpoint that runs is the one of the configuration with this address, in any spelling,
+/// or one of its records.
 fn is_of(endpoint: &Endpoint, addr: &EndpointAddr) -> bool {
-    match (addr, endpoint.address()) {
-        (EndpointAddr::Ip(addr), EndpointAddress::Ip(address)) => addr == address,
-        (EndpointAddr::Unix(path), EndpointAddress::Unix(other)) => path == other,
-        (EndpointAddr::Srv(_), EndpointAddress::Name(_)) => {
-            endpoint.label.starts_with(&format!("{addr}#"))
+    let own = match endpoint.address() {
+        EndpointAddress::Ip(address) => Some(EndpointAddr::Ip(*address)),
+        EndpointAddress::Unix(path) => Some(EndpointAddr::Unix(path.clone())),
+        EndpointAddress::Name(_) => {
+            let label = endpoint.label.as_str();
+            let service = label.rsplit_once('#').filter(|_| endpoint.is_of_record());
+            EndpointAddr::of_operator(service.map_or(label, |(service, _)| service)).ok()
         }
-        (EndpointAddr::Name { .. }, EndpointAddress::Name(_)) => {
-            !endpoint.is_of_record() && endpoint.label == addr.to_string()
-        }
-        _ => false,
-    }
+    };
+    own.is_some_and(|own| own.is_same(addr))
 }
 
 /// Whether the next start has the endpoint in its pool, where that was kept.
