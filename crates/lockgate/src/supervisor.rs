@@ -219,6 +219,8 @@ async fn supervise(
         running.generation.set_socket_options();
     }
     running.tell_ready(handover, adoption.adopted);
+    // With thousands of sites the start has read as much as it keeps.
+    lockgate_net::memory::collect();
     // A worker that died is no failed start: the service manager may restart the process.
     match running.serve(&mut signals, watch).await {
         ServeEnd::Stop { is_urgent } => Ok(running.stop(signals, is_urgent).await),

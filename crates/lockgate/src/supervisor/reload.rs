@@ -585,7 +585,10 @@ impl RunningServer {
                 let _ = adopted.await;
             }
             // Freed here, and not by the last worker that has let go of it, which has clients.
-            tokio::task::spawn_blocking(move || drop(before_assembly));
+            tokio::task::spawn_blocking(move || {
+                drop(before_assembly);
+                lockgate_net::memory::collect();
+            });
             ReloadStep::Adopted(Box::new((text, report)))
         }
     }
