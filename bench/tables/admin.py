@@ -147,7 +147,7 @@ def watchers(report, a):
                 if not (still["errors"] or one["errors"] or again["errors"]):
                     one["added"] = one["cpu"] - (still["cpu"] + again["cpu"]) / 2
     report.cell("CPU of Lockgate, in % of a core", rows, [("CPU %", "cpu", 2), ("less nothing of the same round", "added", 2), ("top's own CPU %", "own", 2)], cost="added",
-                notes=["All sites are asked at random, so that every endpoint is in use. The last event of the page has the requests of every pool between two readings of /metrics."])
+                notes=["All sites are asked at random, so that every endpoint is in use. The last event of the page has the requests of every site between two readings of /metrics."])
     stop_programs(programs)
     origin.stop()
 
@@ -183,7 +183,7 @@ def page(program, secs):
     """The events of the page, read as they come; at last one is held against what /metrics said before and says after it."""
     connection = http.client.HTTPConnection("127.0.0.1", program.front.metrics, timeout=30)
     connection.request("GET", "/live")
-    events = pools_of(connection.getresponse())
+    events = sites_of(connection.getresponse())
 
     def read(secs):
         end = time.monotonic() + secs
@@ -194,23 +194,23 @@ def page(program, secs):
     record = weighed(secs, read, program)
     low, shown, high = scraped(program), next(events), scraped(program)
     connection.close()
-    good = sum(low.values()) < sum(high.values()) and all(low[pool] <= shown[pool] <= high[pool] for pool in high)
+    good = sum(low.values()) < sum(high.values()) and all(low[site] <= shown[site] <= high[site] for site in high)
     return record | {"errors": {} if good else {"the page's requests are not those of /metrics": 1}}
 
 
-def pools_of(stream):
-    """Requests by pool, of each event with the present figures."""
+def sites_of(stream):
+    """Requests by site, of each event with the present figures; none is not written."""
     for line in stream:
         if line == b"event: now\n":
-            pools = json.loads(next(stream).removeprefix(b"data: "))["pools"]["pools"]
-            yield {one["pool"]: sum(endpoint["requests"] for endpoint in one["endpoints"]) for one in pools}
+            shown = json.loads(next(stream).removeprefix(b"data: "))["sites"]["sites"]
+            yield {one["site"]: one.get("requests", 0) for one in shown}
 
 
 def scraped(program):
     """The same, of /metrics."""
     found = collections.Counter()
-    for pool, n in re.findall(r'^lockgate_upstream_requests_total\{pool="(\w+)".* (\d+)$', load.fetch(program.front.metrics, "/metrics")[1], re.M):
-        found[pool] += int(n)
+    for site, n in re.findall(r'^lockgate_requests_total\{site="([^"]+)".* (\d+)$', load.fetch(program.front.metrics, "/metrics")[1], re.M):
+        found[site] += int(n)
     return found
 
 
