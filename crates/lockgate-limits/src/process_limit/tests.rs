@@ -293,7 +293,7 @@ fn a_changed_keyed_limit_holds_for_keys_with_permits() {
 #[test]
 fn resizes_beside_each_other_leave_the_size_of_the_last_one() {
     let limit = ProcessLimit::new(2);
-    std::thread::scope(|scope| {
+    thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..300_000 {
