@@ -23,8 +23,8 @@ mod turns;
 
 pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,
-    ReloadSource, Reply, TakeoverOutcome, TakeoverRequest, UpgradeOutcome, UpgradeRequest,
-    command_channel, tell,
+    ReloadSource, Reply, SteadyCommand, TakeoverOutcome, TakeoverRequest, UpgradeOutcome,
+    UpgradeRequest, command_channel, tell,
 };
 pub(crate) use handed_changes::HandedChanges;
 pub(crate) use kept_changes::{KeptChanges, KeptFile};

@@ -39,6 +39,13 @@ pub(crate) enum AdminCommand {
     TakeOver(TakeoverRequest),
     /// Confirm the configuration that runs; the answer is whether that was to be done.
     Confirm(Reply<bool>),
+    /// The same whether the process serves or drains.
+    Steady(SteadyCommand),
+}
+
+/// A command that is carried out in the same way while the process serves and while it drains.
+#[derive(Debug)]
+pub(crate) enum SteadyCommand {
     /// List connections; the answer is what each worker will answer.
     List(
         Arc<ConnectionQuery>,
@@ -53,6 +60,12 @@ pub(crate) enum AdminCommand {
     /// Have the workers close idle connections to endpoints that were taken out of their pools; the
     /// answer is those of the workers.
     CloseAdministered(Reply<Vec<oneshot::Receiver<()>>>),
+}
+
+impl From<SteadyCommand> for AdminCommand {
+    fn from(command: SteadyCommand) -> Self {
+        Self::Steady(command)
+    }
 }
 
 /// The answer to a stop or drain.

@@ -103,12 +103,12 @@ impl AdminRequest {
     }
 
     /// Gives a command to the supervisor, and waits for its answer.
-    pub(super) async fn ask<T>(
+    pub(super) async fn ask<T, C: Into<AdminCommand>>(
         &self,
-        command: impl FnOnce(Reply<T>) -> AdminCommand,
+        command: impl FnOnce(Reply<T>) -> C,
     ) -> Result<T, AdminError> {
         let (reply, answer) = oneshot::channel();
-        let sent = self.state.commands.send(command(reply)).await;
+        let sent = self.state.commands.send(command(reply).into()).await;
         sent.map_err(|_| AdminError::stopping())?;
         answer.await.map_err(|_| AdminError::stopping())
     }

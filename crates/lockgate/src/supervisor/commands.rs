@@ -8,7 +8,7 @@ use super::RunningServer;
 use super::reload::Reloads;
 use super::stopping::LoopEnd;
 use super::upgrade::Upgrades;
-use crate::admin::{self, AdminCommand, AdminState, DrainAnswer, Reply, tell};
+use crate::admin::{self, AdminCommand, AdminState, DrainAnswer, Reply, SteadyCommand, tell};
 use crate::worker::{ConnectionFilter, ConnectionList, ConnectionQuery, WorkerMessage};
 
 impl RunningServer {
@@ -30,23 +30,26 @@ impl RunningServer {
             AdminCommand::Upgrade(request) => self.begin_upgrade(upgrades, reloads, request),
             AdminCommand::TakeOver(request) => self.begin_takeover(upgrades, reloads, request),
             AdminCommand::Confirm(reply) => tell(reply, self.confirm(reloads)),
-            AdminCommand::List(query, reply) => self.list(&query, reply),
-            AdminCommand::CountEarlier(reply) => tell(reply, self.workers.count_earlier()),
-            AdminCommand::Close(filter, reply) => self.close(&filter, reply),
-            AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
-            AdminCommand::CloseAdministered(reply) => {
-                tell(reply, self.workers.close_administered());
-            }
+            AdminCommand::Steady(command) => self.obey_steady(command),
         }
         LoopEnd::Continues
     }
 
+    /// Carries out a command that is the same while the process serves and while it drains.
+    pub(super) fn obey_steady(&self, command: SteadyCommand) {
+        match command {
+            SteadyCommand::List(query, reply) => self.list(&query, reply),
+            SteadyCommand::CountEarlier(reply) => tell(reply, self.workers.count_earlier()),
+            SteadyCommand::Close(filter, reply) => self.close(&filter, reply),
+            SteadyCommand::Reopen(reply) => tell(reply, self.reopen()),
+            SteadyCommand::CloseAdministered(reply) => {
+                tell(reply, self.workers.close_administered());
+            }
+        }
+    }
+
     /// Asks the workers for their connections.
-    pub(super) fn list(
-        &self,
-        query: &Arc<ConnectionQuery>,
-        reply: Reply<Vec<Receiver<ConnectionList>>>,
-    ) {
+    fn list(&self, query: &Arc<ConnectionQuery>, reply: Reply<Vec<Receiver<ConnectionList>>>) {
         let messages = (0..self.workers.count()).map(|_| {
             let query = Arc::clone(query);
             |answer: Sender<ConnectionList>| WorkerMessage::List(query, answer)
@@ -55,7 +58,7 @@ impl RunningServer {
     }
 
     /// Has the workers close connections.
-    pub(super) fn close(&self, filter: &Arc<ConnectionFilter>, reply: Reply<Vec<Receiver<usize>>>) {
+    fn close(&self, filter: &Arc<ConnectionFilter>, reply: Reply<Vec<Receiver<usize>>>) {
         let messages = (0..self.workers.count()).map(|_| {
             let filter = Arc::clone(filter);
             |answer: Sender<usize>| WorkerMessage::Close(filter, answer)

@@ -88,13 +88,7 @@ impl RunningServer {
                 tell(request.reply, refused);
             }
             AdminCommand::Confirm(reply) => tell(reply, false),
-            AdminCommand::List(query, reply) => self.list(&query, reply),
-            AdminCommand::CountEarlier(reply) => tell(reply, self.workers.count_earlier()),
-            AdminCommand::Close(filter, reply) => self.close(&filter, reply),
-            AdminCommand::Reopen(reply) => tell(reply, self.reopen()),
-            AdminCommand::CloseAdministered(reply) => {
-                tell(reply, self.workers.close_administered());
-            }
+            AdminCommand::Steady(command) => self.obey_steady(command),
         }
         LoopEnd::Continues
     }

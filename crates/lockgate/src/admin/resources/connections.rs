@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 
 use super::super::body::{self, given, optional_text, seconds, unknown};
-use super::super::command::{AdminCommand, Reply};
+use super::super::command::{Reply, SteadyCommand};
 use super::super::error::AdminError;
 use super::super::query::{RequestQuery, bad_query, network};
 use super::super::request::{AdminRequest, AdminResult};
@@ -26,7 +26,7 @@ pub(super) async fn list(request: AdminRequest) -> AdminResult {
     let exposition = request.state.exposition();
     let query = Arc::new(query(&request, &exposition)?);
     let limit = query.limit;
-    let lists = ask_workers(&request, |reply| AdminCommand::List(query, reply)).await?;
+    let lists = ask_workers(&request, |reply| SteadyCommand::List(query, reply)).await?;
     let total: usize = lists.iter().map(|list| list.total).sum();
     let mut rows: Vec<_> = lists.into_iter().flat_map(|list| list.rows).collect();
     rows.sort_by_key(|row| Reverse(row.age));
@@ -40,20 +40,20 @@ pub(super) async fn list(request: AdminRequest) -> AdminResult {
 pub(super) async fn close(request: AdminRequest) -> AdminResult {
     let body = request.object(&["ids", "client", "listener", "site", "older_than"])?;
     let filter = Arc::new(chosen(&body, &request.state.exposition())?);
-    let closed = ask_workers(&request, |reply| AdminCommand::Close(filter, reply)).await?;
+    let closed = ask_workers(&request, |reply| SteadyCommand::Close(filter, reply)).await?;
     Ok(json!({ "closed": closed.iter().sum::<usize>() }))
 }
 
 /// The number of connections that are held to earlier generations.
 pub(super) async fn held_to_earlier(request: &AdminRequest) -> Result<usize, AdminError> {
-    let counts = ask_workers(request, AdminCommand::CountEarlier).await?;
+    let counts = ask_workers(request, SteadyCommand::CountEarlier).await?;
     Ok(counts.iter().sum())
 }
 
 /// The answers of the workers; one that has ended gives none.
 async fn ask_workers<T>(
     request: &AdminRequest,
-    command: impl FnOnce(Reply<Vec<oneshot::Receiver<T>>>) -> AdminCommand,
+    command: impl FnOnce(Reply<Vec<oneshot::Receiver<T>>>) -> SteadyCommand,
 ) -> Result<Vec<T>, AdminError> {
     let mut answers = Vec::new();
     for answer in request.ask(command).await? {

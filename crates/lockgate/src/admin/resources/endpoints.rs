@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::super::body::{flag, number, text, unknown};
-use super::super::command::AdminCommand;
+use super::super::command::SteadyCommand;
 use super::super::error::AdminError;
 use super::super::kept_changes::{KeptChanges, KeptEndpoint, KeptFile};
 use super::super::request::{AdminRequest, AdminResult};
@@ -367,7 +367,7 @@ fn cannot_keep(why: &str, cure: &str) -> AdminError {
 
 /// Has the workers close idle connections to endpoints that were taken out, and waits for them.
 async fn close_idle(request: &AdminRequest) -> Result<(), AdminError> {
-    for closed in request.ask(AdminCommand::CloseAdministered).await? {
+    for closed in request.ask(SteadyCommand::CloseAdministered).await? {
         // A worker that has ended has no connection left.
         let _ = closed.await;
     }

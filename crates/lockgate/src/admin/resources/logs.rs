@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::super::command::AdminCommand;
+use super::super::command::SteadyCommand;
 use super::super::request::{AdminRequest, AdminResult};
 
 /// Opens every access log again.
 pub(super) async fn reopen(request: AdminRequest) -> AdminResult {
     request.object(&[])?;
-    let count = request.ask(AdminCommand::Reopen).await?;
+    let count = request.ask(SteadyCommand::Reopen).await?;
     Ok(json!({ "reopened": count }))
 }

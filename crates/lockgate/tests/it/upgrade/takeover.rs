@@ -302,8 +302,8 @@ fn send(socket: impl AsFd, bytes: &[u8], descriptors: &[OwnedFd]) {
 const ASKS: &str = "POST /v1/takeover HTTP/1.1\r\nhost: lockgate\r\nconnection: upgrade\r\n\
                     upgrade: lockgate-handover/1\r\ncontent-length: 0\r\n\r\n";
 
-#[test]
-fn a_stop_after_the_word_to_serve_is_none_of_the_new_process() {
+/// A process that is to stop, and waits for the new one, which was told to serve.
+fn stop_after_the_word_to_serve() -> (UpgradeScene, Peer) {
     let scene = scene();
     let peer = Peer::ask(&scene.socket);
     peer.is_told_to_serve();
@@ -311,6 +311,12 @@ fn a_stop_after_the_word_to_serve_is_none_of_the_new_process() {
     scene
         .gate
         .says("another process was told to serve: the stop waits for it");
+    (scene, peer)
+}
+
+#[test]
+fn a_stop_after_the_word_to_serve_is_none_of_the_new_process() {
+    let (scene, peer) = stop_after_the_word_to_serve();
     peer.say("{\"serving\":{}}");
     // The end, without a word to stop.
     assert_eq!(peer.receive().0, b"");
@@ -319,13 +325,7 @@ fn a_stop_after_the_word_to_serve_is_none_of_the_new_process() {
 
 #[test]
 fn a_second_stop_does_not_wait_for_the_new_process() {
-    let scene = scene();
-    let peer = Peer::ask(&scene.socket);
-    peer.is_told_to_serve();
-    scene.gate.signal(Signal::TERM);
-    scene
-        .gate
-        .says("another process was told to serve: the stop waits for it");
+    let (scene, peer) = stop_after_the_word_to_serve();
     // Commands are answered meanwhile.
     assert_eq!(ask(&scene.socket, "POST", "/v1/logs/reopen", "").0, 200);
     scene.gate.signal(Signal::TERM);
