@@ -3,12 +3,12 @@
 //!
 //! Does not decide whether a configuration is good.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::{self, DirBuilder};
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::OFlags;
+use lockgate_certs::private_file;
 
 use crate::folders::writable;
 
@@ -89,25 +89,11 @@ pub(crate) fn changes(dir: &Path) -> io::Result<Option<String>> {
 /// link nor a pipe there is followed.
 ///
 /// # Errors
-/// What the system says of a file that exists; one that is no file, or too large.
+/// What the system says of a file that exists; one that is no file, no text, or too large.
 pub(crate) fn changes_at_start(dir: &Path) -> io::Result<Option<String>> {
-    let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let opened = File::options()
-        .read(true)
-        .custom_flags(flags)
-        .open(dir.join(CHANGES));
-    let Some(file) = if_any(opened)? else {
-        return Ok(None);
-    };
-    if !file.metadata()?.is_file() {
-        return Err(io::Error::other("it is no file"));
-    }
-    let mut text = String::new();
-    file.take(LARGEST_CHANGES + 1).read_to_string(&mut text)?;
-    match text.len() as u64 {
-        ..=LARGEST_CHANGES => Ok(Some(text)),
-        _ => Err(io::ErrorKind::FileTooLarge.into()),
-    }
+    let read = private_file::read(&dir.join(CHANGES), LARGEST_CHANGES)?;
+    let text = read.map(String::from_utf8).transpose();
+    text.map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// What was read of a file that may be missing.
@@ -132,11 +118,7 @@ fn keep(dir: &Path, name: &str, text: &str) -> io::Result<()> {
     if fs::read(&kept).is_ok_and(|old| old == text.as_bytes()) {
         return Ok(());
     }
-    let unfinished = dir.join(format!("{name}.new"));
-    write_new(&unfinished, text)?;
-    fs::rename(&unfinished, &kept)?;
-    // The rename itself is durable only once the directory is.
-    File::open(dir)?.sync_all()
+    private_file::replace(&kept, text.as_bytes())
 }
 
 /// The file of the last good configuration in `dir`, if one was ever kept there.
@@ -145,24 +127,10 @@ pub(crate) fn last_good(dir: &Path) -> Option<PathBuf> {
     kept.is_file().then_some(kept)
 }
 
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    // Left behind by a crash; `create_new` then neither follows a link nor keeps another mode.
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
     use std::os::unix::fs::{MetadataExt as _, symlink};
 
     fn mode(path: &Path) -> u32 {

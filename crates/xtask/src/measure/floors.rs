@@ -20,7 +20,7 @@ const CRATES: &Floors = &[
         "lockgate-limits",
         "lockgate-load",
     ],
-    &["lockgate-report", "lockgate-upstream"],
+    &["lockgate-certs", "lockgate-report", "lockgate-upstream"],
     &["lockgate-compare", "lockgate-proxy"],
     &["lockgate"],
 ];
