@@ -15,10 +15,12 @@
 //! - [`limits`]: rate limits, minimum rates, bandwidth, limits of HTTP/2.
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
+//! - [`acme`]: certificates that come by themselves.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
 
+pub mod acme;
 pub mod caching;
 pub mod client_address;
 pub mod compression;
@@ -39,6 +41,10 @@ pub mod target;
 pub mod target_rule;
 pub mod template;
 
+pub use acme::{
+    AcmeDirectory, AcmeSettings, CertFallback, CertIssuer, CertKeyKind, ExternalAccount,
+    SecretBytes,
+};
 pub use caching::Caching;
 pub use client_address::ClientAddress;
 pub use compression::Compression;
