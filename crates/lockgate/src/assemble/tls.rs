@@ -57,6 +57,7 @@ impl<'a> TicketRings<'a> {
             .ok();
         let tickets = self.ring(mistakes, at, &written.tickets);
         let settings = tls::ServerSettings {
+            managed: Vec::new(),
             certs: certificates(mistakes, &written.certs),
             default: written.default.as_ref().map(files),
             policy: policy?,
