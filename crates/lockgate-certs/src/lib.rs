@@ -7,3 +7,4 @@
 #![forbid(unsafe_code)]
 
 pub mod private_file;
+pub mod schedule;
