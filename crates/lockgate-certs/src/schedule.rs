@@ -110,7 +110,10 @@ impl Standing {
             true => life / 2,
             false => life / 3,
         };
-        let usual = earlier(validity.not_after, left + (life / 20).mul_f64(self.spread()));
+        let usual = earlier(
+            validity.not_after,
+            left + (life / 20).mul_f64(self.spread()),
+        );
         let Some(window) = self.window else {
             return Some(usual);
         };
@@ -146,8 +149,10 @@ impl Standing {
     }
 
     fn spread(&self) -> f64 {
-        // Also for a number that is none.
-        self.spread.max(0.0).min(1.0)
+        if self.spread.is_nan() {
+            return 0.0;
+        }
+        self.spread.clamp(0.0, 1.0)
     }
 }
 

@@ -95,10 +95,7 @@ fn the_renewal_window_is_asked_for_when_that_is_due() {
     assert!(waits(&standing, at(1.99)));
     assert_eq!(next(&standing, at(2.0)), Next::CheckWindow);
     assert_eq!(next_window_check(at(2.0), HOUR), at(2.0) + HOUR);
-    assert_eq!(
-        next_window_check(at(2.0), Duration::ZERO),
-        at(2.0) + MINUTE
-    );
+    assert_eq!(next_window_check(at(2.0), Duration::ZERO), at(2.0) + MINUTE);
     assert_eq!(next_window_check(at(2.0), DAY * 99), at(3.0));
 }
 

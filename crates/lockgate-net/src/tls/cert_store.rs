@@ -336,8 +336,7 @@ impl CertTable {
             let (_, parent) = name.split_once('.')?;
             Some(self.awaited.contains(format!("*.{parent}").as_str()))
         };
-        !self.awaited.is_empty()
-            && (self.awaited.contains(name) || wildcard().unwrap_or_default())
+        !self.awaited.is_empty() && (self.awaited.contains(name) || wildcard().unwrap_or_default())
     }
 
     /// The certificates that are valid for a name: those with the exact name first.
@@ -470,7 +469,8 @@ fn load_all(sources: &CertSources, before: &[Arc<Certificate>]) -> Vec<LoadedEnt
 
 /// Whether the file of a certificate does not exist.
 fn is_missing(files: &CertFiles, found: &[CertError]) -> bool {
-    let missing = |error: &CertError| matches!(error, CertError::Missing { path } if *path == files.cert);
+    let missing =
+        |error: &CertError| matches!(error, CertError::Missing { path } if *path == files.cert);
     found.iter().any(missing)
 }
 

@@ -162,8 +162,7 @@ impl ClientConnection {
                 HelloRoute::Sites(secure) => Some(&secure.tls),
             };
             // TLS that is passed through is the endpoint's, its challenges included.
-            let chosen =
-                acceptors.map(|acceptors| chosen(acceptors, hello, &shared.challenges));
+            let chosen = acceptors.map(|acceptors| chosen(acceptors, hello, &shared.challenges));
             Some((route, chosen))
         };
         let (route, chosen) = self
