@@ -72,6 +72,7 @@ impl Resolver<'_> {
         Some(DownstreamTls {
             certs,
             default,
+            managed: None,
             versions: policy.versions,
             suites: policy.suites,
             groups: policy.groups,

@@ -289,6 +289,7 @@ impl<'a> AcceptorGroup<'a> {
                 listed: self.certificates().into(),
             },
             default: self.default.cloned(),
+            managed: None,
             versions: self.rules.versions.clone(),
             suites: self.rules.suites.clone(),
             groups: self.rules.groups.clone(),
@@ -304,6 +305,7 @@ fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> boo
     let config::DownstreamTls {
         certs: _,
         default: _,
+        managed: _,
         versions,
         suites,
         groups,
