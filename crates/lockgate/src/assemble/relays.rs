@@ -79,7 +79,7 @@ impl Assembler<'_> {
         let tls = relay
             .tls
             .as_ref()
-            .map(|tls| self.rings.acceptor(&mut self.mistakes, &relay.at, tls));
+            .map(|tls| self.rings.acceptor(&mut self.mistakes, &relay.at, tls, Vec::new()));
         let pool = self
             .pools
             .pool(&mut self.mistakes, self.config, relay.pool, user);

@@ -102,7 +102,7 @@ impl Assembler<'_> {
         let tls = tunnel
             .tls
             .as_ref()
-            .map(|tls| self.rings.acceptor(&mut self.mistakes, &tunnel.at, tls));
+            .map(|tls| self.rings.acceptor(&mut self.mistakes, &tunnel.at, tls, Vec::new()));
         let auth = match &tunnel.auth {
             Some(auth) => self.sites.guards.basic(&mut self.mistakes, auth).map(Some),
             None => Some(None),

@@ -579,6 +579,7 @@ impl RunningServer {
         self.change_metrics(opened.metrics);
         self.remove_socket_files();
         self.watch_files();
+        self.keep_certificates();
         async move {
             for adopted in adopted {
                 // A worker that has ended runs none.
