@@ -32,6 +32,7 @@ macro_rules! table {
 }
 
 pub(crate) mod access_log;
+pub(crate) mod acme;
 pub(crate) mod answers;
 pub(crate) mod content;
 mod examples;

@@ -2,8 +2,10 @@
 //!
 //! They do not know which keys are written in them: see `keys`.
 
+mod acme;
 mod address;
 mod cache_policy;
+mod certificate;
 mod choice;
 mod cures;
 mod duration;
@@ -35,10 +37,12 @@ mod tls;
 mod tunnel_rule;
 mod words;
 
+pub(crate) use acme::{DirectoryName, MacKey, MailAddress};
 pub(crate) use address::{
     BindAddress, Ip, PoolOrAddress, PoolOrEndpoint, SocketPath, UpstreamAddress,
 };
 pub(crate) use cache_policy::CachePolicy;
+pub(crate) use certificate::CertificateFile;
 pub(crate) use choice::{
     As, Either, False, Flag, OneOrMore, OrFlag, Short, ShortOrLong, Switch, Unless,
 };

@@ -15,13 +15,14 @@
 //! - [`limits`]: rate limits, minimum rates, bandwidth, limits of HTTP/2.
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
-//! - [`acme`]: certificates that come by themselves.
+//! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
 
 pub mod acme;
 pub mod caching;
+pub mod certifiable;
 pub mod client_address;
 pub mod compression;
 pub mod cors;
@@ -46,6 +47,7 @@ pub use acme::{
     SecretBytes,
 };
 pub use caching::Caching;
+pub use certifiable::{NameRefusal, public_refusal};
 pub use client_address::ClientAddress;
 pub use compression::Compression;
 pub use cors::{Cors, Origin, Origins};

@@ -1,0 +1,114 @@
+//! Names of certificates that come by themselves: of ACME clients, and of servers that have one.
+
+use super::{ForeignName, later, write};
+
+const ACME: &str = "write acme = { email = \"me@example.com\" } at the top, or [acme]: sites on TLS then get their certificates";
+const DNS: &str = "let the authority reach port 80 or 443; a wildcard needs a file: write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }";
+
+pub(super) const ROWS: &[ForeignName] = &[
+    write(
+        "acme letsencrypt lego certbot autocert auto_tls cert_resolver certificates_resolvers \
+         certresolvers certificate_resolver auto_https acme_ca acme_email acme_issuer \
+         acme_certificate email issuer managed_certs automatic_https md_domain crt_store acme_eab \
+         acme_certificates md_domains md_ca_file md_certificate_authority",
+        ACME,
+    ),
+    later(
+        "on_demand on_demand_tls ondemand",
+        "write a [site] for each host: it has its certificate before a client asks",
+    ),
+    write(
+        "local_certs self_signed skip_install_trust internal_certs internal_ca",
+        "write tls = \"internal\" in the site, for certificates of Lockgate's own authority",
+    ),
+    later(
+        "dns dns_challenge dns01 dns_01 dns_provider dnsprovider provider acme_dns",
+        DNS,
+    )
+    .beside(&["eab"]),
+    write(
+        "server ca_url ca_server ca_dir acme_server url uri endpoint authority issuer directory_url \
+         acme_ca certificate_authority",
+        "write directory = \"letsencrypt\", or the URL of another one",
+    )
+    .beside(&["eab"]),
+    write(
+        "staging test test_mode testing",
+        "write directory = \"letsencrypt-staging\"",
+    )
+    .beside(&["eab"]),
+    write(
+        "contact contacts mail emails account_email mailto acme_email",
+        "write email = \"me@example.com\"",
+    )
+    .beside(&["eab"]),
+    write(
+        "key_type keytype key_types key_algorithm keyalgorithm algorithm curve ecdsa rsa",
+        "write key = \"p256\", or [\"p256\", \"rsa2048\"]",
+    )
+    .beside(&["eab"]),
+    write(
+        "eab_kid kid eab_key_id eab_hmac_key hmac_key hmac eab_mac_key mac_key key_id \
+         external_account external_account_binding",
+        "write eab = { key_id = \"kid-1\", mac_key = \"${file:/etc/lockgate/eab.key}\" }",
+    )
+    .beside(&["eab"]),
+    write(
+        "kid eab_kid keyid id key",
+        "write key_id = \"kid-1\"",
+    )
+    .beside(&["mac_key"]),
+    write(
+        "hmac hmac_key mac hmac_encoded eab_hmac_key secret hmackey",
+        "write mac_key = \"${file:/etc/lockgate/eab.key}\"",
+    )
+    .beside(&["mac_key"]),
+    write(
+        "ca_file ca_cert ca_certs trusted_roots ca_certificates root ca_root ca_bundle roots",
+        "write ca = \"/etc/lockgate/step-ca.pem\"",
+    )
+    .beside(&["eab"]),
+    write(
+        "preferred_profile acme_profile cert_profile",
+        "write profile = \"shortlived\"",
+    )
+    .beside(&["eab"]),
+    write(
+        "storage store cache cache_dir dir state path certs",
+        "certificates are kept in the folder of state: write state = \"/var/lib/lockgate\" at the top",
+    )
+    .beside(&["eab"]),
+    write(
+        "agree agree_tos accept_tos accept_terms tos terms_of_service agree_terms \
+         terms_of_service_agreed",
+        "remove it: having [acme] accepts the terms of service",
+    )
+    .beside(&["eab"]),
+    write(
+        "challenge challenges http_challenge tls_challenge http01 tls_alpn01 preferred_challenges \
+         preferred_challenge challenge_type disable_http_challenge disable_tlsalpn_challenge",
+        "remove it: Lockgate takes the challenge that can work",
+    )
+    .beside(&["eab"]),
+    write(
+        "domain domains host hosts names san sans common_name subject subjects",
+        "remove it: each host of a [site] on TLS gets a certificate",
+    )
+    .beside(&["eab"]),
+    write(
+        "renew renew_before renewal renew_days days renew_before_expiry renewal_window_ratio \
+         certificates_duration duration validity must_staple",
+        "remove it: certificates are renewed in time by themselves",
+    )
+    .beside(&["eab"]),
+    write(
+        "enabled enable on",
+        "remove it: [acme] is on; acme = false in a site is off",
+    )
+    .beside(&["eab"]),
+    write(
+        "self_signed selfsigned internal local ca_internal",
+        "write fallback = \"internal\", or tls = \"internal\" in a site",
+    )
+    .beside(&["eab"]),
+];
