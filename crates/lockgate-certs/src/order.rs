@@ -30,6 +30,8 @@ const POLL: RetryPolicy = RetryPolicy::new()
 /// most.
 const OLDEST: Duration = Duration::from_secs(24 * 3600);
 
+const NO_AUTHORIZATION: Error = Error::Str("the order has no authorization");
+
 /// A way to prove a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChallengeKind {
@@ -204,17 +206,24 @@ impl Attempt<'_> {
     /// Proves the name, so that the order is ready.
     async fn prove(&mut self, order: &mut Order) -> Result<(), Failure> {
         let mut way = None;
+        with_nonces(async || fetch_authorization(order).await).await?;
         let presented = {
             let mut authorizations = order.authorizations();
-            let next = authorizations.next().await;
-            let missing = || Failure::new(FailureKind::Authority, "the order has no authorization");
-            let mut authorization = next.ok_or_else(missing)??;
+            let mut authorization = authorizations.next().await.ok_or(NO_AUTHORIZATION)??;
             match authorization.status {
                 AuthorizationStatus::Valid => Presented::Earlier,
                 AuthorizationStatus::Pending => {
                     let chosen = self.choose(&authorization)?;
                     way = Some(chosen);
-                    self.present(&mut authorization, chosen).await?
+                    match self.present(&mut authorization, chosen).await {
+                        Ok(presented) => presented,
+                        Err(failure) => {
+                            if failure.kind == FailureKind::Validation {
+                                self.drop_order()?;
+                            }
+                            return Err(failure);
+                        }
+                    }
                 }
                 status => {
                     self.drop_order()?;
@@ -362,6 +371,16 @@ fn is_about_replaces(error: &Error) -> bool {
         Error::Other(other) => !other.is::<Unreachable>(),
         error => is_problem(error, "alreadyReplaced") || is_problem(error, "malformed"),
     }
+}
+
+/// Fetches the authorization of an order's only name, so that the order has it.
+async fn fetch_authorization(order: &mut Order) -> Result<(), Error> {
+    let mut authorizations = order.authorizations();
+    authorizations
+        .next()
+        .await
+        .ok_or(NO_AUTHORIZATION)?
+        .map(|_| ())
 }
 
 /// Why an order is invalid: the error of its challenge.
