@@ -143,7 +143,9 @@ impl Attempt<'_> {
             Err(error) => return Err(error.into()),
         };
         let has_key = self.folder.pending_key(self.id)?.is_some();
-        match order.state().status {
+        let status = order.state().status;
+        tracing::debug!(name = self.id.name, ?status, has_key, "an earlier order goes on");
+        match status {
             OrderStatus::Pending | OrderStatus::Ready => Ok(Some(order)),
             // Without its key the certificate is of no use.
             OrderStatus::Processing | OrderStatus::Valid if has_key => Ok(Some(order)),

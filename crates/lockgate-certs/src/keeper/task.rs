@@ -1,5 +1,6 @@
 //! The task of one certificate: it does what the schedule says, and keeps what came of it.
 
+use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +13,7 @@ use tokio::time::sleep;
 use super::{CertState, CertStatus, ChangedFn, WantedCert};
 use crate::directory::DirectoryClient;
 use crate::error::{Failure, FailureKind};
+use crate::keys;
 use crate::leaf::Leaf;
 use crate::order::{Attempt, ChallengeKind};
 use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check, spread_of};
@@ -68,21 +70,36 @@ impl CertTask {
     async fn read(&self) -> Known {
         let id = &self.wanted.id;
         loop {
-            let read = self
-                .folder
-                .record(id)
-                .and_then(|record| Ok((record, self.folder.cert(id)?)));
-            match read {
-                Ok((record, pem)) => {
-                    let leaf = pem.and_then(|pem| Leaf::of_pem(&pem).ok());
-                    return Known { leaf, record };
-                }
+            match self.read_once() {
+                Ok(known) => return known,
                 Err(error) => {
                     tracing::error!(name = id.name, %error, "what is kept of the certificate cannot be read");
                     sleep(Duration::from_secs(60)).await;
                 }
             }
         }
+    }
+
+    fn read_once(&self) -> io::Result<Known> {
+        let id = &self.wanted.id;
+        let mut record = self.folder.record(id)?;
+        let leaf = self.folder.cert(id)?;
+        let leaf = leaf.and_then(|pem| Leaf::of_pem(&pem).ok());
+        let key = self.folder.pending_key(id)?;
+        // A process may have ended right after the last step of an order, or the one before.
+        let public = key.as_deref().and_then(keys::public_key);
+        let is_done = leaf.as_ref().zip(public).is_some_and(|(leaf, key)| leaf.public_key == key);
+        let done = record.order.take_if(|_| is_done);
+        if let Some(order) = done {
+            (record.directory, record.failures) = (Some(order.directory), None);
+            record.profile.clone_from(&self.wanted.settings.profile);
+            record.renewal = None;
+            self.folder.keep_record(id, &record)?;
+        }
+        if key.is_some() && record.order.is_none() {
+            self.folder.remove_pending_key(id)?;
+        }
+        Ok(Known { leaf, record })
     }
 
     fn standing(&self, known: &Known) -> Standing {
