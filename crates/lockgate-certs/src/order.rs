@@ -144,7 +144,12 @@ impl Attempt<'_> {
         };
         let has_key = self.folder.pending_key(self.id)?.is_some();
         let status = order.state().status;
-        tracing::debug!(name = self.id.name, ?status, has_key, "an earlier order goes on");
+        tracing::debug!(
+            name = self.id.name,
+            ?status,
+            has_key,
+            "an earlier order goes on"
+        );
         match status {
             OrderStatus::Pending | OrderStatus::Ready => Ok(Some(order)),
             // Without its key the certificate is of no use.

@@ -88,7 +88,10 @@ impl CertTask {
         let key = self.folder.pending_key(id)?;
         // A process may have ended right after the last step of an order, or the one before.
         let public = key.as_deref().and_then(keys::public_key);
-        let is_done = leaf.as_ref().zip(public).is_some_and(|(leaf, key)| leaf.public_key == key);
+        let is_done = leaf
+            .as_ref()
+            .zip(public)
+            .is_some_and(|(leaf, key)| leaf.public_key == key);
         let done = record.order.take_if(|_| is_done);
         if let Some(order) = done {
             (record.directory, record.failures) = (Some(order.directory), None);
@@ -243,19 +246,7 @@ impl CertTask {
                 first = Some(first_of(first, failure, directory));
                 continue;
             }
-            let is_same = known.record.directory.as_ref() == Some(&client.directory.url);
-            let leaf = known.leaf.as_ref().filter(|_| is_same);
-            let mut attempt = Attempt {
-                folder: &self.folder,
-                client,
-                challenges: &self.challenges,
-                id: &self.wanted.id,
-                profile: self.wanted.settings.profile.as_deref(),
-                ways: self.ways(standing),
-                replaces: leaf.and_then(|leaf| leaf.ari.clone()),
-                record: &mut known.record,
-            };
-            match attempt.obtain().await {
+            match self.try_ways(client, known, standing).await {
                 Ok(leaf) => return Ok((leaf, directory)),
                 Err(failure) => first = Some(first_of(first, failure, directory)),
             }
@@ -267,9 +258,56 @@ impl CertTask {
         Err(first.unwrap_or_else(none))
     }
 
-    /// The challenges, another one first after each failure.
-    fn ways(&self, standing: &Standing) -> Vec<ChallengeKind> {
+    /// Tries one authority. The first time, each challenge that can work has a try: which of the ports
+    /// can be reached from outside is known only then. Later there is one try at a time, since
+    /// authorities limit failures.
+    async fn try_ways(
+        &self,
+        client: &DirectoryClient,
+        known: &mut Known,
+        standing: &Standing,
+    ) -> Result<Leaf, Failure> {
+        let is_same = known.record.directory.as_ref() == Some(&client.directory.url);
+        let leaf = known.leaf.as_ref().filter(|_| is_same);
+        let mut ways = self.ways(standing, &known.record);
+        let mut attempt = Attempt {
+            folder: &self.folder,
+            client,
+            challenges: &self.challenges,
+            id: &self.wanted.id,
+            profile: self.wanted.settings.profile.as_deref(),
+            ways: ways.clone(),
+            replaces: leaf.and_then(|leaf| leaf.ari.clone()),
+            record: &mut known.record,
+        };
+        loop {
+            match attempt.obtain().await {
+                Err(failure)
+                    if failure.kind == FailureKind::Validation
+                        && standing.failures == 0
+                        && ways.len() > 1 =>
+                {
+                    let challenge = ways.remove(0).as_str();
+                    let error = failure.message;
+                    tracing::info!(
+                        name = self.wanted.id.name,
+                        challenge,
+                        error,
+                        "the challenge has failed: another one is tried"
+                    );
+                    attempt.ways.clone_from(&ways);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The challenges: the one that has worked before first, and another one first after each
+    /// failure.
+    fn ways(&self, standing: &Standing, record: &CertRecord) -> Vec<ChallengeKind> {
         let mut ways = self.wanted.ways.clone();
+        let worked = record.challenge.as_deref();
+        ways.sort_by_key(|way| Some(way.as_str()) != worked);
         if !ways.is_empty() {
             let by = standing.failures as usize % ways.len();
             ways.rotate_left(by);

@@ -7,8 +7,10 @@ use std::sync::Arc;
 
 use rustls::ServerConfig;
 use rustls::crypto::aws_lc_rs::default_provider;
+use rustls::crypto::aws_lc_rs::sign::any_supported_type;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::server::NoServerSessionStorage;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::server::HandshakeSettings;
 use crate::challenges::ACME_TLS;
@@ -23,13 +25,15 @@ impl ChallengeCert {
     /// # Errors
     /// What rustls says of a key that it cannot use.
     pub fn new(cert: Vec<u8>, key: Vec<u8>) -> Result<Self, String> {
-        let key = PrivatePkcs8KeyDer::from(key).into();
-        let config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        let key = any_supported_type(&PrivatePkcs8KeyDer::from(key).into())
+            .map_err(|error| error.to_string())?;
+        // Not checked by rustls: its verifier knows no acmeIdentifier, which is critical.
+        let certified = CertifiedKey::new(vec![CertificateDer::from(cert)], key);
+        let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| error.to_string())?
             .with_no_client_auth()
-            .with_single_cert(vec![CertificateDer::from(cert)], key);
-        let mut config = config.map_err(|error| error.to_string())?;
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certified)));
         config.alpn_protocols = vec![ACME_TLS.to_vec()];
         // The record layer is our own: see `record`.
         config.enable_secret_extraction = true;

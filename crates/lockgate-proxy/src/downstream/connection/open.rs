@@ -29,8 +29,6 @@ use crate::generation::Generation;
 
 /// The detail of a connection of a banned client.
 const BANNED: &str = "the client is banned";
-/// The detail of a connection of an authority that verifies a name.
-const CHALLENGE: &str = "a challenge of ACME by TLS-ALPN-01";
 
 /// The other side of a client's handshake.
 enum ChosenHandshake {
@@ -72,18 +70,18 @@ impl ClientConnection {
         }
         let slot = self.take_client_permit(&snapshot.generation).await?;
         let began = Instant::now();
-        let (purpose, chosen) = match &listener.service {
+        let (purpose, chosen): (Option<_>, _) = match &listener.service {
             ListenerService::Relay(relaying) => {
                 self.limit_lifetime(relaying);
                 if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
                     self.peek_client_hello(&mut first).await?;
                 }
                 let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
-                (ConnectionPurpose::Relay(relaying), acceptor.await?)
+                (Some(ConnectionPurpose::Relay(relaying)), acceptor.await?)
             }
             ListenerService::Http(sites) => {
                 let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
-                (ConnectionPurpose::Http(sites), acceptor.await?)
+                (Some(ConnectionPurpose::Http(sites)), acceptor.await?)
             }
             ListenerService::Sni(router) => self.route_by_hello(&mut first, router).await?,
         };
@@ -95,12 +93,10 @@ impl ClientConnection {
                 self.set_acceptor(snapshot, index, acceptor);
                 (Some(session), Vec::new(), unsent)
             }
-            // The handshake was all (RFC 8737 §3).
             Some(ChosenHandshake::Challenge(cert)) => {
                 self.shake_hands(&socket, cert.handshake(), received, began)
                     .await?;
-                let (cause, side) = (Cause::ClientClosed, CauseSide::Lockgate);
-                return Err(Termination::because(cause, side, CHALLENGE));
+                return Err(challenge_ended());
             }
             None => {
                 self.spoke |= !received.is_empty();
@@ -108,6 +104,7 @@ impl ClientConnection {
                 (None, received, Vec::new())
             }
         };
+        let purpose = purpose.ok_or_else(challenge_ended)?;
         let client = ClientTransport {
             socket,
             session,
@@ -142,16 +139,20 @@ impl ClientConnection {
             .map(Some)
     }
 
-    /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`.
+    /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`. A challenge
+    /// may be for a name that has no route here.
     async fn route_by_hello<'l>(
         &mut self,
         first: &mut FirstBytes<'_>,
         router: &'l SniRouter,
-    ) -> Result<(ConnectionPurpose<'l>, Option<ChosenHandshake>), Termination> {
+    ) -> Result<(Option<ConnectionPurpose<'l>>, Option<ChosenHandshake>), Termination> {
         let mut session = None;
         let shared = Arc::clone(&self.worker.shared);
         let choose = |hello: &ClientHello<'_>| {
-            let route = router.choose(hello)?;
+            let Some(route) = router.choose(hello) else {
+                let cert = shared.challenges.of_hello(hello)?;
+                return Some((None, Some(Some(ChosenHandshake::Challenge(cert)))));
+            };
             let acceptors = match &route {
                 HelloRoute::Relay(RelayRoute { tls, relaying }) => {
                     if tls.is_none() && relaying.pool.settings.sessions().is_some() {
@@ -163,13 +164,14 @@ impl ClientConnection {
             };
             // TLS that is passed through is the endpoint's, its challenges included.
             let chosen = acceptors.map(|acceptors| chosen(acceptors, hello, &shared.challenges));
-            Some((route, chosen))
+            Some((Some(route), chosen))
         };
         let (route, chosen) = self
             .read_client_hello(first, choose, |_| OpeningError::NoRoute)
             .await?;
         let (purpose, acceptors) = match route {
-            HelloRoute::Relay(route) => {
+            None => return Ok((None, chosen.flatten())),
+            Some(HelloRoute::Relay(route)) => {
                 self.session = session;
                 self.limit_lifetime(&route.relaying);
                 (
@@ -177,10 +179,11 @@ impl ClientConnection {
                     route.tls.as_ref(),
                 )
             }
-            HelloRoute::Sites(secure) => {
+            Some(HelloRoute::Sites(secure)) => {
                 (ConnectionPurpose::Http(&secure.sites), Some(&secure.tls))
             }
         };
+        let purpose = Some(purpose);
         match (acceptors, chosen.flatten()) {
             (None, _) => Ok((purpose, None)),
             (_, Some(chosen)) => Ok((purpose, Some(chosen))),
@@ -430,6 +433,12 @@ fn chosen(
     }
     let (index, acceptor) = acceptors.choose(hello.server_name.as_deref())?;
     Some(ChosenHandshake::Acceptor(index, Arc::clone(acceptor)))
+}
+
+/// The end of a connection that proved a name: the handshake was all (RFC 8737 §3).
+fn challenge_ended() -> Termination {
+    let (cause, side) = (Cause::ClientClosed, CauseSide::Lockgate);
+    Termination::because(cause, side, "a challenge of ACME by TLS-ALPN-01")
 }
 
 /// Why there is no handshake for a name.
