@@ -8,6 +8,7 @@ mod task;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
@@ -62,23 +63,26 @@ pub struct CertStatus {
     pub next_try: Option<SystemTime>,
 }
 
-/// The certificates that are wanted, and how they stand.
+/// The certificates that are wanted, and how they stand; at first none is. They are obtained while a
+/// [`KeeperTask`] runs.
+#[derive(Debug, Default)]
 pub struct CertKeeper {
     wanted: watch::Sender<Arc<[WantedCert]>>,
     shared: Arc<KeeperState>,
 }
 
 /// What the thread and the others share.
+#[derive(Debug, Default)]
 struct KeeperState {
     certs: Mutex<BTreeMap<CertId, Arc<CertState>>>,
 }
 
 /// The state of one certificate.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct CertState {
     status: Mutex<CertStatus>,
     /// Whether a renewal was asked for.
-    forced: std::sync::atomic::AtomicBool,
+    forced: AtomicBool,
     /// Wakes its task.
     woken: Notify,
 }
@@ -96,29 +100,21 @@ pub struct KeeperTask {
 type ChangedFn = Arc<dyn Fn(&Path) + Send + Sync>;
 
 impl CertKeeper {
-    /// A keeper of certificates in `folder`, and what its thread is to run. `changed` is called
+    /// What a thread is to run so that the certificates are kept in `folder`. `changed` is called
     /// with each file that is new.
-    pub fn new(
+    pub fn task(
+        &self,
         folder: CertFolder,
         challenges: Arc<Challenges>,
         changed: impl Fn(&Path) + Send + Sync + 'static,
-    ) -> (Self, KeeperTask) {
-        let (sender, wanted) = watch::channel(Arc::default());
-        let shared = Arc::new(KeeperState {
-            certs: Mutex::default(),
-        });
-        let keeper = Self {
-            wanted: sender,
-            shared: Arc::clone(&shared),
-        };
-        let task = KeeperTask {
-            wanted,
-            shared,
+    ) -> KeeperTask {
+        KeeperTask {
+            wanted: self.wanted.subscribe(),
+            shared: Arc::clone(&self.shared),
             folder,
             challenges,
             changed: Arc::new(changed),
-        };
-        (keeper, task)
+        }
     }
 
     /// Keeps these certificates, and no others, up to date from now on. Those that are in both
@@ -159,9 +155,7 @@ impl CertKeeper {
         let of_name = certs.iter().filter(|(id, _)| id.name == name);
         of_name
             .map(|(_, state)| {
-                state
-                    .forced
-                    .store(true, std::sync::atomic::Ordering::Relaxed);
+                state.forced.store(true, Ordering::Relaxed);
                 state.woken.notify_one();
             })
             .count()

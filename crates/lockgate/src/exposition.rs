@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_certs::CertKeeper;
 use lockgate_limits::clock;
 use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
@@ -80,6 +81,8 @@ pub(crate) struct SharedState {
     pub(crate) generation: u64,
     /// The bound listeners, in their order.
     pub(crate) bound: Vec<BoundAddress>,
+    /// The certificates that come by themselves.
+    pub(crate) certificates: Arc<CertKeeper>,
 }
 
 /// A bound listener as it is shown.

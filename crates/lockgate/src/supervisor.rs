@@ -226,8 +226,7 @@ async fn supervise(
     lockgate_net::memory::collect();
     // A worker that died is no failed start: the service manager may restart the process.
     let end = running.serve(&mut signals, watch).await;
-    // The next process may go on with its orders.
-    running.certificates = RunningCertificates::default();
+    running.certificates.end();
     match end {
         ServeEnd::Stop { is_urgent } => Ok(running.stop(signals, is_urgent).await),
         ServeEnd::HandedOver(sockets) => Ok(running.finish_begun(sockets, signals).await),
@@ -367,12 +366,14 @@ impl RunningServer {
                 ),
             }
         }
+        let certificates = RunningCertificates::default();
         let parts = GenerationParts {
             config,
             file,
             assembly: Arc::new(assembly),
             logs,
             statuses,
+            certificates: Arc::clone(&certificates.keeper),
         };
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let started_with = Arc::clone(&generation.config);
@@ -405,7 +406,7 @@ impl RunningServer {
             monitor: MemoryMonitor::begin(&memory),
             memory,
             background,
-            certificates: RunningCertificates::default(),
+            certificates,
             changed: unbounded_channel().0,
             watched,
             closing: ClosingListeners::default(),

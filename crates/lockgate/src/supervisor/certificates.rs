@@ -7,55 +7,56 @@ use lockgate_certs::{CertFolder, CertKeeper};
 use super::RunningServer;
 use crate::background::{Background, OwnedTask};
 
-/// The certificates that come by themselves. Dropping this ends their orders; the next process goes
-/// on with them.
+/// The certificates that come by themselves.
 #[derive(Default)]
 pub(super) struct RunningCertificates {
-    running: Option<RunningKeeper>,
+    /// What is wanted, and how it stands.
+    pub(super) keeper: Arc<CertKeeper>,
+    running: Option<(Arc<Background>, OwnedTask)>,
 }
 
-struct RunningKeeper {
-    keeper: CertKeeper,
-    _task: OwnedTask,
-    _thread: Arc<Background>,
+impl RunningCertificates {
+    /// Ends the orders that are under way; the next process goes on with them.
+    pub(super) fn end(&mut self) {
+        self.running = None;
+    }
 }
 
 impl RunningServer {
     /// Obtains the certificates that the configuration wants, and keeps them up to date.
     pub(super) fn keep_certificates(&mut self) {
         let wanted = Arc::clone(&self.generation.assembly.wanted_certs);
-        if self.certificates.running.is_none() && !wanted.is_empty() {
-            self.certificates.running = self.start_keeper();
-        }
         if !wanted.is_empty() {
             // One may have come since this configuration was assembled.
             self.reread(&[]);
+            if self.certificates.running.is_none() {
+                self.certificates.running = self.start_keeper();
+            }
         }
-        if let Some(running) = &self.certificates.running {
-            running.keeper.keep(wanted);
-        }
+        self.certificates.keeper.keep(wanted);
     }
 
-    fn start_keeper(&self) -> Option<RunningKeeper> {
+    fn start_keeper(&self) -> Option<(Arc<Background>, OwnedTask)> {
         let folder = CertFolder::of_state(self.state.as_deref()?);
         let challenges = Arc::clone(&self.workers.shared.challenges);
         let changed = self.changed.clone();
-        let (keeper, task) = CertKeeper::new(folder, challenges, move |path| {
-            // At the end nothing reads certificates any more.
-            let _ = changed.send(vec![path.to_owned()]);
-        });
-        let thread = match Background::continued(None, 1, "certificates") {
-            Ok(thread) => thread?,
+        let task = self
+            .certificates
+            .keeper
+            .task(folder, challenges, move |path| {
+                // At the end nothing reads certificates any more.
+                let _ = changed.send(vec![path.to_owned()]);
+            });
+        match Background::continued(None, 1, "certificates") {
+            Ok(thread) => {
+                let thread = thread?;
+                let task = thread.spawn(move || task.run());
+                Some((thread, task))
+            }
             Err(error) => {
                 tracing::error!(%error, "there is no thread for certificates: none is obtained");
-                return None;
+                None
             }
-        };
-        let task = thread.spawn(move || task.run());
-        Some(RunningKeeper {
-            keeper,
-            _task: task,
-            _thread: thread,
-        })
+        }
     }
 }

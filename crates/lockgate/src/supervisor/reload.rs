@@ -545,6 +545,7 @@ impl RunningServer {
             assembly: Arc::new(assembly),
             logs: opened.logs,
             statuses,
+            certificates: Arc::clone(&self.certificates.keeper),
         };
         self.set_limits(&parts.config, &parts.assembly);
         let before = &self.generation;
