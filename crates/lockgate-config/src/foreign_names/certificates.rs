@@ -14,15 +14,15 @@ pub(super) const ROWS: &[ForeignName] = &[
         ACME,
     ),
     later(
-        "on_demand on_demand_tls ondemand",
-        "write a [site] for each host: it has its certificate before a client asks",
+        "on_demand on_demand_tls",
+        "write acme = {} at the top, and a [site] for each host: it has its certificate before a client asks",
     ),
     write(
         "local_certs self_signed skip_install_trust internal_certs internal_ca",
         "write tls = \"internal\" in the site, for certificates of Lockgate's own authority",
     ),
     later(
-        "dns dns_challenge dns01 dns_01 dns_provider dnsprovider provider acme_dns",
+        "dns dns_challenge dns_01 dns_provider provider acme_dns",
         DNS,
     )
     .beside(&["eab"]),
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     )
     .beside(&["eab"]),
     write(
-        "key_type keytype key_types key_algorithm keyalgorithm algorithm curve ecdsa rsa",
+        "key_type key_types key_algorithm algorithm curve ecdsa rsa",
         "write key = \"p256\", or [\"p256\", \"rsa2048\"]",
     )
     .beside(&["eab"]),
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     )
     .beside(&["mac_key"]),
     write(
-        "hmac hmac_key mac hmac_encoded eab_hmac_key secret hmackey",
+        "hmac hmac_key mac hmac_encoded eab_hmac_key secret",
         "write mac_key = \"${file:/etc/lockgate/eab.key}\"",
     )
     .beside(&["mac_key"]),
@@ -107,7 +107,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     )
     .beside(&["eab"]),
     write(
-        "self_signed selfsigned internal local ca_internal",
+        "self_signed internal local ca_internal",
         "write fallback = \"internal\", or tls = \"internal\" in a site",
     )
     .beside(&["eab"]),
