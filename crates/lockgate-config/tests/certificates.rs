@@ -668,7 +668,7 @@ fn keys_that_contradict_each_other_about_certificates_are_told() {
             "[tcp.\":1\"]\ndefault = { proxy = \"a.b:1\", tls = { issuer = \"internal\", cert = \"/a.pem\" } }\n",
             "E0010 2:38",
             "no key is called `issuer`",
-            "",
+            "it belongs in `tls` of [tcp.\"ADDR\".sni.\"NAME\"]",
         ),
         (
             "[site.\"a.example.com\"]\nrespond = 404\ntls = { issuer = \"letsencrypt\", cert = \"/a.pem\" }\n",
@@ -766,6 +766,31 @@ fn names_of_caddy_traefik_nginx_and_haproxy_lead_to_acme() {
             table("dns = { provider = \"cloudflare\" }"),
             "E0011 2:1",
             "a wildcard needs a file",
+        ),
+        (
+            table("on_demand = {}"),
+            "E0011 2:1",
+            "write a [site] for each host",
+        ),
+        (
+            format!("{site}issuer = \"internal\"\n"),
+            "E0010 3:1",
+            "write tls = \"internal\", or tls = { issuer",
+        ),
+        (
+            format!("{site}tls = {{ issuer = \"acme\" }}\n"),
+            "E0024 3:7",
+            "add [acme]",
+        ),
+        (
+            format!("[acem]\n{site}tls = {{ issuer = \"acme\", cert = \"/a.pem\" }}\n"),
+            "E0010 1:2",
+            "did you mean `acme`?",
+        ),
+        (
+            format!("[acem]\n{site}"),
+            "E0010 1:2",
+            "did you mean `acme`?",
         ),
         (
             table("caServer = \"https://ca.lan/dir\""),

@@ -9,7 +9,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     write(
         "acme letsencrypt lego certbot autocert auto_tls cert_resolver certificates_resolvers \
          certresolvers certificate_resolver auto_https acme_ca acme_email acme_issuer \
-         acme_certificate email issuer managed_certs automatic_https md_domain crt_store acme_eab \
+         acme_certificate email managed_certs automatic_https md_domain crt_store acme_eab \
          acme_certificates md_domains md_ca_file md_certificate_authority",
         ACME,
     ),
@@ -17,6 +17,16 @@ pub(super) const ROWS: &[ForeignName] = &[
         "on_demand on_demand_tls",
         "write acme = {} at the top, and a [site] for each host: it has its certificate before a client asks",
     ),
+    later(
+        "on_demand on_demand_tls ask",
+        "write a [site] for each host: it has its certificate before a client asks",
+    )
+    .beside(&["eab"]),
+    write(
+        "issuer issuers",
+        "write tls = \"internal\", or tls = { issuer = \"acme\" }",
+    )
+    .beside(&["alias"]),
     write(
         "local_certs self_signed skip_install_trust internal_certs internal_ca",
         "write tls = \"internal\" in the site, for certificates of Lockgate's own authority",

@@ -55,6 +55,8 @@ pub(super) enum OwnAcme<'a> {
 pub(super) enum CertFiles {
     None,
     Some,
+    /// What names them is a mistake, which has been reported.
+    Mistaken,
 }
 
 /// Where `state` is for certificates if it was not written.
@@ -143,7 +145,7 @@ impl Resolver<'_> {
         let (view, at) = match (&names.acme, top.key_at(&top::ACME)) {
             (OwnAcme::Broken, _) => return None,
             (OwnAcme::Off(at), _) => {
-                if let Some(asked) = asked {
+                if let (Some(asked), CertFiles::Some) = (asked, files) {
                     let why = "the site's `acme = false` gets none by ACME";
                     let texts = ("`issuer = \"acme\"` with `acme = false`", why, "remove one");
                     self.report
@@ -156,7 +158,8 @@ impl Resolver<'_> {
             // A mistake, which has been reported.
             (OwnAcme::Absent, Some(_)) => return None,
             (OwnAcme::Absent, None) => {
-                if let Some(asked) = asked {
+                let misspelt = self.root.strange.meant_one_of(&[top::ACME.row().name]);
+                if let (Some(asked), CertFiles::Some, false) = (asked, files, misspelt) {
                     let why = "nothing says which authority is meant";
                     let message = "`issuer = \"acme\"` without [acme]";
                     self.push_once(Code::MissingKey, asked, message, why, "add [acme]");
