@@ -196,8 +196,9 @@ LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate-config --test documents -->
 Lockgate reads one TOML file. This is a complete one:
 
 ```toml
+[acme]
+
 [site."app.example.com"]
-tls = { cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }
 proxy = "unix:/run/app.sock"
 ```
 

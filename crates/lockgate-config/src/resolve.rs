@@ -300,8 +300,8 @@ impl<'a> Resolver<'a> {
 
 /// The first lines to write, for a file that listens nowhere.
 pub(crate) const FIRST_LINES: &str = "begin with\n\
+    [acme]\n\
     [site.\"app.example.com\"]\n\
-    tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }\n\
     proxy = \"127.0.0.1:3000\"";
 
 /// What the tables say about certificates that come by themselves.

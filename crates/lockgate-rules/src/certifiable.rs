@@ -70,7 +70,8 @@ impl AcmeSettings {
         {
             return Some(refusal);
         }
-        (is_wildcard && !self.answers_by_dns()).then_some(NameRefusal::Wildcard)
+        // None of the settings is a provider of DNS, which alone could answer for it.
+        is_wildcard.then_some(NameRefusal::Wildcard)
     }
 
     /// Whether every directory is one that has a name, which are those of public authorities.
@@ -79,12 +80,6 @@ impl AcmeSettings {
         self.directories
             .iter()
             .all(|directory| known(&directory.url))
-    }
-
-    /// Whether challenges can be answered by DNS, as a wildcard needs.
-    fn answers_by_dns(&self) -> bool {
-        // The settings have no DNS provider.
-        false
     }
 }
 

@@ -9,20 +9,30 @@ pub(super) const ROWS: &[ForeignName] = &[
     write(
         "acme letsencrypt lego certbot autocert auto_tls cert_resolver certificates_resolvers \
          certresolvers certificate_resolver auto_https acme_ca acme_email acme_issuer \
-         acme_certificate email issuer managed_certs automatic_https md_domain crt_store acme_eab \
+         acme_certificate email managed_certs automatic_https md_domain crt_store acme_eab \
          acme_certificates md_domains md_ca_file md_certificate_authority",
         ACME,
     ),
     later(
-        "on_demand on_demand_tls ondemand",
-        "write a [site] for each host: it has its certificate before a client asks",
+        "on_demand on_demand_tls",
+        "write acme = {} at the top, and a [site] for each host: it has its certificate before a client asks",
     ),
+    later(
+        "on_demand on_demand_tls ask",
+        "write a [site] for each host: it has its certificate before a client asks",
+    )
+    .beside(&["eab"]),
+    write(
+        "issuer issuers",
+        "write tls = \"internal\", or tls = { issuer = \"acme\" }",
+    )
+    .beside(&["alias"]),
     write(
         "local_certs self_signed skip_install_trust internal_certs internal_ca",
         "write tls = \"internal\" in the site, for certificates of Lockgate's own authority",
     ),
     later(
-        "dns dns_challenge dns01 dns_01 dns_provider dnsprovider provider acme_dns",
+        "dns dns_challenge dns_01 dns_provider provider acme_dns",
         DNS,
     )
     .beside(&["eab"]),
@@ -43,7 +53,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     )
     .beside(&["eab"]),
     write(
-        "key_type keytype key_types key_algorithm keyalgorithm algorithm curve ecdsa rsa",
+        "key_type key_types key_algorithm algorithm curve ecdsa rsa",
         "write key = \"p256\", or [\"p256\", \"rsa2048\"]",
     )
     .beside(&["eab"]),
@@ -59,7 +69,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     )
     .beside(&["mac_key"]),
     write(
-        "hmac hmac_key mac hmac_encoded eab_hmac_key secret hmackey",
+        "hmac hmac_key mac hmac_encoded eab_hmac_key secret",
         "write mac_key = \"${file:/etc/lockgate/eab.key}\"",
     )
     .beside(&["mac_key"]),
@@ -107,7 +117,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     )
     .beside(&["eab"]),
     write(
-        "self_signed selfsigned internal local ca_internal",
+        "self_signed internal local ca_internal",
         "write fallback = \"internal\", or tls = \"internal\" in a site",
     )
     .beside(&["eab"]),

@@ -98,6 +98,16 @@ const OTHER_WORDS: WordTable = &[
         &["rsa", "rsa-2048", "2048", "rsa4096", "rsa-4096", "4096"],
         "rsa2048",
     ),
+    (
+        "acme",
+        &["letsencrypt", "lets-encrypt", "le", "auto"],
+        "acme",
+    ),
+    (
+        "internal",
+        &["self", "self-signed", "selfsigned", "local", "own"],
+        "internal",
+    ),
     ("auto", &["max", "all", "cpu", "cpus", "cores"], "auto"),
     ("debug", &["warning"], "warn"),
     ("debug", &["notice"], "info"),
@@ -165,15 +175,19 @@ fn find(table: WordTable, known: &[&str], word: &str) -> Option<&'static str> {
     found.map(|(_, _, cure)| *cure)
 }
 
-/// The cure for a word that stands for certificates as a value of `tls`.
+/// The cure for a word that stands for certificates in place of the path of one.
 pub(crate) fn certificate_word(word: &str) -> Option<&'static str> {
     match &*word.to_ascii_lowercase() {
-        "auto" | "acme" | "letsencrypt" | "lets-encrypt" | "zerossl" => Some(
-            "remove it, and add [acme]: a host without a port is on TLS, and gets its certificate",
-        ),
+        "auto" | "acme" | "letsencrypt" | "lets-encrypt" | "zerossl" => {
+            Some("add [acme], and remove it; where the key has a port, write tls = {}")
+        }
         "self" | "self-signed" | "selfsigned" | "self_signed" | "local" | "adhoc" => {
             Some("write tls = \"internal\", for certificates of Lockgate's own authority")
         }
+        // Sites and entries of `sni` take it as a word.
+        "internal" => Some(
+            "write it in a [site], or in an entry of sni: sni.\"mail.example.com\" = { proxy = \"10.0.0.5:25\", tls = \"internal\" }; only those have names",
+        ),
         _ => None,
     }
 }

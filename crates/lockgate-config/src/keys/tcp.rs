@@ -120,7 +120,7 @@ table! {
 const TLS_OFF: Defaulted<TlsForm> = ConfigKey::defaulted(
     "tls",
     &Short {
-        short: tls::SHORT,
+        short: tls::FILE_ONLY,
         long: TableOf(tls::tcp::ALL),
     },
     "false",

@@ -42,11 +42,16 @@ pub(crate) enum TlsShort {
 /// `tls` of a listener.
 pub(crate) type TlsForm = ShortOrLong<TlsShort>;
 
+/// The short forms of `tls` in tables that name hosts.
 pub(super) const SHORT: Either<TlsShort> = Either(&[
     &As(False, off),
     &As(INTERNAL, internal),
     &As(CertificateFile, TlsShort::Cert),
 ]);
+
+/// Those of tables that name none.
+pub(super) const FILE_ONLY: Either<TlsShort> =
+    Either(&[&As(False, off), &As(CertificateFile, TlsShort::Cert)]);
 
 const INTERNAL: Words<()> = Words(&[("internal", ())]);
 

@@ -20,7 +20,7 @@ use super::{
 table! {
     const TLS: Defaulted<TlsForm> = ConfigKey::defaulted(
         "tls",
-        &Short { short: tls::SHORT, long: TableOf(tls::tunnel::ALL) },
+        &Short { short: tls::FILE_ONLY, long: TableOf(tls::tunnel::ALL) },
         "false",
         r#"{ cert = "/etc/tls/proxy.pem", key = "/etc/tls/proxy.key" }"#,
         "TLS with clients (an HTTPS proxy). The short form is the path of `cert`; `{}` uses `[tls]` \

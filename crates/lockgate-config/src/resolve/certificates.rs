@@ -34,9 +34,8 @@ pub(super) struct CertNames<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TableKind {
     Site,
-    /// A `[tcp]` table, or one of its entries.
-    Relay,
-    Tunnel,
+    /// A `[tcp]` or `[tunnel]` table, or an entry of `sni`, `alpn` or `default`.
+    Listener,
 }
 
 /// `acme` of a table.
@@ -56,6 +55,8 @@ pub(super) enum OwnAcme<'a> {
 pub(super) enum CertFiles {
     None,
     Some,
+    /// What names them is a mistake, which has been reported.
+    Mistaken,
 }
 
 /// Where `state` is for certificates if it was not written.
@@ -65,9 +66,9 @@ const OWN_FILES: &str = "tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/a
 
 impl<'a> CertNames<'a> {
     /// A table that names no hosts.
-    pub(super) fn none(table: TableKind) -> Self {
+    pub(super) fn none() -> Self {
         Self {
-            table,
+            table: TableKind::Listener,
             hosts: Vec::new(),
             acme: OwnAcme::Absent,
         }
@@ -114,9 +115,6 @@ impl Resolver<'_> {
         files: CertFiles,
     ) -> Option<ManagedCerts> {
         if let ShortOrLong::Short(TlsShort::Internal) = written.value {
-            if names.hosts.is_empty() {
-                self.internal_without_names(written.at, names.table);
-            }
             return internal(written.at, names);
         }
         let issuer = own.written(&keys::ISSUER);
@@ -147,7 +145,7 @@ impl Resolver<'_> {
         let (view, at) = match (&names.acme, top.key_at(&top::ACME)) {
             (OwnAcme::Broken, _) => return None,
             (OwnAcme::Off(at), _) => {
-                if let Some(asked) = asked {
+                if let (Some(asked), CertFiles::Some) = (asked, files) {
                     let why = "the site's `acme = false` gets none by ACME";
                     let texts = ("`issuer = \"acme\"` with `acme = false`", why, "remove one");
                     self.report
@@ -160,7 +158,8 @@ impl Resolver<'_> {
             // A mistake, which has been reported.
             (OwnAcme::Absent, Some(_)) => return None,
             (OwnAcme::Absent, None) => {
-                if let Some(asked) = asked {
+                let misspelt = self.root.strange.meant_one_of(&[top::ACME.row().name]);
+                if let (Some(asked), CertFiles::Some, false) = (asked, files, misspelt) {
                     let why = "nothing says which authority is meant";
                     let message = "`issuer = \"acme\"` without [acme]";
                     self.push_once(Code::MissingKey, asked, message, why, "add [acme]");
@@ -175,7 +174,7 @@ impl Resolver<'_> {
         if files == CertFiles::None && !view.broken(&[acme::DIRECTORY.row()]) {
             for (host, at) in &names.hosts {
                 if let Some(refusal) = settings.refuses(host) {
-                    self.not_certified(host, at, refusal);
+                    self.not_certified(names, host, at, refusal);
                 }
             }
         }
@@ -228,39 +227,33 @@ impl Resolver<'_> {
     }
 
     /// Reports a name for which the authority, the only source of its certificate, issues none.
-    fn not_certified(&mut self, host: &HostPattern, at: &SourceSpan, refusal: NameRefusal) {
-        const OTHERWISE: &str = "write tls = \"internal\" in its table, for a certificate of Lockgate's own authority; or tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }";
+    fn not_certified(
+        &mut self,
+        names: &CertNames<'_>,
+        host: &HostPattern,
+        at: &SourceSpan,
+        refusal: NameRefusal,
+    ) {
+        let alone = match names.is_private() {
+            true => "write tls = \"internal\" in its table",
+            false => "move it to a site of its own with tls = \"internal\"",
+        };
+        let otherwise =
+            format!("{alone}, for a certificate of Lockgate's own authority; or write {OWN_FILES}");
         let (message, why, cure) = match refusal {
             NameRefusal::Wildcard => (
                 format!("no certificate for {host} can be had by ACME"),
                 "a wildcard needs DNS-01, the challenge by DNS, which is not in this version"
                     .to_owned(),
-                "write each host, or tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }",
+                format!("write each host instead, or {OWN_FILES}"),
             ),
             refusal => (
                 format!("no public authority certifies {host}"),
                 reason(refusal),
-                OTHERWISE,
+                otherwise,
             ),
         };
         self.push_once(Code::NotCertified, at, message, why, cure);
-    }
-
-    fn internal_without_names(&mut self, at: &SourceSpan, table: TableKind) {
-        let (why, cure) = match table {
-            TableKind::Tunnel => (
-                "a [tunnel] table names no hosts",
-                format!("write {OWN_FILES}"),
-            ),
-            TableKind::Relay | TableKind::Site => (
-                "only a site and an entry of `sni` have names",
-                format!(
-                    "move it to an entry: sni.\"mail.example.com\" = {{ proxy = \"10.0.0.5:25\", tls = \"internal\" }}; or write {OWN_FILES}"
-                ),
-            ),
-        };
-        let message = "there is no name to issue a certificate for";
-        self.push_once(Code::NoCertificate, at, message, why, cure);
     }
 
     /// Reports a table on TLS without any certificate. `tls` is the place of its key.

@@ -14,7 +14,7 @@ use crate::source::SourceSpan;
 use crate::table::{CheckedTable, PlacedValue};
 use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};
 
-use super::certificates::{CertNames, TableKind};
+use super::certificates::CertNames;
 use super::{Resolver, View, timeouts};
 
 /// The kind of a listener's destination.
@@ -39,12 +39,9 @@ impl Resolver<'_> {
         let by_permission = matches!(addr, ListenAddr::Unix(_));
         let accept_proxy = self.accept_proxy(&view, &tcp::ACCEPT_PROXY, by_permission);
         let way = match self.tcp_verb(&view, &one.at)? {
-            RelayVerb::Proxy => RelaySelection::Proxy(self.relay(
-                &view,
-                None,
-                &one.at,
-                &CertNames::none(TableKind::Relay),
-            )?),
+            RelayVerb::Proxy => {
+                RelaySelection::Proxy(self.relay(&view, None, &one.at, &CertNames::none())?)
+            }
             RelayVerb::Hello => RelaySelection::Hello(self.by_hello(&view)?),
         };
         Some(Tcp {
@@ -190,7 +187,7 @@ impl Resolver<'_> {
             }
             let names = CertNames {
                 hosts: vec![(host.clone(), &one.name_at)],
-                ..CertNames::none(TableKind::Relay)
+                ..CertNames::none()
             };
             match self.named(one, view, &names) {
                 Some(relay) => sni.push((host, relay)),
@@ -198,7 +195,7 @@ impl Resolver<'_> {
             }
         }
         for one in entries(view, &tcp::ALPN) {
-            match self.named(one, view, &CertNames::none(TableKind::Relay)) {
+            match self.named(one, view, &CertNames::none()) {
                 Some(relay) => alpn.push((one.name.clone(), relay)),
                 None => whole = false,
             }
@@ -206,7 +203,7 @@ impl Resolver<'_> {
         let default = match view.written(&tcp::DEFAULT) {
             Some(written) => {
                 let at = view.key_at(&tcp::DEFAULT).unwrap_or(written.at);
-                let default = self.entry(written, view, at, &CertNames::none(TableKind::Relay));
+                let default = self.entry(written, view, at, &CertNames::none());
                 whole &= default.is_some();
                 default
             }

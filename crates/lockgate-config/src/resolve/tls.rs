@@ -54,9 +54,10 @@ impl Resolver<'_> {
         let merged = own.clone().over(self.top().section(&top::TLS));
         let (certs, default) = self.certificates(own_cert, own, &merged);
         let reported = self.is_certificate_reported(&merged, view, names);
-        let files = match certs.is_empty() && default.is_none() && !reported {
-            true => CertFiles::None,
+        let files = match certs.is_empty() && default.is_none() {
             false => CertFiles::Some,
+            true if reported => CertFiles::Mistaken,
+            true => CertFiles::None,
         };
         let managed = self.managed(written, own, names, files);
         if files == CertFiles::None && managed.is_none() {

@@ -14,7 +14,7 @@ use crate::tunnel_rule::TunnelRule;
 use crate::values::{Items, Keyed, ShortOrLong};
 
 use super::auth::basic;
-use super::certificates::{CertNames, TableKind};
+use super::certificates::CertNames;
 use super::route::limit_of;
 use super::site::alpn;
 use super::{Resolver, View};
@@ -64,12 +64,7 @@ impl Resolver<'_> {
         let tls = view.written(&tunnel::TLS);
         let secure = tls.is_some_and(|tls| !matches!(tls.value, ShortOrLong::Short(TlsShort::Off)));
         let protocols = self.protocols(&view.items(&tunnel::PROTOCOLS), secure);
-        let mut tls = self.tls(
-            &view,
-            &tunnel::TLS,
-            &one.at,
-            &CertNames::none(TableKind::Tunnel),
-        );
+        let mut tls = self.tls(&view, &tunnel::TLS, &one.at, &CertNames::none());
         if let Some(tls) = &mut tls {
             tls.alpn = protocols.iter().filter_map(alpn).collect();
         }

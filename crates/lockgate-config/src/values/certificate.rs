@@ -22,7 +22,7 @@ impl TextLanguage for CertificateFile {
         match certificate_word(&text.value) {
             Some(cure) => {
                 let message = "is not the path of a certificate";
-                let why = "other servers have a word for certificates that come by themselves";
+                let why = "this word stands for certificates that come by themselves";
                 Err(text.invalid(Code::UnknownWord, message, why, cure))
             }
             None => FilePath.parse(text),
