@@ -6,4 +6,5 @@
 
 #![forbid(unsafe_code)]
 
+pub mod authority;
 pub mod private_file;
