@@ -105,7 +105,7 @@ impl DirectoryClient {
     /// another key.
     pub(crate) async fn retire_account(&self) -> Result<(), Failure> {
         *self.account.lock().await = None;
-        Ok(self.folder.retire_account(&self.directory.name)?)
+        Ok(self.folder.retire_account(&self.directory.url)?)
     }
 
     /// Asks when a certificate is to be renewed (RFC 9773 §4.1).
@@ -153,8 +153,7 @@ impl DirectoryClient {
 
     async fn open_account(&self, http: &AcmeHttp) -> Result<Account, Failure> {
         let (name, url) = (&self.directory.name, &self.directory.url);
-        let kept = self.folder.account(name)?;
-        let kept = kept.filter(|record| record.directory == *url);
+        let kept = self.folder.account(url)?;
         let (mut record, account) = match (kept, &self.settings.eab) {
             (Some(record), _) => {
                 let account = self.account_of(&record, http).await?;
@@ -163,7 +162,7 @@ impl DirectoryClient {
             (None, None) => {
                 let key = keys::generate(CertKeyKind::EcdsaP256)?;
                 let record = AccountRecord::new(url.clone(), key);
-                self.folder.keep_account(name, &record)?;
+                self.folder.keep_account(&record)?;
                 let account = self.account_of(&record, http).await?;
                 (record, account)
             }
@@ -187,7 +186,7 @@ impl DirectoryClient {
         let is_new = record.url.is_none();
         record.url = Some(account.id().to_owned());
         if is_new {
-            self.folder.keep_account(name, &record)?;
+            self.folder.keep_account(&record)?;
             tracing::info!(
                 directory = name,
                 account = account.id(),
@@ -204,7 +203,7 @@ impl DirectoryClient {
             let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
             with_nonces(async || account.update_contacts(&contact).await).await?;
             record.email.clone_from(&self.settings.email);
-            self.folder.keep_account(name, &record)?;
+            self.folder.keep_account(&record)?;
         }
         Ok(account)
     }
@@ -243,10 +242,10 @@ impl DirectoryClient {
 
 /// Forgets the URL of an account that the authority does not know, so that the next order makes it
 /// anew.
-pub(crate) fn forget_url(folder: &CertFolder, name: &str) -> Result<(), Failure> {
-    if let Some(mut record) = folder.account(name)? {
+pub(crate) fn forget_url(folder: &CertFolder, directory: &str) -> Result<(), Failure> {
+    if let Some(mut record) = folder.account(directory)? {
         record.url = None;
-        folder.keep_account(name, &record)?;
+        folder.keep_account(&record)?;
     }
     Ok(())
 }

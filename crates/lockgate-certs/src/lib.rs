@@ -1,5 +1,5 @@
-//! Certificates that come by themselves: orders from authorities by ACME (RFC 8555), and the files
-//! in which all of this is kept.
+//! Certificates that come by themselves: orders from authorities by ACME (RFC 8555), an authority of
+//! our own, and the files in which all of this is kept.
 //!
 //! Serves no client: listeners answer challenges with what is presented in
 //! [`lockgate_net::challenges`], and read certificates from the files. Reads no configuration.
@@ -11,9 +11,11 @@
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
 //! - `keys`, `leaf`: keys and issued chains
+//! - [`authority`]: an authority of our own
 
 #![forbid(unsafe_code)]
 
+pub mod authority;
 mod directory;
 mod error;
 mod http;

@@ -196,9 +196,8 @@ impl Attempt<'_> {
     /// The failure of an order that was not begun. An account that the authority does not accept is
     /// made anew with the next try.
     async fn refused_order(&self, error: Error) -> Result<Failure, Failure> {
-        let name = &self.client.directory.name;
         if is_unknown_account(&error) {
-            forget_url(self.folder, name)?;
+            forget_url(self.folder, &self.client.directory.url)?;
             let message = "the authority does not know the account: it is made again";
             return Ok(Failure::new(FailureKind::Account, message));
         }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! lock                       held by the process that orders
-//! accounts/NAME.json         the account at an authority, with its key
+//! accounts/URL.json          the account at an authority, with its key
 //! example.com.pem            the chain, then its key: what listeners read
 //! example.com.json           what a later process must know
 //! example.com.key            the key of an order that is under way
@@ -249,27 +249,28 @@ impl CertFolder {
         private_file::remove(&self.file(id, "key"))
     }
 
-    /// The account at the authority of this name, if there is one.
-    pub(crate) fn account(&self, name: &str) -> io::Result<Option<AccountRecord>> {
-        let Some(text) = private_file::read(&self.account_file(name), LARGEST)? else {
+    /// The account at the authority with this directory's URL, if there is one.
+    pub(crate) fn account(&self, url: &str) -> io::Result<Option<AccountRecord>> {
+        let Some(text) = private_file::read(&self.account_file(url), LARGEST)? else {
             return Ok(None);
         };
         let record: AccountRecord = serde_json::from_slice(&text).map_err(io::Error::other)?;
         Ok(Some(record))
     }
 
-    pub(crate) fn keep_account(&self, name: &str, record: &AccountRecord) -> io::Result<()> {
-        self.keep_json(&self.account_file(name), record)
+    pub(crate) fn keep_account(&self, record: &AccountRecord) -> io::Result<()> {
+        self.keep_json(&self.account_file(&record.directory), record)
     }
 
     /// Puts an account aside that the authority does not accept any more.
-    pub(crate) fn retire_account(&self, name: &str) -> io::Result<()> {
-        let file = self.account_file(name);
+    pub(crate) fn retire_account(&self, url: &str) -> io::Result<()> {
+        let file = self.account_file(url);
         fs::rename(&file, file.with_extension("json.refused"))
     }
 
-    fn account_file(&self, name: &str) -> PathBuf {
-        let name: String = name
+    fn account_file(&self, url: &str) -> PathBuf {
+        let name: String = url
+            .trim_start_matches("https://")
             .chars()
             .map(|char| match char {
                 'a'..='z' | 'A'..='Z' | '0'..='9' | '.' | '-' => char,
