@@ -6,7 +6,7 @@
 mod task;
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,6 +20,7 @@ use tokio::time::sleep;
 
 use crate::directory::DirectoryClient;
 use crate::error::FailureKind;
+use crate::leaves::{WantedLeaf, issue_leaves};
 use crate::order::ChallengeKind;
 use crate::schedule::{RenewalWindow, Validity};
 use crate::store::{CertFolder, CertId};
@@ -28,6 +29,8 @@ use task::CertTask;
 
 /// The time between two tries for the lock of the folder, while another process has it.
 const LOCK_TRIES: Duration = Duration::from_secs(2);
+/// The time between two tries to open our own authority.
+const LEAVES_AGAIN: Duration = Duration::from_secs(60);
 
 /// A certificate that is wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +71,7 @@ pub struct CertStatus {
 #[derive(Debug, Default)]
 pub struct CertKeeper {
     wanted: watch::Sender<Arc<[WantedCert]>>,
+    leaves: watch::Sender<Arc<[WantedLeaf]>>,
     shared: Arc<KeeperState>,
 }
 
@@ -90,7 +94,10 @@ struct CertState {
 /// What the thread of certificates runs.
 pub struct KeeperTask {
     wanted: watch::Receiver<Arc<[WantedCert]>>,
+    leaves: watch::Receiver<Arc<[WantedLeaf]>>,
     shared: Arc<KeeperState>,
+    /// The state folder.
+    state: PathBuf,
     folder: CertFolder,
     challenges: Arc<Challenges>,
     changed: ChangedFn,
@@ -100,26 +107,33 @@ pub struct KeeperTask {
 type ChangedFn = Arc<dyn Fn(&Path) + Send + Sync>;
 
 impl CertKeeper {
-    /// What a thread is to run so that the certificates are kept in `folder`. `changed` is called
-    /// with each file that is new.
+    /// What a thread is to run so that the certificates are kept in a `state` folder. `changed` is
+    /// called with each file that is new.
     pub fn task(
         &self,
-        folder: CertFolder,
+        state: &Path,
         challenges: Arc<Challenges>,
         changed: impl Fn(&Path) + Send + Sync + 'static,
     ) -> KeeperTask {
         KeeperTask {
             wanted: self.wanted.subscribe(),
+            leaves: self.leaves.subscribe(),
             shared: Arc::clone(&self.shared),
-            folder,
+            state: state.to_owned(),
+            folder: CertFolder::of_state(state),
             challenges,
             changed: Arc::new(changed),
         }
     }
 
-    /// Keeps these certificates, and no others, up to date from now on. Those that are in both
-    /// sets go on as they are.
-    pub fn keep(&self, wanted: Arc<[WantedCert]>) {
+    /// Keeps these certificates, and no others, up to date from now on: those that are ordered, and
+    /// those of our own authority. Those that are in both sets go on as they are.
+    pub fn keep(&self, wanted: Arc<[WantedCert]>, leaves: Arc<[WantedLeaf]>) {
+        self.leaves.send_if_modified(|before| {
+            let is_new = **before != *leaves;
+            *before = leaves;
+            is_new
+        });
         let mut certs = self.shared.lock();
         let known = std::mem::take(&mut *certs);
         *certs = wanted
@@ -174,6 +188,50 @@ impl CertState {
     }
 }
 
+/// Keeps certificates of our own authority up to date until their source is gone.
+async fn keep_leaves(
+    mut wanted: watch::Receiver<Arc<[WantedLeaf]>>,
+    state: PathBuf,
+    changed: ChangedFn,
+) {
+    let mut failing = false;
+    loop {
+        let leaves = wanted.borrow_and_update().clone();
+        let mut again = None;
+        if !leaves.is_empty() {
+            let state = state.clone();
+            let issued = move || issue_leaves(&state, &leaves, SystemTime::now());
+            match tokio::task::spawn_blocking(issued).await {
+                Ok(Ok(issued)) => {
+                    failing = issued.tell();
+                    issued.changed.iter().for_each(|file| changed(file));
+                    again = Some(issued.again);
+                }
+                Ok(Err(error)) => {
+                    if !failing {
+                        tracing::error!(%error, "no certificate of Lockgate's own authority can be issued");
+                    }
+                    failing = true;
+                    again = Some(LEAVES_AGAIN);
+                }
+                Err(error) => tracing::error!(%error, "certificates are not issued any more"),
+            }
+        }
+        let wait = async {
+            match again {
+                Some(again) => sleep(again).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = wait => {}
+            changed = wanted.changed() => if changed.is_err() {
+                return;
+            },
+        }
+    }
+}
+
 /// A task that runs; it ends when this is dropped.
 struct RunningTask {
     wanted: WantedCert,
@@ -190,7 +248,16 @@ impl KeeperTask {
     /// Keeps certificates up to date until the [`CertKeeper`] is gone. To be run in a `LocalSet`.
     ///
     /// An order that is under way when this is dropped is taken up by the next process.
-    pub async fn run(mut self) {
+    pub async fn run(self) {
+        let leaves = keep_leaves(
+            self.leaves.clone(),
+            self.state.clone(),
+            Arc::clone(&self.changed),
+        );
+        tokio::join!(leaves, self.keep_orders());
+    }
+
+    async fn keep_orders(mut self) {
         let mut running: HashMap<CertId, RunningTask> = HashMap::new();
         let mut clients: Vec<(Arc<AcmeSettings>, Rc<[DirectoryClient]>)> = Vec::new();
         let mut lock = None;

@@ -11,7 +11,7 @@
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
 //! - `keys`, `leaf`: keys and issued chains
-//! - [`authority`]: an authority of our own
+//! - [`authority`]: an authority of our own · `leaves`: its certificates for listeners
 
 #![forbid(unsafe_code)]
 
@@ -22,6 +22,7 @@ mod http;
 mod keeper;
 mod keys;
 mod leaf;
+mod leaves;
 mod order;
 pub mod private_file;
 pub mod schedule;
@@ -29,5 +30,6 @@ mod store;
 
 pub use error::{Failure, FailureKind};
 pub use keeper::{CertKeeper, CertStatus, KeeperTask, WantedCert};
+pub use leaves::{IssuedLeaves, WantedLeaf, issue_leaves};
 pub use order::ChallengeKind;
-pub use store::{CertFolder, CertId};
+pub use store::{CertFolder, CertId, LeafFile};

@@ -6,6 +6,7 @@
 //! example.com.pem            the chain, then its key: what listeners read
 //! example.com.json           what a later process must know
 //! example.com.key            the key of an order that is under way
+//! internal/box.lan.pem       the chain of our own authority, then its key
 //! ```
 //!
 //! A wildcard is `_wildcard.example.com`; a certificate with an RSA key `example.com.rsa2048`. All
@@ -13,6 +14,7 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -50,6 +52,15 @@ pub struct CertId {
     pub name: String,
     /// The kind of its key.
     pub key: CertKeyKind,
+}
+
+/// The identity of a certificate of our own authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafFile<'a> {
+    /// That for a DNS name.
+    Name(&'a str),
+    /// That for addresses, by the first of them.
+    Address(IpAddr),
 }
 
 /// What is kept of a certificate beside its PEM file.
@@ -132,11 +143,7 @@ pub(crate) struct AccountRecord {
 
 impl CertId {
     fn file_name(&self) -> String {
-        let name = match self.name.strip_prefix("*.") {
-            Some(parent) => format!("_wildcard.{parent}"),
-            None => self.name.clone(),
-        };
-        let name = file_name(&name);
+        let name = cert_file_name(&self.name);
         match self.key {
             CertKeyKind::EcdsaP256 => name,
             kind => format!("{name}.{}", kind.name()),
@@ -173,20 +180,24 @@ impl CertFolder {
         self.file(id, "pem")
     }
 
+    /// The PEM file of a certificate of our own authority: its chain, then its key.
+    pub fn leaf_file(&self, leaf: &LeafFile<'_>) -> PathBuf {
+        let name = match leaf {
+            LeafFile::Name(name) => cert_file_name(name),
+            LeafFile::Address(address) => address.to_string().replace(':', "_"),
+        };
+        self.path.join("internal").join(format!("{name}.pem"))
+    }
+
     /// Makes the folder (0700) if it is missing.
     ///
     /// # Errors
     /// What the system says.
     pub fn prepare(&self) -> io::Result<()> {
-        let accounts = self.path.join("accounts");
-        match DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(accounts)
-        {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
-        }
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(self.path.join("accounts"))?;
+        builder.create(self.path.join("internal"))
     }
 
     /// Takes the right to order; nothing while another process has it.
@@ -289,6 +300,14 @@ impl CertFolder {
         let mut text = serde_json::to_vec_pretty(record)?;
         text.push(b'\n');
         private_file::replace(path, &text)
+    }
+}
+
+/// The file name for a DNS name.
+fn cert_file_name(name: &str) -> String {
+    match name.strip_prefix("*.") {
+        Some(parent) => file_name(&format!("_wildcard.{parent}")),
+        None => file_name(name),
     }
 }
 

@@ -102,7 +102,7 @@ pub enum AuthorityError {
 
 impl AuthorityError {
     /// What the system said about `path`.
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io {
             path: path.to_owned(),
             error,

@@ -35,4 +35,6 @@ pub struct ManagedCert {
     pub names: Vec<String>,
     /// Whether it is used only for names without any other certificate.
     pub fallback: bool,
+    /// Whether it is for clients without SNI or with an unknown name, too, unless a file is.
+    pub default: bool,
 }

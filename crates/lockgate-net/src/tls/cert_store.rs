@@ -189,13 +189,12 @@ impl CertStore {
             .cloned()
             .collect();
         names.extend(managed.iter().flat_map(|one| one.names.iter().cloned()));
-        names.extend(
-            table
-                .default
-                .iter()
-                .flat_map(|cert| &cert.facts.names)
-                .map(|name| format!("default {name}")),
-        );
+        let default = table.default.iter();
+        let default = default.filter(|cert| !is_managed.contains(cert.files()));
+        let default = default.flat_map(|cert| cert.facts.names.iter());
+        let managed_default = managed.iter().filter(|one| one.default);
+        let default = default.chain(managed_default.flat_map(|one| one.names.iter()));
+        names.extend(default.map(|name| format!("default {name}")));
         names.sort();
         names.dedup();
         names
@@ -276,9 +275,14 @@ type CertsByName = HashMap<Box<str>, Vec<Arc<Certificate>>>;
 
 impl CertTable {
     fn new(sources: CertSources, all: Vec<Arc<Certificate>>) -> (Self, Vec<Warning>) {
+        let managed_default = sources.managed.iter().find(|managed| managed.default);
+        let default = sources
+            .default
+            .as_ref()
+            .or(managed_default.map(|managed| &managed.files));
         let default = all
             .iter()
-            .find(|cert| Some(cert.files()) == sources.default.as_ref())
+            .find(|cert| Some(cert.files()) == default)
             .map(Arc::clone);
         let (mut exact, mut wildcard) = (CertsByName::new(), CertsByName::new());
         let (mut warnings, mut awaited) = (Vec::new(), HashSet::new());

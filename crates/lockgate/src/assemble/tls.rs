@@ -161,8 +161,11 @@ impl<'a> TicketRings<'a> {
         let at = group.at;
         let settings = group.settings();
         let has_files = !settings.certs.is_empty() || settings.default.is_some();
-        let source = |site: &config::HostedSite| site.tls.as_ref()?.managed.clone();
-        let is_managed = sites.iter().any(|site| source(site).is_some());
+        let is_managed = |site: &&config::HostedSite| {
+            let tls = site.tls.as_ref();
+            tls.is_some_and(|tls| tls.managed.is_some())
+        };
+        let is_managed = sites.iter().any(is_managed);
         let of_files = if has_files || !is_managed {
             Some(self.acceptor(mistakes, at, &settings, Vec::new())?)
         } else {
@@ -170,22 +173,50 @@ impl<'a> TicketRings<'a> {
         };
         let covered = of_files.as_deref().map(CoveredNames::of);
         let covered = covered.unwrap_or_default();
-        let mut managed = Vec::new();
+        let (mut sourced, mut without) = (Vec::new(), Vec::new());
         for site in sites {
-            for host in &site.hosts {
-                if covered.covers(host) {
-                    continue;
-                }
-                match source(site).zip(cert_name(host)) {
-                    Some((source, name)) => managed.extend(wanted.add(&name, &source)),
-                    None => warn_uncovered(mistakes, site, host),
+            let source = site.tls.as_ref().and_then(|tls| tls.managed.as_ref());
+            let uncovered = site.hosts.iter().filter(|host| !covered.covers(host));
+            for host in uncovered {
+                match source {
+                    Some(source) => sourced.push((host, source)),
+                    None => without.push(host.clone()),
                 }
             }
+        }
+        let managed = wanted.of_hosts(sourced, |host| without.push(host.clone()));
+        for site in sites {
+            let hosts = site.hosts.iter().filter(|host| without.contains(host));
+            hosts.for_each(|host| warn_uncovered(mistakes, site, host));
         }
         match of_files {
             Some(acceptor) if managed.is_empty() => Some(acceptor),
             _ => self.acceptor(mistakes, at, &settings, managed),
         }
+    }
+
+    /// The acceptor of a relay for one name; none of its names lacks a certificate where it says how
+    /// they are obtained.
+    pub(super) fn relay_acceptor(
+        &mut self,
+        mistakes: &mut MistakeLog<'_>,
+        at: &SourceSpan,
+        written: &config::DownstreamTls,
+        host: Option<&HostPattern>,
+        wanted: &mut WantedCerts,
+    ) -> Option<Arc<Acceptor>> {
+        let Some((host, source)) = host.zip(written.managed.as_ref()) else {
+            return self.acceptor(mistakes, at, written, Vec::new());
+        };
+        let has_files = !written.certs.is_empty() || written.default.is_some();
+        if has_files {
+            let of_files = self.acceptor(mistakes, at, written, Vec::new())?;
+            if CoveredNames::of(&of_files).covers(host) {
+                return Some(of_files);
+            }
+        }
+        let managed = wanted.of_hosts([(host, source)], |_| ());
+        self.acceptor(mistakes, at, written, managed)
     }
 
     /// The ticket keys for these settings; the inner `None` is no tickets.
