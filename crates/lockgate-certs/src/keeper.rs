@@ -5,7 +5,7 @@
 
 mod task;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use lockgate_net::challenges::Challenges;
-use lockgate_rules::AcmeSettings;
+use lockgate_rules::{AcmeDirectory, AcmeSettings};
 use tokio::sync::{Notify, watch};
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::sleep;
@@ -23,7 +23,7 @@ use crate::error::FailureKind;
 use crate::leaves::{WantedLeaf, issue_leaves};
 use crate::order::ChallengeKind;
 use crate::schedule::{RenewalWindow, Validity};
-use crate::store::{CertFolder, CertId};
+use crate::store::{CertFolder, CertId, FolderLock};
 
 use task::CertTask;
 
@@ -162,8 +162,7 @@ impl CertKeeper {
             .collect()
     }
 
-    /// Renews the certificates of a name now, whatever the schedule says; returns how many there
-    /// are.
+    /// Renews the certificates of a name now, also before they are due; returns how many there are.
     pub fn renew(&self, name: &str) -> usize {
         let certs = self.shared.lock();
         let of_name = certs.iter().filter(|(id, _)| id.name == name);
@@ -259,12 +258,12 @@ impl KeeperTask {
 
     async fn keep_orders(mut self) {
         let mut running: HashMap<CertId, RunningTask> = HashMap::new();
-        let mut clients: Vec<(Arc<AcmeSettings>, Rc<[DirectoryClient]>)> = Vec::new();
-        let mut lock = None;
+        let mut clients = DirectoryClients::default();
+        let (mut lock, mut refused) = (None, false);
         loop {
             let wanted = self.wanted.borrow_and_update().clone();
             if lock.is_none() && !wanted.is_empty() {
-                lock = self.take_lock();
+                lock = self.take_lock(&mut refused);
                 if lock.is_none() {
                     // The process that holds it orders for the same names.
                     tokio::select! {
@@ -284,53 +283,37 @@ impl KeeperTask {
                 running.insert(wanted.id.clone(), task);
             }
             drop(before);
-            let uses = |settings: &Arc<AcmeSettings>| {
-                wanted.iter().any(|wanted| wanted.settings == *settings)
-            };
-            clients.retain(|(settings, _)| uses(settings));
+            clients.retain(&wanted);
             if self.wanted.changed().await.is_err() {
                 return;
             }
         }
     }
 
-    fn take_lock(&self) -> Option<crate::store::FolderLock> {
+    /// Takes the right to order; `refused` tells whether the system has refused it before.
+    fn take_lock(&self, refused: &mut bool) -> Option<FolderLock> {
         let folder = self.folder.path().display();
-        match self.folder.prepare().and_then(|()| self.folder.lock()) {
+        let taken = self.folder.prepare().and_then(|()| self.folder.lock());
+        match taken {
             Ok(lock) => {
                 if lock.is_none() {
                     tracing::debug!(%folder, "another process obtains certificates in this folder");
                 }
+                *refused = false;
                 lock
             }
             Err(error) => {
-                tracing::error!(%folder, %error, "no certificate can be kept: none is obtained");
+                if !*refused {
+                    tracing::error!(%folder, %error, "no certificate can be kept: none is obtained");
+                }
+                *refused = true;
                 None
             }
         }
     }
 
-    fn start(
-        &self,
-        wanted: &WantedCert,
-        clients: &mut Vec<(Arc<AcmeSettings>, Rc<[DirectoryClient]>)>,
-    ) -> RunningTask {
-        let known = clients
-            .iter()
-            .find(|(settings, _)| *settings == wanted.settings);
-        let clients = match known {
-            Some((_, clients)) => Rc::clone(clients),
-            None => {
-                let settings = &wanted.settings;
-                let client = |directory: &lockgate_rules::AcmeDirectory| {
-                    let settings = Arc::clone(settings);
-                    DirectoryClient::new(directory.clone(), settings, self.folder.clone())
-                };
-                let made: Rc<[_]> = settings.directories.iter().map(client).collect();
-                clients.push((Arc::clone(settings), Rc::clone(&made)));
-                made
-            }
-        };
+    fn start(&self, wanted: &WantedCert, clients: &mut DirectoryClients) -> RunningTask {
+        let clients = clients.of(&wanted.settings, &self.folder);
         let state = self.shared.lock().get(&wanted.id).cloned();
         let task = CertTask {
             wanted: wanted.clone(),
@@ -344,5 +327,42 @@ impl KeeperTask {
             wanted: wanted.clone(),
             task: spawn_local(task.run()).abort_handle(),
         }
+    }
+}
+
+/// The clients of authorities. All settings with the same directory share one, so that there is one
+/// account, which is made once.
+#[derive(Default)]
+struct DirectoryClients(HashMap<String, Rc<DirectoryClient>>);
+
+impl DirectoryClients {
+    /// The clients of the directories of these settings, in their order.
+    fn of(
+        &mut self,
+        settings: &Arc<AcmeSettings>,
+        folder: &CertFolder,
+    ) -> Rc<[Rc<DirectoryClient>]> {
+        let client = |directory: &AcmeDirectory| {
+            let known = self.0.get(&directory.url);
+            let known = known.filter(|client| client.has_account_of(settings));
+            if let Some(client) = known {
+                return Rc::clone(client);
+            }
+            let settings = Arc::clone(settings);
+            let client = DirectoryClient::new(directory.clone(), settings, folder.clone());
+            let client = Rc::new(client);
+            self.0.insert(directory.url.clone(), Rc::clone(&client));
+            client
+        };
+        settings.directories.iter().map(client).collect()
+    }
+
+    /// Forgets those that no certificate uses.
+    fn retain(&mut self, wanted: &[WantedCert]) {
+        let settings = wanted.iter().map(|wanted| &wanted.settings);
+        let used: HashSet<_> = settings
+            .flat_map(|settings| settings.directories.iter().map(|directory| &directory.url))
+            .collect();
+        self.0.retain(|url, _| used.contains(url));
     }
 }

@@ -53,7 +53,7 @@ pub enum AuthorityError {
         /// The root certificate.
         path: PathBuf,
     },
-    /// The clock of this machine cannot be right: certificates made by it would be valid for nobody.
+    /// The clock of this machine cannot be right: certificates made by it would be valid for no client.
     #[error("the clock of this machine is wrong: {reason}")]
     Clock {
         /// How that is known.

@@ -41,7 +41,7 @@ pub(super) fn certificate_pem(der: &[u8]) -> String {
     pem
 }
 
-/// The first section of a text whose label ends in `kind`: `CERTIFICATE`, or `PRIVATE KEY` of any
+/// The first section of a text with a label that ends in `kind`: `CERTIFICATE`, or `PRIVATE KEY` of any
 /// kind.
 pub(super) fn section(text: &[u8], kind: &str) -> Option<Vec<u8>> {
     let sections = Pem::iter_from_buffer(text).filter_map(Result::ok);

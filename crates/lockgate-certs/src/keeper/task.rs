@@ -25,7 +25,7 @@ const NO_WINDOW: Duration = Duration::from_secs(6 * 3600);
 /// The task of one certificate.
 pub(super) struct CertTask {
     pub(super) wanted: WantedCert,
-    pub(super) clients: Rc<[DirectoryClient]>,
+    pub(super) clients: Rc<[Rc<DirectoryClient>]>,
     pub(super) state: Arc<CertState>,
     pub(super) folder: CertFolder,
     pub(super) challenges: Arc<Challenges>,

@@ -1,3 +1,5 @@
+//! The folder of certificates on a real file system.
+
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 

@@ -21,7 +21,7 @@ const POLICIES: Words<PolicyName> = Words(&[
     ("modern", PolicyName::Modern),
 ]);
 
-/// Whose certificates a table has besides those of files.
+/// The issuer of the certificates that a table has besides those of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IssuerName {
     Internal,

@@ -1,4 +1,4 @@
-//! Certificates that come by themselves: whose they are, for the names of a table, and what a table
+//! Certificates that come by themselves: their issuer for the names of a table, and what a table
 //! without any lacks.
 //!
 //! Reads no file: which names the operator's files cover is known only later.

@@ -38,6 +38,7 @@ mod x509;
 pub use acceptors::{AcceptorIndex, Acceptors, SniPattern};
 pub use cert_files::{CertFiles, ManagedCert};
 pub use cert_store::{CertStore, CertSummary, ReloadReport};
+pub(crate) use challenge_cert::ACME_TLS;
 pub use challenge_cert::ChallengeCert;
 pub use client::{CaSource, ClientSettings, Connector, ConnectorError};
 pub use error::{CertError, TlsSetupError, Warning};

@@ -149,8 +149,8 @@ impl<'a> TicketRings<'a> {
         Some((Acceptors::new(made, names, default), places))
     }
 
-    /// The acceptor of sites that share their rules. Of the names that no file covers those are
-    /// obtained whose site says how; the others are warned of.
+    /// The acceptor of sites that share their rules. Certificates are obtained for names that no file
+    /// covers, if their site has a source of certificates; the other names are warned of.
     fn group_acceptor(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
