@@ -10,6 +10,7 @@
 //! - `order`: one order, in steps that can be repeated · `directory`: the account at an authority ·
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
+//! - `permission`: the question whether a name may have a certificate on demand
 //! - `keys`, `leaf`: keys and issued chains
 //! - [`authority`]: an authority of our own · `leaves`: its certificates for listeners
 
@@ -24,12 +25,13 @@ mod keys;
 mod leaf;
 mod leaves;
 mod order;
+mod permission;
 pub mod private_file;
 pub mod schedule;
 mod store;
 
 pub use error::{Failure, FailureKind};
-pub use keeper::{CertKeeper, CertStatus, KeeperTask, WantedCert};
+pub use keeper::{CertKeeper, CertStatus, KeeperTask, OnDemandHosts, WantedCert, WantedSet};
 pub use leaves::{IssuedLeaves, WantedLeaf, issue_leaves};
 pub use order::ChallengeKind;
 pub use store::{CertFolder, CertId, LeafFile};

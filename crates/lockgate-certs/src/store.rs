@@ -7,6 +7,7 @@
 //! example.com.json           what a later process must know
 //! example.com.key            the key of an order that is under way
 //! internal/box.lan.pem       the chain of our own authority, then its key
+//! on-demand/…                the same files of names that clients have asked for
 //! ```
 //!
 //! A wildcard is `_wildcard.example.com`; a certificate with an RSA key `example.com.rsa2048`. All
@@ -20,6 +21,7 @@ use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use lockgate_rules::CertKeyKind;
+use lockgate_rules::on_demand::is_certifiable_name;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -52,6 +54,8 @@ pub struct CertId {
     pub name: String,
     /// The kind of its key.
     pub key: CertKeyKind,
+    /// Whether it was obtained when a client asked for it.
+    pub on_demand: bool,
 }
 
 /// The identity of a certificate of our own authority.
@@ -143,10 +147,11 @@ pub(crate) struct AccountRecord {
 
 impl CertId {
     fn file_name(&self) -> String {
+        let folder = if self.on_demand { "on-demand/" } else { "" };
         let name = cert_file_name(&self.name);
         match self.key {
-            CertKeyKind::EcdsaP256 => name,
-            kind => format!("{name}.{}", kind.name()),
+            CertKeyKind::EcdsaP256 => format!("{folder}{name}"),
+            kind => format!("{folder}{name}.{}", kind.name()),
         }
     }
 }
@@ -189,6 +194,19 @@ impl CertFolder {
         self.path.join("internal").join(format!("{name}.pem"))
     }
 
+    /// The names of certificates with a key of ECDSA that were obtained on demand, in no order.
+    pub fn on_demand_names(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path.join("on-demand")) else {
+            return Vec::new();
+        };
+        let names = entries.filter_map(|entry| {
+            let file = entry.ok()?.file_name().into_string().ok()?;
+            let name = file.strip_suffix(".pem")?;
+            is_certifiable_name(name).then(|| name.to_owned())
+        });
+        names.collect()
+    }
+
     /// Makes the folder (0700) if it is missing.
     ///
     /// # Errors
@@ -197,7 +215,8 @@ impl CertFolder {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder.create(self.path.join("accounts"))?;
-        builder.create(self.path.join("internal"))
+        builder.create(self.path.join("internal"))?;
+        builder.create(self.path.join("on-demand"))
     }
 
     /// Takes the right to order; nothing while another process has it.
@@ -240,6 +259,14 @@ impl CertFolder {
     /// The PEM file of a certificate, if there is one.
     pub(crate) fn cert(&self, id: &CertId) -> io::Result<Option<Vec<u8>>> {
         private_file::read(&self.cert_file(id), LARGEST)
+    }
+
+    /// Removes all that is kept of a certificate.
+    pub(crate) fn remove(&self, id: &CertId) -> io::Result<()> {
+        for extension in ["pem", "json", "key"] {
+            private_file::remove(&self.file(id, extension))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn keep_cert(&self, id: &CertId, pem: &str) -> io::Result<()> {

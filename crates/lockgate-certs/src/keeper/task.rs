@@ -16,11 +16,15 @@ use crate::error::{Failure, FailureKind};
 use crate::keys;
 use crate::leaf::Leaf;
 use crate::order::{Attempt, ChallengeKind};
+use crate::permission::{self, Permission};
 use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check, spread_of};
 use crate::store::{CertFolder, CertRecord, FailureRecord, RenewalRecord};
 
 /// The time after which an authority is asked again that has not told the window of a renewal.
 const NO_WINDOW: Duration = Duration::from_secs(6 * 3600);
+
+/// The time after which a permission is asked for again that was not given for a renewal.
+const NOT_PERMITTED: Duration = Duration::from_secs(6 * 3600);
 
 /// The task of one certificate.
 pub(super) struct CertTask {
@@ -39,6 +43,8 @@ struct Known {
 }
 
 impl CertTask {
+    /// Runs until the certificate is no longer wanted; one on demand ends by itself when its first order
+    /// has failed.
     pub(super) async fn run(self) {
         let mut known = self.read().await;
         let mut was_late = false;
@@ -50,8 +56,15 @@ impl CertTask {
                 was_late = true;
                 self.shout(&standing, &known, now);
             }
+            if standing.failures > 0 && standing.validity.is_none() && self.is_on_demand() {
+                return;
+            }
             match schedule::next(&standing, now) {
                 Next::Obtain => {
+                    if standing.validity.is_some() && !self.is_permitted().await {
+                        sleep(NOT_PERMITTED).await;
+                        continue;
+                    }
                     self.obtain(&mut known, &standing).await;
                     was_late &= known.record.failures.is_some();
                 }
@@ -62,6 +75,36 @@ impl CertTask {
                         () = self.state.woken.notified() => {}
                     }
                 }
+            }
+        }
+    }
+
+    fn is_on_demand(&self) -> bool {
+        self.wanted.permission.is_some()
+    }
+
+    /// Whether a certificate that was obtained on demand may be renewed; others may.
+    async fn is_permitted(&self) -> bool {
+        let Some(rules) = &self.wanted.permission else {
+            return true;
+        };
+        let name = &self.wanted.id.name;
+        match permission::ask(rules, name).await {
+            Permission::Given => true,
+            Permission::Denied => {
+                tracing::info!(
+                    name,
+                    "the certificate is not renewed: the name is not permitted any more"
+                );
+                false
+            }
+            Permission::Unknown(error) => {
+                tracing::warn!(
+                    name,
+                    error,
+                    "the certificate is not renewed yet: the permission cannot be asked for"
+                );
+                false
             }
         }
     }
@@ -162,6 +205,8 @@ impl CertTask {
             }),
             next_try,
         };
+        drop(status);
+        self.state.told.send_replace(());
     }
 
     /// Says that a certificate is not renewed in time.

@@ -21,6 +21,21 @@ pub enum SniPattern {
     Exact(String),
     /// Every name below this one, however many labels deeper.
     Under(String),
+    /// Every name.
+    Any,
+}
+
+impl SniPattern {
+    /// Whether a name in lower case matches.
+    pub(super) fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Exact(own) => own == name,
+            Self::Under(parent) => name
+                .strip_suffix(&**parent)
+                .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        }
+    }
 }
 
 /// The acceptors of one address, mostly one.
@@ -52,6 +67,8 @@ impl Acceptors {
             match name {
                 SniPattern::Exact(name) => exact.insert(name.to_ascii_lowercase().into(), place),
                 SniPattern::Under(name) => under.insert(name.to_ascii_lowercase().into(), place),
+                // That is what the default is for.
+                SniPattern::Any => None,
             };
         }
         Self {
@@ -66,24 +83,30 @@ impl Acceptors {
     /// the alert unrecognized_name (RFC 6066 §3). As for sites, an exact name precedes the longest
     /// matching suffix.
     pub fn choose(&self, name: Option<&str>) -> Option<(AcceptorIndex, &Arc<Acceptor>)> {
-        let place = if self.all.len() > 1 {
-            self.place(name)
-        } else {
-            self.default
-        };
-        let chosen = self.all.get(place.get())?;
-        chosen.serves(name).then_some((place, chosen))
+        self.of(name).filter(|(_, chosen)| chosen.serves(name))
     }
 
     /// Whether the certificate for a client with the SNI `name` (any case) is to be obtained yet.
     pub fn awaits(&self, name: Option<&str>) -> bool {
+        let acceptor = self.of(name);
+        acceptor.is_some_and(|(_, acceptor)| acceptor.awaits(name))
+    }
+
+    /// The acceptor, and its index, that may obtain a certificate on demand for a name in lower case
+    /// which it has none for.
+    pub fn obtaining(&self, name: &str) -> Option<(AcceptorIndex, &Arc<Acceptor>)> {
+        self.of(Some(name))
+            .filter(|(_, acceptor)| acceptor.obtains(name))
+    }
+
+    /// The acceptor for a client with the SNI `name`, whether it has a certificate or not.
+    fn of(&self, name: Option<&str>) -> Option<(AcceptorIndex, &Arc<Acceptor>)> {
         let place = if self.all.len() > 1 {
             self.place(name)
         } else {
             self.default
         };
-        let acceptor = self.all.get(place.get());
-        acceptor.is_some_and(|acceptor| acceptor.awaits(name))
+        self.all.get(place.get()).map(|acceptor| (place, acceptor))
     }
 
     /// Whether the acceptor with this index has the rules of `other`, which may be one of an earlier
