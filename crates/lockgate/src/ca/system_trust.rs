@@ -1,0 +1,175 @@
+//! The trust store of the system: a folder for certificates, and the program that takes them over.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+use lockgate_certs::authority::CaCert;
+
+use super::output_file::write_public;
+use crate::cli::ca::Overwrite;
+use crate::print::out;
+
+/// A kind of trust store.
+struct StoreKind {
+    /// The folder for the certificates of this machine's owner.
+    folder: &'static str,
+    /// The program that takes them over.
+    program: &'static str,
+    arguments: &'static [&'static str],
+}
+
+/// The kinds that are looked for, in this order.
+const KINDS: [StoreKind; 4] = [
+    // Fedora, RHEL and those like them
+    StoreKind {
+        folder: "/etc/pki/ca-trust/source/anchors",
+        program: "update-ca-trust",
+        arguments: &["extract"],
+    },
+    // Debian, Ubuntu, Alpine
+    StoreKind {
+        folder: "/usr/local/share/ca-certificates",
+        program: "update-ca-certificates",
+        arguments: &[],
+    },
+    // Arch
+    StoreKind {
+        folder: "/etc/ca-certificates/trust-source/anchors",
+        program: "trust",
+        arguments: &["extract-compat"],
+    },
+    // openSUSE
+    StoreKind {
+        folder: "/etc/pki/trust/anchors",
+        program: "update-ca-certificates",
+        arguments: &[],
+    },
+];
+
+/// Where programs of root are, for a PATH without them.
+const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+
+/// The trust store of this system.
+#[derive(Debug)]
+pub(super) struct SystemTrust {
+    folder: PathBuf,
+    program: PathBuf,
+    arguments: &'static [&'static str],
+}
+
+impl SystemTrust {
+    /// The store of this system.
+    ///
+    /// # Errors
+    /// When there is none of a known kind.
+    pub(super) fn find() -> anyhow::Result<Self> {
+        Self::below(Path::new("/"))
+    }
+
+    fn below(root: &Path) -> anyhow::Result<Self> {
+        let found = KINDS.iter().find_map(|kind| {
+            let folder = root.join(kind.folder.trim_start_matches('/'));
+            let program = folder.is_dir().then(|| program(kind.program)).flatten()?;
+            Some(Self {
+                folder,
+                program,
+                arguments: kind.arguments,
+            })
+        });
+        let Some(found) = found else {
+            let known = KINDS.map(|kind| format!("{} with {}", kind.folder, kind.program));
+            bail!(
+                "this system has no trust store of a known kind ({}): `lockgate ca export` writes the certificate; \
+                 on Debian the package ca-certificates is needed",
+                known.join(", ")
+            );
+        };
+        Ok(found)
+    }
+
+    /// Adds the certificate.
+    ///
+    /// # Errors
+    /// When its file cannot be written, or the program fails.
+    pub(super) fn add(&self, root: &CaCert) -> anyhow::Result<()> {
+        let file = self.file(root);
+        write_public(&file, root.pem().as_bytes(), Overwrite::Replace)?;
+        out!("wrote {}", file.display());
+        self.take_over()
+    }
+
+    /// Takes the certificate out; returns whether it was there.
+    ///
+    /// # Errors
+    /// When its file cannot be removed, or the program fails.
+    pub(super) fn remove(&self, root: &CaCert) -> anyhow::Result<bool> {
+        let file = self.file(root);
+        match fs::remove_file(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            removed => removed.with_context(|| file.display().to_string())?,
+        }
+        out!("removed {}", file.display());
+        self.take_over()?;
+        Ok(true)
+    }
+
+    /// The file of this root: each has its own. Debian takes only `.crt`.
+    fn file(&self, root: &CaCert) -> PathBuf {
+        let id: String = root
+            .sha256()
+            .chars()
+            .filter(|c| *c != ':')
+            .take(16)
+            .collect();
+        let name = format!("lockgate-{}.crt", id.to_ascii_lowercase());
+        self.folder.join(name)
+    }
+
+    fn take_over(&self) -> anyhow::Result<()> {
+        let shown = self.program.display();
+        let output = Command::new(&self.program)
+            .args(self.arguments)
+            .stdin(Stdio::null())
+            .output()
+            .with_context(|| shown.to_string())?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            bail!("{shown} failed ({}): {}", output.status, said.trim());
+        }
+        out!("ran {shown} {}", self.arguments.join(" "));
+        Ok(())
+    }
+}
+
+/// The path of a program.
+pub(super) fn program(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let folders = env::split_paths(&path).chain(SYSTEM_PATH.map(PathBuf::from));
+    let named = folders.filter(|folder| folder.is_absolute());
+    let mut files = named.map(|folder| folder.join(OsStr::new(name)));
+    files.find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_system_without_a_known_trust_store_is_told_what_is_missing() {
+        let root = tempfile::tempdir().unwrap();
+        let error = SystemTrust::below(root.path()).unwrap_err().to_string();
+        assert!(error.contains("update-ca-certificates"), "{error}");
+        assert!(error.contains("lockgate ca export"), "{error}");
+    }
+
+    #[test]
+    fn programs_are_found_in_folders_with_absolute_paths() {
+        assert!(program("sh").unwrap().is_absolute());
+        assert_eq!(program("no-such-program-of-lockgate"), None);
+    }
+}
