@@ -15,39 +15,49 @@ use crate::cli::ca::Overwrite;
 use crate::print::out;
 
 /// A kind of trust store.
+#[derive(Debug)]
 struct StoreKind {
     /// The folder for the certificates of this machine's owner.
     folder: &'static str,
     /// The program that takes them over.
     program: &'static str,
     arguments: &'static [&'static str],
+    /// Its further arguments after a certificate was removed.
+    after_removal: &'static [&'static str],
 }
 
+/// Debian's leaves links to files that are gone, unless it makes all of them anew.
+const FRESH: &[&str] = &["--fresh"];
+
 /// The kinds that are looked for, in this order.
-const KINDS: [StoreKind; 4] = [
+static KINDS: [StoreKind; 4] = [
     // Fedora, RHEL and those like them
     StoreKind {
         folder: "/etc/pki/ca-trust/source/anchors",
         program: "update-ca-trust",
         arguments: &["extract"],
+        after_removal: &[],
     },
     // Debian, Ubuntu, Alpine
     StoreKind {
         folder: "/usr/local/share/ca-certificates",
         program: "update-ca-certificates",
         arguments: &[],
+        after_removal: FRESH,
     },
     // Arch
     StoreKind {
         folder: "/etc/ca-certificates/trust-source/anchors",
         program: "trust",
         arguments: &["extract-compat"],
+        after_removal: &[],
     },
     // openSUSE
     StoreKind {
         folder: "/etc/pki/trust/anchors",
         program: "update-ca-certificates",
         arguments: &[],
+        after_removal: FRESH,
     },
 ];
 
@@ -59,7 +69,7 @@ const SYSTEM_PATH: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 pub(super) struct SystemTrust {
     folder: PathBuf,
     program: PathBuf,
-    arguments: &'static [&'static str],
+    kind: &'static StoreKind,
 }
 
 impl SystemTrust {
@@ -78,15 +88,16 @@ impl SystemTrust {
             Some(Self {
                 folder,
                 program,
-                arguments: kind.arguments,
+                kind,
             })
         });
         let Some(found) = found else {
-            let known = KINDS.map(|kind| format!("{} with {}", kind.folder, kind.program));
+            let known = KINDS.iter();
+            let known = known.map(|kind| format!("{} with {}", kind.folder, kind.program));
             bail!(
                 "this system has no trust store of a known kind ({}): `lockgate ca export` writes the certificate; \
                  on Debian the package ca-certificates is needed",
-                known.join(", ")
+                known.collect::<Vec<_>>().join(", ")
             );
         };
         Ok(found)
@@ -100,7 +111,7 @@ impl SystemTrust {
         let file = self.file(root);
         write_public(&file, root.pem().as_bytes(), Overwrite::Replace)?;
         out!("wrote {}", file.display());
-        self.take_over()
+        self.take_over(&[])
     }
 
     /// Takes the certificate out; returns whether it was there.
@@ -114,7 +125,7 @@ impl SystemTrust {
             removed => removed.with_context(|| file.display().to_string())?,
         }
         out!("removed {}", file.display());
-        self.take_over()?;
+        self.take_over(self.kind.after_removal)?;
         Ok(true)
     }
 
@@ -130,10 +141,11 @@ impl SystemTrust {
         self.folder.join(name)
     }
 
-    fn take_over(&self) -> anyhow::Result<()> {
+    fn take_over(&self, more: &[&str]) -> anyhow::Result<()> {
+        let arguments = [self.kind.arguments, more].concat();
         let shown = self.program.display();
         let output = Command::new(&self.program)
-            .args(self.arguments)
+            .args(&arguments)
             .stdin(Stdio::null())
             .output()
             .with_context(|| shown.to_string())?;
@@ -141,7 +153,10 @@ impl SystemTrust {
             let said = String::from_utf8_lossy(&output.stderr);
             bail!("{shown} failed ({}): {}", output.status, said.trim());
         }
-        out!("ran {shown} {}", self.arguments.join(" "));
+        out!(
+            "ran {}",
+            [&[&*shown.to_string()], &*arguments].concat().join(" ")
+        );
         Ok(())
     }
 }

@@ -144,6 +144,7 @@ fn every_documented_command_exists() {
         "pools",
         "endpoints",
         "certs",
+        "ca",
         "log-level",
         "reload",
         "upgrade",
