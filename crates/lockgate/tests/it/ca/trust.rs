@@ -89,7 +89,7 @@ fn ca_trust_adds_the_root_to_the_system_and_takes_it_out_again() {
     let ended = machine.trust(&[]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let root = machine.root();
-    assert_eq!(machine.stored(), [root.clone()]);
+    assert_eq!(machine.stored(), [&*root]);
     assert_eq!(machine.noted(), "update\n");
     for said in [
         &*format!("wrote {STORE}/lockgate-"),
