@@ -114,19 +114,21 @@ impl SystemTrust {
         self.take_over(&[])
     }
 
-    /// Takes the certificate out; returns whether it was there.
+    /// Takes the certificate out. The program runs also where its file is gone already: the last try
+    /// may have failed there.
     ///
     /// # Errors
     /// When its file cannot be removed, or the program fails.
-    pub(super) fn remove(&self, root: &CaCert) -> anyhow::Result<bool> {
+    pub(super) fn remove(&self, root: &CaCert) -> anyhow::Result<()> {
         let file = self.file(root);
         match fs::remove_file(&file) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            removed => removed.with_context(|| file.display().to_string())?,
+            Ok(()) => out!("removed {}", file.display()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                out!("{} is not there", file.display());
+            }
+            Err(error) => return Err(error).context(file.display().to_string()),
         }
-        out!("removed {}", file.display());
-        self.take_over(self.kind.after_removal)?;
-        Ok(true)
+        self.take_over(self.kind.after_removal)
     }
 
     /// The file of this root: each has its own. Debian takes only `.crt`.

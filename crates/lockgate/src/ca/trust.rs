@@ -43,9 +43,7 @@ pub(super) fn install(root: &CaCert) -> anyhow::Result<ExitCode> {
 pub(super) fn uninstall(root: &CaCert) -> anyhow::Result<ExitCode> {
     let system = SystemTrust::find()?;
     out!("{}", printable(root.subject()));
-    if !system.remove(root)? {
-        out!("the trust store of the system did not have it");
-    }
+    system.remove(root)?;
     Ok(exit_code(BrowserDatabases::find().remove(root)))
 }
 

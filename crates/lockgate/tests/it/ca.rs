@@ -17,6 +17,7 @@ use rustls::{AlertDescription, ClientConfig, RootCertStore};
 use serde_json::Value;
 
 use crate::scene::{lockgate, text};
+use trust::can_mount;
 
 /// Files of the authority in the order in which they are made.
 const FILES: [&str; 3] = ["root.key", "root.pem", "intermediate.pem"];
@@ -351,6 +352,37 @@ fn a_creation_that_the_kernel_ends_at_each_file_goes_on() {
         machine.issue(&["box.lan"]);
     }
     assert_eq!(killed, 3);
+}
+
+#[test]
+fn a_full_disk_makes_no_half_and_a_disk_for_reading_issues() {
+    if !can_mount() {
+        return;
+    }
+    let machine = Machine::new();
+    let state = machine.state();
+    fs::create_dir(&state).unwrap();
+    // Each file takes a page of 4 KB.
+    let script = format!(
+        "mount -t tmpfs -o size=4k,mode=700 tmpfs {state} && \"$@\"; echo then $?
+         mount -o remount,size=1m {state} && \"$@\"; echo then $?
+         mount -o remount,ro {state} && \"$@\"; echo then $?"
+    );
+    let program = lockgate().through(&["unshare", "--mount", "sh", "-c", &script, "sh"]);
+    let ended = machine.run_through(&program, &["export"]);
+    let (first, rest) = ended.stdout.split_once("then 1\n").unwrap();
+    assert_eq!(first, "", "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("No space left on device"),
+        "{}",
+        ended.stderr
+    );
+    let (second, third) = rest.split_once("then 0\n").unwrap();
+    assert!(
+        second.starts_with("-----BEGIN CERTIFICATE-----"),
+        "{second}"
+    );
+    assert_eq!(third, format!("{second}then 0"), "{}", ended.stderr);
 }
 
 #[test]

@@ -56,7 +56,7 @@ impl Machine {
 }
 
 /// Whether such a namespace can be made here.
-fn can_mount() -> bool {
+pub(super) fn can_mount() -> bool {
     let bind = format!("mount --bind / /mnt && [ -d {STORE} ]");
     let tried = std::process::Command::new("unshare")
         .args(["--mount", "sh", "-c", &bind])
@@ -118,7 +118,7 @@ fn ca_trust_adds_the_root_to_the_system_and_takes_it_out_again() {
     );
     let ended = machine.trust(&["--uninstall"]);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("did not have it"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("is not there"), "{}", ended.stdout);
 }
 
 #[test]
