@@ -4,6 +4,7 @@
 //! text, because the configuration parses them, and `proxy` is a configuration of one table.
 
 pub(crate) mod admin;
+pub(crate) mod ca;
 mod compare;
 pub(crate) mod connections;
 mod describe;
@@ -81,6 +82,8 @@ pub(crate) enum Command {
     Top(top::TopOptions),
     /// Ask a running Lockgate whether it is ready.
     Healthcheck(healthcheck::HealthcheckOptions),
+    /// Use the internal authority.
+    Ca(ca::CaOptions),
     /// Print the completion script of a shell.
     Completion(Shell),
     /// Print the manual page of a command; `None` is the program.
@@ -414,6 +417,9 @@ enum CommandArgs {
         Exit codes: 0 ready, 1 not ready or no response, 2 usage."
     )]
     Healthcheck(healthcheck::HealthcheckArgs),
+    /// Use the internal authority: show and export its root, issue certificates, trust it
+    #[command(subcommand)]
+    Ca(ca::CaCommand),
     /// Print the completion script of a shell
     #[command(
         after_help = "Examples:\n  lockgate completion bash > /etc/bash_completion.d/lockgate\n  \
@@ -632,6 +638,18 @@ impl CommandArgs {
                     healthcheck::HealthcheckOptions::Url(url),
                 )),
             },
+            Self::Ca(command) => {
+                let (verb, args) = command
+                    .split()
+                    .map_err(|text| usage(ErrorKind::ValueValidation, &text))?;
+                let state = args.choice(outer, default).ok_or_else(|| {
+                    usage(
+                        ErrorKind::ArgumentConflict,
+                        "give one configuration file or one folder of `state`",
+                    )
+                })?;
+                Ok(Command::Ca(ca::CaOptions { state, verb }))
+            }
             Self::Completion { shell } => without_file(Command::Completion(shell)),
             Self::Man { command } => without_file(Command::Man(command)),
         }
