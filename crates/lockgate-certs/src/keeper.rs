@@ -460,7 +460,7 @@ impl KeeperTask {
         };
         let (id, demands) = (wanted.id.clone(), Rc::clone(demands));
         let run = async move {
-            // It ends by itself where an order on demand has failed: nobody but a client asks again.
+            // It ends by itself where an order on demand has failed: the next client asks again.
             task.run().await;
             demands.end(&id);
         };

@@ -1,6 +1,6 @@
 //! The databases in which Firefox and Chromium keep authorities (NSS), by the program certutil.
 //!
-//! They belong to users: those of the user who called sudo, else of the one who runs this.
+//! They belong to users: those of the user that called sudo, else of the user of this process.
 
 use std::env;
 use std::fs;
@@ -31,7 +31,7 @@ pub(super) struct BrowserDatabases {
     folders: Vec<PathBuf>,
 }
 
-/// Whose databases they are.
+/// The user that the databases belong to.
 struct Owner {
     home: PathBuf,
     /// The user and group that certutil runs as, if not as this process: files that root makes would be

@@ -12,7 +12,7 @@ use crate::privileges::ServiceUser;
 /// The folder of `state`.
 pub(super) struct StateFolder {
     pub(super) state: PathBuf,
-    /// Who is to own it if it is made now: the key `user`, in the hands of root.
+    /// Its owner if it is made now: the key `user`, for a command of root.
     pub(super) owner: Option<(u32, u32)>,
 }
 

@@ -1,4 +1,4 @@
-//! The arguments of `lockgate ca`: the internal authority, what it issues, and who trusts it.
+//! The arguments of `lockgate ca`: the internal authority, what it issues, and where it is trusted.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -98,7 +98,7 @@ pub(super) struct IssueArgs {
 
 #[derive(Args)]
 pub(super) struct StateArgs {
-    /// The configuration file, whose `state` has the authority
+    /// The configuration file; its `state` has the authority
     /// [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
     #[arg(
         short = 'c',
