@@ -91,10 +91,18 @@ impl Attempt<'_> {
         let client = self.client;
         // Never closed.
         let _permit = client.orders.acquire().await;
-        let open = client.account().await?;
+        match self.obtain_once().await {
+            // The account is made anew.
+            Err(failure) if failure.is_of_account() => self.obtain_once().await,
+            result => result,
+        }
+    }
+
+    async fn obtain_once(&mut self) -> Result<Leaf, Failure> {
+        let open = self.client.account().await?;
         match self.obtain_by(&open.account).await {
             Ok(leaf) => Ok(leaf),
-            Err(failure) => Err(client.failed(failure, &open).await),
+            Err(failure) => Err(self.client.failed(failure, &open).await),
         }
     }
 
