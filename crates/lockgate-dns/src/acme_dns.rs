@@ -55,9 +55,7 @@ impl AcmeDns {
             (None, Some(rest)) => (false, rest),
             (None, None) => return Err(not_url()),
         };
-        let (authority, path) = rest
-            .find('/')
-            .map_or((rest, ""), |at| rest.split_at(at));
+        let (authority, path) = rest.find('/').map_or((rest, ""), |at| rest.split_at(at));
         let (host, port) = match authority.rsplit_once(':') {
             Some((host, port)) if !port.ends_with(']') => {
                 (host, port.parse().map_err(|_| not_url())?)

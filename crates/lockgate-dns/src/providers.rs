@@ -168,9 +168,7 @@ fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
         "mythicbeasts" => DnsUpdater::new_mythicbeasts(user?.0, user?.1, time),
         "namedotcom" => DnsUpdater::new_namedotcom(user_token?.0, user_token?.1, time),
         "namesilo" => DnsUpdater::new_namesilo(token?, time),
-        "netcup" => {
-            DnsUpdater::new_netcup(get("account")?, get("key")?, get("password")?, time)
-        }
+        "netcup" => DnsUpdater::new_netcup(get("account")?, get("key")?, get("password")?, time),
         "netlify" => DnsUpdater::new_netlify(token?, time),
         "nifcloud" => DnsUpdater::new_nifcloud(key?.0, key?.1, time),
         "ns1" => DnsUpdater::new_ns1(token?, time),

@@ -98,7 +98,11 @@ impl DnsWriter {
     /// # Errors
     /// When the provider refuses or cannot be reached; the record may be there nevertheless.
     pub async fn publish(&self, record: &PublishedRecord) -> Result<(), DnsError> {
-        tracing::debug!(name = record.name, zone = record.zone, "a TXT record is written");
+        tracing::debug!(
+            name = record.name,
+            zone = record.zone,
+            "a TXT record is written"
+        );
         self.change(Change::Add, record).await
     }
 
@@ -118,7 +122,11 @@ impl DnsWriter {
     /// # Errors
     /// When the provider refuses or cannot be reached.
     pub async fn remove(&self, record: &PublishedRecord) -> Result<(), DnsError> {
-        tracing::debug!(name = record.name, zone = record.zone, "a TXT record is removed");
+        tracing::debug!(
+            name = record.name,
+            zone = record.zone,
+            "a TXT record is removed"
+        );
         self.change(Change::Remove, record).await
     }
 

@@ -127,11 +127,14 @@ impl Resolvers {
             let Ok(answer) = self.ask(host, kind).await else {
                 continue;
             };
-            let addresses = answer.answers.iter().filter_map(|record| match record.data {
-                RData::A(address) => Some(IpAddr::V4(address.0)),
-                RData::AAAA(address) => Some(IpAddr::V6(address.0)),
-                _ => None,
-            });
+            let addresses = answer
+                .answers
+                .iter()
+                .filter_map(|record| match record.data {
+                    RData::A(address) => Some(IpAddr::V4(address.0)),
+                    RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+                    _ => None,
+                });
             found.extend(
                 addresses
                     .map(|address| SocketAddr::new(address, self.zone_port))
@@ -170,7 +173,11 @@ fn system_servers(text: &str) -> Vec<SocketAddr> {
         let address: IpAddr = words.next().filter(|_| is_server)?.parse().ok()?;
         Some(SocketAddr::new(address, PORT))
     };
-    let mut servers: Vec<_> = text.lines().filter_map(server).take(SYSTEM_SERVERS).collect();
+    let mut servers: Vec<_> = text
+        .lines()
+        .filter_map(server)
+        .take(SYSTEM_SERVERS)
+        .collect();
     if servers.is_empty() {
         servers.push((Ipv4Addr::LOCALHOST, PORT).into());
     }
@@ -185,7 +192,10 @@ mod tests {
     fn name_servers_of_the_system_are_read_from_resolv_conf() {
         let text = "# nameserver 192.0.2.9\nsearch lan\nnameserver 192.0.2.1\nnameserver ::1 # x\n\
                     nameserver\nnameserver x\nnameserver 192.0.2.3\nnameserver 192.0.2.4\n";
-        let shown: Vec<_> = system_servers(text).iter().map(ToString::to_string).collect();
+        let shown: Vec<_> = system_servers(text)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(shown, ["192.0.2.1:53", "[::1]:53", "192.0.2.3:53"]);
         assert_eq!(system_servers("").len(), 1);
     }
