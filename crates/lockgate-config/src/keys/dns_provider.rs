@@ -15,12 +15,12 @@ use super::{ConfigKey, Defaulted, KeyRow};
 const NONE: super::Unset = Absent("the provider gets none");
 
 const DESEC: &str = r#"provider = "desec""#;
-const UPDATES: &str = "provider = \"rfc2136\"\nserver = \"10.0.0.1\"\nkey = \"lockgate\"\n\
+const UPDATES: &str = "provider = \"rfc2136\", server = \"10.0.0.1\", key = \"lockgate\", \
                        secret = \"${file:/etc/lockgate/dns.key}\"";
-const KEY_OF_PORKBUN: &str = "provider = \"porkbun\"\nkey = \"pk1_123\"";
+const KEY_OF_PORKBUN: &str = "provider = \"porkbun\", key = \"pk1_123\"";
 const SECRET_OF_PORKBUN: &str =
-    "provider = \"porkbun\"\nsecret = \"${file:/etc/lockgate/dns.key}\"";
-const NETCUP: &str = "provider = \"netcup\"\naccount = \"12345\"\nkey = \"k\"";
+    "provider = \"porkbun\", secret = \"${file:/etc/lockgate/dns.key}\"";
+const NETCUP: &str = "provider = \"netcup\", account = \"12345\", key = \"k\"";
 
 table! {
     const PROVIDER: ConfigKey<&'static KnownDnsProvider> = ConfigKey::new(
@@ -45,7 +45,7 @@ table! {
          - `azure`: `tenant`, `user` (the client), `password`, `subscription`, `resource_group`\n\
          - `cpanel`: `url`, `user`, `token` · `plesk`, `powerdns`: `url`, `token`\n\
          - `dnsimple`: `token`, `account` · `google`: `account` (the JSON of a service account), `project`\n\
-         - `netcup`: `account`, `key`, `password` · `selectel`: `user`, `password`, `account`, `project`",
+         - `netcup`: `account`, `key`, `password` · `selectel`: `user`, `password`, `account`, `project`.",
     )
     .with(r#"token = "${file:/etc/lockgate/dns.token}""#);
 
@@ -84,7 +84,7 @@ table! {
         r#""me""#,
         "The user at the provider.",
     )
-    .with("provider = \"luadns\"\ntoken = \"${file:/etc/lockgate/dns.token}\"");
+    .with("provider = \"luadns\", token = \"${file:/etc/lockgate/dns.token}\"");
 
     const PASSWORD: ConfigKey<SecretText> = ConfigKey::new(
         "password",
@@ -102,7 +102,7 @@ table! {
         r#""12345""#,
         "The account at the provider.",
     )
-    .with("provider = \"dnsimple\"\ntoken = \"${file:/etc/lockgate/dns.token}\"");
+    .with("provider = \"dnsimple\", token = \"${file:/etc/lockgate/dns.token}\"");
 
     const PROJECT: ConfigKey<SecretText> = ConfigKey::new(
         "project",
@@ -111,7 +111,7 @@ table! {
         r#""web-1""#,
         "The project that the zone belongs to.",
     )
-    .with("provider = \"google\"\naccount = \"${file:/etc/lockgate/dns.key}\"");
+    .with("provider = \"google\", account = \"${file:/etc/lockgate/dns.key}\"");
 
     const REGION: ConfigKey<SecretText> = ConfigKey::new(
         "region",
@@ -120,7 +120,7 @@ table! {
         r#""eu-central-1""#,
         "The region of the provider's servers.",
     )
-    .with("provider = \"route53\"\nkey = \"AKIA1\"\nsecret = \"${file:/etc/lockgate/dns.key}\"");
+    .with("provider = \"route53\", key = \"AKIA1\", secret = \"${file:/etc/lockgate/dns.key}\"");
 
     const TENANT: ConfigKey<SecretText> = ConfigKey::new(
         "tenant",
@@ -130,8 +130,8 @@ table! {
         "The tenant at Azure.",
     )
     .with(
-        "provider = \"azure\"\nuser = \"u\"\npassword = \"${file:/etc/lockgate/dns.key}\"\n\
-         subscription = \"s\"\nresource_group = \"web\"",
+        "provider = \"azure\", user = \"u\", password = \"${file:/etc/lockgate/dns.key}\", \
+         subscription = \"s\", resource_group = \"web\"",
     );
 
     const SUBSCRIPTION: ConfigKey<SecretText> = ConfigKey::new(
@@ -142,8 +142,8 @@ table! {
         "The subscription at Azure.",
     )
     .with(
-        "provider = \"azure\"\nuser = \"u\"\npassword = \"${file:/etc/lockgate/dns.key}\"\n\
-         tenant = \"t\"\nresource_group = \"web\"",
+        "provider = \"azure\", user = \"u\", password = \"${file:/etc/lockgate/dns.key}\", \
+         tenant = \"t\", resource_group = \"web\"",
     );
 
     const RESOURCE_GROUP: ConfigKey<SecretText> = ConfigKey::new(
@@ -154,8 +154,8 @@ table! {
         "The resource group of the zone at Azure.",
     )
     .with(
-        "provider = \"azure\"\nuser = \"u\"\npassword = \"${file:/etc/lockgate/dns.key}\"\n\
-         tenant = \"t\"\nsubscription = \"s\"",
+        "provider = \"azure\", user = \"u\", password = \"${file:/etc/lockgate/dns.key}\", \
+         tenant = \"t\", subscription = \"s\"",
     );
 
     const URL: ConfigKey<SecretText> = ConfigKey::new(
@@ -165,7 +165,7 @@ table! {
         r#""https://dns.example.com:8081""#,
         "The URL of the provider's server.",
     )
-    .with("provider = \"powerdns\"\ntoken = \"${file:/etc/lockgate/dns.token}\"");
+    .with("provider = \"powerdns\", token = \"${file:/etc/lockgate/dns.token}\"");
 
     const SUBDOMAIN: ConfigKey<SecretText> = ConfigKey::new(
         "subdomain",
@@ -175,7 +175,7 @@ table! {
         "The subdomain that acme-dns gave: `_acme-challenge` of each name must be a CNAME of it.",
     )
     .with(
-        "provider = \"acme-dns\"\nurl = \"https://auth.example.com\"\nuser = \"u\"\n\
+        "provider = \"acme-dns\", url = \"https://auth.example.com\", user = \"u\", \
          password = \"${file:/etc/lockgate/dns.key}\"",
     );
 
@@ -187,7 +187,7 @@ table! {
         "The primary server of the zone, which takes updates: an address or a name, with the port if it \
          is not 53.",
     )
-    .with("provider = \"rfc2136\"\nkey = \"lockgate\"\nsecret = \"${file:/etc/lockgate/dns.key}\"");
+    .with("provider = \"rfc2136\", key = \"lockgate\", secret = \"${file:/etc/lockgate/dns.key}\"");
 
     const ALGORITHM: ConfigKey<&'static str> = ConfigKey::new(
         "algorithm",
@@ -244,7 +244,7 @@ table! {
 }
 
 const PORKBUN_WHOLE: &str =
-    "provider = \"porkbun\"\nkey = \"pk1_123\"\nsecret = \"${file:/etc/lockgate/dns.key}\"";
+    "provider = \"porkbun\", key = \"pk1_123\", secret = \"${file:/etc/lockgate/dns.key}\"";
 
 /// The parameters that are texts.
 pub(crate) const CREDENTIALS: &[ConfigKey<SecretText>] = &[
