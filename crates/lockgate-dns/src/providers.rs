@@ -10,6 +10,7 @@ use dns_update::providers::route53::Route53Config;
 use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error};
 use hickory_proto::rr::Name;
 use lockgate_rules::DnsProvider;
+use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::error::{DnsError, bounded, shown};
@@ -19,6 +20,9 @@ use crate::update::Change;
 const REQUEST_TIME: Option<Duration> = Some(Duration::from_secs(30));
 /// The time for a change, which takes several requests.
 const TIME: Duration = Duration::from_secs(90);
+
+/// Held during a change.
+static CHANGES: Mutex<()> = Mutex::const_new(());
 
 /// The account at a provider.
 pub(crate) struct ProviderAccount {
@@ -61,6 +65,8 @@ impl ProviderAccount {
     ) -> Result<(), DnsError> {
         let (name, zone) = (shown(name), shown(zone));
         let records = vec![DnsRecord::TXT(value.to_owned())];
+        // Most providers replace all records of a name: two changes at once would lose one.
+        let _one = CHANGES.lock().await;
         let changed = async {
             let kind = DnsRecordType::TXT;
             match change {

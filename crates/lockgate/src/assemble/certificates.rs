@@ -129,7 +129,7 @@ impl WantedCerts {
     pub(super) fn finish(self) -> WantedSet {
         let ways = &self.ways;
         let orders = self.orders.into_iter().map(|(id, settings)| WantedCert {
-            ways: ways_of(&id, ways),
+            ways: ways_of(&id, ways, settings.dns.is_some()),
             id,
             settings,
         });
@@ -183,12 +183,15 @@ pub(super) fn cert_name(host: &HostPattern) -> Option<String> {
 }
 
 /// The challenges that can work for a certificate.
-fn ways_of(id: &CertId, listeners: &[ChallengeKind]) -> Vec<ChallengeKind> {
+fn ways_of(id: &CertId, listeners: &[ChallengeKind], dns: bool) -> Vec<ChallengeKind> {
     // Only DNS proves all names below one (RFC 8555 §7.1.3).
-    match id.name.starts_with("*.") {
-        true => Vec::new(),
-        false => listeners.to_vec(),
-    }
+    let listeners = match id.name.starts_with("*.") {
+        true => &[],
+        false => listeners,
+    };
+    // It is the slowest one: the others come first.
+    let by_dns = dns.then_some(ChallengeKind::Dns01);
+    listeners.iter().copied().chain(by_dns).collect()
 }
 
 /// The challenges that listeners can answer. Authorities connect to the ports 80 and 443 alone; the
