@@ -23,11 +23,7 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 }
 
 /// A provider with these parameters, which asks one name server.
-fn provider(
-    name: &str,
-    parameters: &[(&'static str, &str)],
-    resolver: SocketAddr,
-) -> DnsProvider {
+fn provider(name: &str, parameters: &[(&'static str, &str)], resolver: SocketAddr) -> DnsProvider {
     DnsProvider {
         provider: KnownDnsProvider::named(name).unwrap(),
         parameters: parameters

@@ -165,11 +165,14 @@ impl DnsWriter {
     }
 }
 
+/// A name with at least one label; each is one of 1 to 63 bytes (RFC 1035 §2.3.4).
 fn parse(name: &str) -> Result<Name, DnsError> {
-    let mut parsed = Name::from_ascii(name).map_err(|_| DnsError::BadName(name.to_owned()))?;
-    if parsed.is_root() {
-        return Err(DnsError::BadName(name.to_owned()));
+    let bad = || DnsError::BadName(name.to_owned());
+    let labels = name.strip_suffix('.').unwrap_or(name);
+    if labels.split('.').any(str::is_empty) {
+        return Err(bad());
     }
+    let mut parsed = Name::from_ascii(name).map_err(|_| bad())?;
     parsed.set_fqdn(true);
     Ok(parsed)
 }

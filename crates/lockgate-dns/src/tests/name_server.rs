@@ -153,12 +153,21 @@ impl NameServer {
         let signer = self.signer.borrow().clone().unwrap();
         let mut response = Message::new(request.id, MessageType::Response, OpCode::Update);
         response.add_queries(request.queries.clone());
-        let time = request.signature.as_ref().unwrap().data.time;
+        let signature = &request.signature.as_ref().unwrap().data;
+        let (time, mac) = (signature.time, signature.mac.clone());
         if signer.verify_message_byte(octets, None, true).is_err() {
             response.metadata.response_code = ResponseCode::NotAuth;
             let error = Some(TsigError::BadSig);
             let algorithm = TsigAlgorithm::HmacSha256;
-            let tsig = TSIG::new(algorithm, time, 300, Vec::new(), request.id, error, Vec::new());
+            let tsig = TSIG::new(
+                algorithm,
+                time,
+                300,
+                Vec::new(),
+                request.id,
+                error,
+                Vec::new(),
+            );
             response.set_signature(Box::new(make_tsig_record(name("lockgate"), tsig)));
             return response.to_vec().unwrap();
         }
@@ -173,7 +182,7 @@ impl NameServer {
         if self.unsigned.get() {
             return octets;
         }
-        let context = TSigResponseContext::new(request.id, time, signer, request);
+        let context = TSigResponseContext::new(request.id, time, signer, mac, None);
         response.set_signature(context.sign(&octets).unwrap());
         response.to_vec().unwrap()
     }
