@@ -83,3 +83,112 @@ impl DnsRecords<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::path::Path;
+    use std::time::Duration;
+
+    use lockgate_dns::PublishedRecord;
+    use lockgate_rules::{CertKeyKind, KnownDnsProvider};
+
+    use super::*;
+
+    fn provider(folder: &Path, exit: i32) -> DnsProvider {
+        let script = folder.join("record");
+        let text = format!(
+            "#!/bin/sh\necho \"$@\" >> {}/calls\nexit {exit}\n",
+            folder.display()
+        );
+        fs::write(&script, text).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+        DnsProvider {
+            provider: KnownDnsProvider::named("exec").unwrap(),
+            parameters: Vec::new(),
+            command: vec![script.to_str().unwrap().to_owned()],
+            propagation: Duration::from_secs(1),
+            resolvers: Vec::new(),
+        }
+    }
+
+    fn record(value: &str) -> PublishedRecord {
+        PublishedRecord {
+            name: "_acme-challenge.a.com".to_owned(),
+            zone: "a.com".to_owned(),
+            value: value.to_owned(),
+        }
+    }
+
+    fn run<T>(test: impl Future<Output = T>) -> T {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+            .block_on(test)
+    }
+
+    /// What a process has kept before it was killed.
+    #[test]
+    fn txt_records_of_a_killed_process_are_removed_or_kept_for_the_next_time() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = CertFolder::of_state(place.path());
+        folder.prepare().unwrap();
+        let id = CertId {
+            name: "*.a.com".to_owned(),
+            key: CertKeyKind::EcdsaP256,
+        };
+        let mut kept = CertRecord::default();
+        kept.dns = vec![record("one"), record("two")];
+        folder.keep_record(&id, &kept).unwrap();
+
+        let mut read = folder.record(&id).unwrap();
+        assert_eq!(read.dns, kept.dns);
+        let failing = provider(place.path(), 1);
+        let mut records = DnsRecords {
+            folder: &folder,
+            id: &id,
+            provider: Some(&failing),
+        };
+        run(records.remove_all(&mut read));
+        assert_eq!(folder.record(&id).unwrap().dns, kept.dns);
+
+        let working = provider(place.path(), 0);
+        records.provider = Some(&working);
+        run(records.remove_all(&mut read));
+        assert!(read.dns.is_empty());
+        assert!(folder.record(&id).unwrap().dns.is_empty());
+        let calls = fs::read_to_string(place.path().join("calls")).unwrap();
+        let both = "cleanup _acme-challenge.a.com one\ncleanup _acme-challenge.a.com two\n";
+        assert_eq!(calls, both.repeat(2));
+        // Nothing is left to do.
+        run(records.remove_all(&mut read));
+        assert_eq!(
+            fs::read_to_string(place.path().join("calls")).unwrap(),
+            calls
+        );
+    }
+
+    #[test]
+    fn txt_records_are_forgotten_once_there_is_no_dns() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = CertFolder::of_state(place.path());
+        folder.prepare().unwrap();
+        let id = CertId {
+            name: "a.com".to_owned(),
+            key: CertKeyKind::EcdsaP256,
+        };
+        let mut kept = CertRecord::default();
+        kept.dns = vec![record("one")];
+        let records = DnsRecords {
+            folder: &folder,
+            id: &id,
+            provider: None,
+        };
+        let refused = run(records.publish("value", &mut kept)).unwrap_err();
+        assert_eq!(refused.kind, FailureKind::NoChallenge);
+        run(records.remove_all(&mut kept));
+        assert!(folder.record(&id).unwrap().dns.is_empty());
+    }
+}

@@ -38,7 +38,7 @@ pub struct PublishedRecord {
 enum Way {
     Command(RecordCommand),
     Update(UpdateServer),
-    AcmeDns(AcmeDns),
+    AcmeDns(Box<AcmeDns>),
     Provider(Box<ProviderAccount>),
 }
 
@@ -57,7 +57,7 @@ impl DnsWriter {
                 })?)
             }
             RFC2136 => Way::Update(UpdateServer::new(provider)?),
-            ACME_DNS => Way::AcmeDns(AcmeDns::new(provider)?),
+            ACME_DNS => Way::AcmeDns(Box::new(AcmeDns::new(provider)?)),
             _ => Way::Provider(Box::new(ProviderAccount::new(provider)?)),
         };
         Ok(Self {

@@ -85,10 +85,10 @@ fn a_name_without_a_zone_or_a_name_server_is_an_error() {
         assert!(located(&both, "_acme-challenge.a.com").await.is_ok());
         let long = "x".repeat(64);
         for bad in ["", ".", "a..b", &long] {
-            assert!(matches!(
-                both.locate(bad, "v").await,
-                Err(DnsError::BadName(_))
-            ), "{bad}");
+            assert!(
+                matches!(both.locate(bad, "v").await, Err(DnsError::BadName(_))),
+                "{bad}"
+            );
         }
     }));
 }

@@ -1,6 +1,7 @@
 //! Commands that write records.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -85,14 +86,34 @@ fn a_command_that_fails_is_told_with_a_part_of_its_stderr() {
 }
 
 #[test]
-fn a_command_that_does_not_end_is_killed_with_what_it_has_started() {
-    let (folder, path) = script(r#"echo waiting >&2; mkfifo "$1"; (read -r _ < "$1") & wait"#);
+fn a_command_that_does_not_end_is_killed() {
+    let (_folder, path) = script("echo waiting >&2; sleep 1000");
+    let mut command = command(&[&path]);
+    command.time = Duration::from_millis(300);
+    let why = reason(run(command.run("present", "a.com", "v")).unwrap_err());
+    assert!(why.starts_with("it has not ended after 0 s"), "{why}");
+}
+
+/// So ends a command when its order is given up.
+#[test]
+fn a_command_is_killed_with_what_it_has_started() {
+    let (folder, path) = script(r#"(exec 3>"$1"; echo x >&3; exec sleep 1000) & wait"#);
     let fifo = folder.path().join("fifo");
+    let made = std::process::Command::new("mkfifo").arg(&fifo).status();
+    assert!(made.unwrap().success());
+    let command = command(&[&path, fifo.to_str().unwrap()]);
     run(async {
-        let mut command = command(&[&path, fifo.to_str().unwrap()]);
-        command.time = Duration::from_millis(300);
-        let why = reason(command.run("present", "a.com", "v").await.unwrap_err());
-        assert!(why.starts_with("it has not ended after 0 s"), "{why}");
+        let opened = tokio::task::spawn_blocking(move || {
+            let mut fifo = fs::File::open(fifo).unwrap();
+            fifo.read_exact(&mut [0; 2]).unwrap();
+            fifo
+        });
+        let mut fifo = tokio::select! {
+            ended = command.run("present", "a.com", "v") => panic!("{ended:?}"),
+            opened = opened => opened.unwrap(),
+        };
+        // It ends when nobody has it open any more.
+        assert_eq!(fifo.read(&mut [0; 1]).unwrap(), 0);
     });
 }
 

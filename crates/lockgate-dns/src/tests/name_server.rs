@@ -28,6 +28,9 @@ pub(super) enum Manner {
     Strays,
 }
 
+/// What happens before an answer.
+type BeforeAnswer = Box<dyn FnMut(&NameServer)>;
+
 /// The records and the manner of a server.
 pub(super) struct NameServer {
     pub(super) address: SocketAddr,
@@ -35,7 +38,7 @@ pub(super) struct NameServer {
     pub(super) manner: Cell<Manner>,
     pub(super) asked: Cell<usize>,
     /// Called with each question for TXT records, before the answer.
-    pub(super) on_txt: RefCell<Option<Box<dyn FnMut(&NameServer)>>>,
+    pub(super) on_txt: RefCell<Option<BeforeAnswer>>,
     /// The key of updates.
     pub(super) signer: RefCell<Option<TSigner>>,
     /// Whether answers to updates are left unsigned.

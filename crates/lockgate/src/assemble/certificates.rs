@@ -223,3 +223,28 @@ fn listener_challenges(config: &Config) -> Vec<ChallengeKind> {
     let kinds = kinds.into_iter().filter(|(can_work, _)| *can_work);
     kinds.map(|(_, kind)| kind).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use lockgate_rules::CertKeyKind;
+
+    use super::*;
+
+    #[test]
+    fn wildcards_take_dns_01_alone_and_other_names_take_it_last() {
+        use ChallengeKind::{Dns01, Http01, TlsAlpn01};
+        let id = |name: &str| CertId {
+            name: name.to_owned(),
+            key: CertKeyKind::EcdsaP256,
+        };
+        let both = [Http01, TlsAlpn01];
+        let name = id("a.example.com");
+        assert_eq!(ways_of(&name, &both, false), both);
+        assert_eq!(ways_of(&name, &both, true), [Http01, TlsAlpn01, Dns01]);
+        assert_eq!(ways_of(&name, &[], true), [Dns01]);
+        assert!(ways_of(&name, &[], false).is_empty());
+        let wildcard = id("*.example.com");
+        assert_eq!(ways_of(&wildcard, &both, true), [Dns01]);
+        assert!(ways_of(&wildcard, &both, false).is_empty());
+    }
+}
