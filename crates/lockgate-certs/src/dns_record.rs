@@ -1,5 +1,5 @@
 //! The TXT records of challenges by DNS (RFC 8555 §8.4): kept before they are written, and removed
-//! whatever comes of the order.
+//! whether or not the order succeeds.
 //!
 //! Writes none itself: `lockgate_dns` does.
 
@@ -16,7 +16,7 @@ const LABEL: &str = "_acme-challenge";
 pub(crate) struct DnsRecords<'a> {
     pub(crate) folder: &'a CertFolder,
     pub(crate) id: &'a CertId,
-    /// Who writes them, if the settings still name one.
+    /// The provider that writes them, if the settings still name one.
     pub(crate) provider: Option<&'a DnsProvider>,
 }
 

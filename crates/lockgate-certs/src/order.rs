@@ -52,7 +52,7 @@ pub(crate) struct Attempt<'a> {
     pub(crate) challenges: &'a Arc<Challenges>,
     pub(crate) id: &'a CertId,
     pub(crate) profile: Option<&'a str>,
-    /// Who writes the record of a challenge by DNS.
+    /// The provider that writes the record of a challenge by DNS.
     pub(crate) dns: Option<&'a DnsProvider>,
     /// The challenges that can work, the one to try first in front.
     pub(crate) ways: Vec<ChallengeKind>,

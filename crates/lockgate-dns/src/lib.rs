@@ -4,7 +4,7 @@
 //! Knows neither ACME nor configuration files, keeps nothing, and decides nothing about certificates.
 //!
 //! # Layout
-//! - [`DnsWriter`]: what is done with a record, whoever the provider is
+//! - [`DnsWriter`]: the steps of a record, with any provider
 //! - `zone`: aliases, zones and their servers · `visible`: waits until all of these show a record
 //! - `update`: RFC 2136 with TSIG · `exec`: a command · `acme_dns` · `providers`: the others
 //! - `exchange`: one message to one server

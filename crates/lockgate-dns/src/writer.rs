@@ -1,4 +1,4 @@
-//! What is done with a record, whoever the provider is: the alias is followed, the record written,
+//! The steps of a record, with any provider: the alias is followed, the record written,
 //! waited for, and removed.
 
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct PublishedRecord {
     pub value: String,
 }
 
-/// Who writes.
+/// The way in which records are written.
 enum Way {
     Command(RecordCommand),
     Update(UpdateServer),

@@ -32,7 +32,7 @@ pub(crate) struct Resolvers {
 }
 
 /// A server of a zone.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ZoneServer {
     /// Its name.
     pub(crate) name: String,
@@ -120,7 +120,7 @@ impl Resolvers {
         }
     }
 
-    /// The addresses of a host; none if nobody tells them.
+    /// The addresses of a host; none if no server tells them.
     async fn addresses_of(&self, host: &Name) -> Vec<SocketAddr> {
         let mut found = Vec::new();
         for kind in [RecordType::A, RecordType::AAAA] {

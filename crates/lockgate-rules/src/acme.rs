@@ -41,7 +41,7 @@ pub struct AcmeSettings {
     pub profile: Option<String>,
     /// The kinds of keys, each with a certificate of its own; never empty.
     pub keys: Vec<CertKeyKind>,
-    /// Who writes the records of challenges by DNS (RFC 8555 §8.4); `None` has no such challenge.
+    /// The provider that writes the records of challenges by DNS (RFC 8555 §8.4); `None` has no such challenge.
     pub dns: Option<Arc<DnsProvider>>,
 }
 

@@ -1,11 +1,11 @@
-//! Settings of who writes TXT records for challenges by DNS (RFC 8555 §8.4): the known providers and
-//! their parameters. Writes no record.
+//! Settings of the provider that writes TXT records for challenges by DNS (RFC 8555 §8.4): the known
+//! ones and their parameters. Writes no record.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Who writes the records of a zone, and how it is told to.
+/// The provider that writes the records of a zone, with its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct DnsProvider {
     /// The provider.

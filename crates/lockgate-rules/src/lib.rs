@@ -16,7 +16,7 @@
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
 //! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
-//! - [`dns_provider`]: who writes TXT records for them.
+//! - [`dns_provider`]: the provider that writes TXT records for them.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]

@@ -1,4 +1,5 @@
-//! The keys of `dns` in `[acme]`: who writes the records of challenges, and its parameters.
+//! The keys of `dns` in `[acme]`: the provider that writes the records of challenges, and its
+//! parameters.
 //!
 //! Which of the parameters a provider takes, `lockgate_rules::dns_provider` says.
 

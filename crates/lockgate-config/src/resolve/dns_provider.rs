@@ -1,4 +1,4 @@
-//! Who writes the records of challenges by DNS: `dns` in `[acme]`.
+//! The provider that writes the records of challenges by DNS: `dns` in `[acme]`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
