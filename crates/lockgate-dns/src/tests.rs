@@ -4,6 +4,7 @@ mod acme_dns;
 mod aliases;
 mod exec;
 mod name_server;
+mod powerdns;
 mod propagation;
 mod updates;
 
