@@ -91,7 +91,7 @@ impl ChallengeKind {
     }
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
     /// Obtains a certificate and puts it into its file.
     pub(crate) async fn obtain(&mut self) -> Result<Leaf, Failure> {
         let client = self.client;
@@ -284,9 +284,9 @@ impl Attempt<'_> {
     }
 
     /// Presents the answer to a challenge and tells the authority.
-    async fn present<'a>(
+    async fn present<'h>(
         &mut self,
-        authorization: &'a mut AuthorizationHandle<'a>,
+        authorization: &'h mut AuthorizationHandle<'h>,
         way: ChallengeKind,
     ) -> Result<Presented, Failure> {
         let gone = || Failure::new(FailureKind::Authority, "the challenge is gone");
@@ -305,13 +305,8 @@ impl Attempt<'_> {
                 }
             }
             ChallengeKind::Dns01 => {
-                let (folder, id, provider) = (self.folder, self.id, self.dns);
-                let records = DnsRecords {
-                    folder,
-                    id,
-                    provider,
-                };
-                records.publish(&answer.dns_value(), self.record).await?;
+                let value = answer.dns_value();
+                self.dns_records().publish(&value, self.record).await?;
                 Presented::Record
             }
         };
@@ -326,13 +321,15 @@ impl Attempt<'_> {
 
     /// Removes the TXT records that were written for this certificate.
     async fn remove_records(&mut self) {
-        let (folder, id, provider) = (self.folder, self.id, self.dns);
-        let records = DnsRecords {
-            folder,
-            id,
-            provider,
-        };
-        records.remove_all(self.record).await;
+        self.dns_records().remove_all(self.record).await;
+    }
+
+    fn dns_records(&self) -> DnsRecords<'a> {
+        DnsRecords {
+            folder: self.folder,
+            id: self.id,
+            provider: self.dns,
+        }
     }
 
     /// The key of the order: that of an earlier try, or a new one.
