@@ -1,4 +1,4 @@
-//! Certificates that come by themselves: whose they are, for the names of a table, and what a table
+//! Certificates that come by themselves: their issuer, for the names of a table, and what a table
 //! without any lacks.
 //!
 //! Reads no file: which names the operator's files cover is known only later.
@@ -52,7 +52,7 @@ pub(super) enum OwnAcme<'a> {
 
 /// Whether files of the operator may cover names of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CertFiles {
+pub(super) enum FileCover {
     None,
     Some,
     /// What names them is a mistake, which has been reported.
@@ -112,7 +112,7 @@ impl Resolver<'_> {
         written: PlacedValue<'_, TlsForm>,
         own: &View<'_>,
         names: &CertNames<'_>,
-        files: CertFiles,
+        files: FileCover,
     ) -> Option<ManagedCerts> {
         if let ShortOrLong::Short(TlsShort::Internal) = written.value {
             return internal(written.at, names);
@@ -137,7 +137,7 @@ impl Resolver<'_> {
     fn by_acme(
         &mut self,
         names: &CertNames<'_>,
-        files: CertFiles,
+        files: FileCover,
         asked: Option<&SourceSpan>,
     ) -> Option<ManagedCerts> {
         let top = self.top();
@@ -145,7 +145,7 @@ impl Resolver<'_> {
         let (view, at) = match (&names.acme, top.key_at(&top::ACME)) {
             (OwnAcme::Broken, _) => return None,
             (OwnAcme::Off(at), _) => {
-                if let (Some(asked), CertFiles::Some) = (asked, files) {
+                if let (Some(asked), FileCover::Some) = (asked, files) {
                     let why = "the site's `acme = false` gets none by ACME";
                     let texts = ("`issuer = \"acme\"` with `acme = false`", why, "remove one");
                     self.report
@@ -159,7 +159,7 @@ impl Resolver<'_> {
             (OwnAcme::Absent, Some(_)) => return None,
             (OwnAcme::Absent, None) => {
                 let misspelt = self.root.strange.meant_one_of(&[top::ACME.row().name]);
-                if let (Some(asked), CertFiles::Some, false) = (asked, files, misspelt) {
+                if let (Some(asked), FileCover::Some, false) = (asked, files, misspelt) {
                     let why = "nothing says which authority is meant";
                     let message = "`issuer = \"acme\"` without [acme]";
                     self.push_once(Code::MissingKey, asked, message, why, "add [acme]");
@@ -171,7 +171,7 @@ impl Resolver<'_> {
             return None;
         }
         let settings = self.acme_settings(&view);
-        if files == CertFiles::None && !view.broken(&[acme::DIRECTORY.row()]) {
+        if files == FileCover::None && !view.broken(&[acme::DIRECTORY.row()]) {
             for (host, at) in &names.hosts {
                 if let Some(refusal) = settings.refuses(host) {
                     self.not_certified(names, host, at, refusal);
@@ -270,7 +270,7 @@ impl Resolver<'_> {
                 "no file is named, and [acme] is for the hosts of sites and of `sni`"
             }
             _ if automatic => "no file is named, and [acme] needs the names of hosts",
-            _ => "neither here nor in [tls]",
+            _ => "neither here nor in [tls], and there is no [acme]",
         };
         const INTERNAL: &str = "write tls = \"internal\" for one of Lockgate's own authority";
         let files = format!("{OWN_FILES}, or certs = [\"/etc/tls/*.pem\"] in [tls]");
