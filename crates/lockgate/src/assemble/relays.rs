@@ -76,10 +76,10 @@ impl Assembler<'_> {
         user: &str,
         shape: Option<&Arc<Shape>>,
     ) -> Option<RelayRoute> {
-        let tls = relay
-            .tls
-            .as_ref()
-            .map(|tls| self.rings.acceptor(&mut self.mistakes, &relay.at, tls));
+        let tls = relay.tls.as_ref().map(|tls| {
+            self.rings
+                .acceptor(&mut self.mistakes, &relay.at, tls, Vec::new())
+        });
         let pool = self
             .pools
             .pool(&mut self.mistakes, self.config, relay.pool, user);

@@ -16,6 +16,7 @@ use lockgate_net::tls::{
 use lockgate_rules::HostPattern;
 
 use super::MistakeLog;
+use super::certificates::{WantedCerts, cert_name};
 
 /// The ticket keys: listeners with the same settings share theirs.
 pub(super) struct TicketRings<'a> {
@@ -43,6 +44,7 @@ impl<'a> TicketRings<'a> {
         mistakes: &mut MistakeLog<'_>,
         at: &SourceSpan,
         written: &config::DownstreamTls,
+        managed: Vec<tls::ManagedCert>,
     ) -> Option<Arc<Acceptor>> {
         let versions: Vec<_> = written
             .versions
@@ -57,6 +59,7 @@ impl<'a> TicketRings<'a> {
             .ok();
         let tickets = self.ring(mistakes, at, &written.tickets);
         let settings = tls::ServerSettings {
+            managed,
             certs: certificates(mistakes, &written.certs),
             default: written.default.as_ref().map(files),
             policy: policy?,
@@ -101,6 +104,7 @@ impl<'a> TicketRings<'a> {
         mistakes: &mut MistakeLog<'_>,
         sites: &[&config::HostedSite],
         neighbours: Neighbours,
+        wanted: &mut WantedCerts,
     ) -> Option<(Acceptors, Vec<AcceptorIndex>)> {
         let mut groups: Vec<AcceptorGroup<'_>> = Vec::new();
         let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), AcceptorIndex::new(0));
@@ -135,21 +139,53 @@ impl<'a> TicketRings<'a> {
             places.push(place);
         }
         // Not lazily: the mistakes of all are reported at once.
-        let made: Vec<_> = groups
-            .into_iter()
-            .map(|group| self.acceptor(mistakes, group.at, &group.settings()))
-            .collect();
+        let mut made = Vec::with_capacity(groups.len());
+        for (place, group) in AcceptorIndex::enumerate(groups) {
+            let of_group = sites.iter().zip(&places).filter(|(_, of)| **of == place);
+            let of_group: Vec<_> = of_group.map(|(site, _)| *site).collect();
+            made.push(self.group_acceptor(mistakes, group, &of_group, wanted));
+        }
         let made: Vec<_> = made.into_iter().collect::<Option<_>>()?;
-        let covered: Vec<_> = made.iter().map(|made| CoveredNames::of(made)).collect();
-        for (site, place) in sites.iter().zip(&places) {
-            let Some(covered) = covered.get(place.get()) else {
-                continue;
-            };
+        Some((Acceptors::new(made, names, default), places))
+    }
+
+    /// The acceptor of sites that share their rules. Of the names that no file covers those are
+    /// obtained whose site says how; the others are warned of.
+    fn group_acceptor(
+        &mut self,
+        mistakes: &mut MistakeLog<'_>,
+        group: AcceptorGroup<'_>,
+        sites: &[&config::HostedSite],
+        wanted: &mut WantedCerts,
+    ) -> Option<Arc<Acceptor>> {
+        let at = group.at;
+        let settings = group.settings();
+        let has_files = !settings.certs.is_empty() || settings.default.is_some();
+        let source = |site: &config::HostedSite| site.tls.as_ref()?.managed.clone();
+        let is_managed = sites.iter().any(|site| source(site).is_some());
+        let of_files = if has_files || !is_managed {
+            Some(self.acceptor(mistakes, at, &settings, Vec::new())?)
+        } else {
+            None
+        };
+        let covered = of_files.as_deref().map(CoveredNames::of);
+        let covered = covered.unwrap_or_default();
+        let mut managed = Vec::new();
+        for site in sites {
             for host in &site.hosts {
-                warn_uncovered(mistakes, site, host, covered);
+                if covered.covers(host) {
+                    continue;
+                }
+                match source(site).zip(cert_name(host)) {
+                    Some((source, name)) => managed.extend(wanted.add(&name, &source)),
+                    None => warn_uncovered(mistakes, site, host),
+                }
             }
         }
-        Some((Acceptors::new(made, names, default), places))
+        match of_files {
+            Some(acceptor) if managed.is_empty() => Some(acceptor),
+            _ => self.acceptor(mistakes, at, &settings, managed),
+        }
     }
 
     /// The ticket keys for these settings; the inner `None` is no tickets.
@@ -347,45 +383,36 @@ impl CoveredNames {
         }
         covered
     }
+
+    /// Whether a certificate is valid for all of a host; for every host none is.
+    fn covers(&self, host: &HostPattern) -> bool {
+        let has = |wanted: &str| self.names.contains(wanted);
+        match host {
+            HostPattern::Any => false,
+            HostPattern::Exact(host) => {
+                let address = host.trim_start_matches('[').trim_end_matches(']');
+                let by_address = address.parse().is_ok_and(|ip| self.addresses.contains(&ip));
+                let parent = host.split_once('.');
+                let by_parent = parent.is_some_and(|(_, parent)| has(&format!("*.{parent}")));
+                has(host) || by_address || by_parent
+            }
+            HostPattern::Under(parent) => has(&format!("*.{parent}")),
+        }
+    }
 }
 
 /// Warns of a host that no certificate covers.
-fn warn_uncovered(
-    mistakes: &mut MistakeLog<'_>,
-    site: &config::HostedSite,
-    host: &HostPattern,
-    certs: &CoveredNames,
-) {
-    let has = |wanted: &str| certs.names.contains(wanted);
-    let (covered, shown) = match host {
-        HostPattern::Any => return,
-        HostPattern::Exact(host) => {
-            let address = host
-                .trim_start_matches('[')
-                .trim_end_matches(']')
-                .parse::<IpAddr>();
-            let by_address = address.is_ok_and(|ip| certs.addresses.contains(&ip));
-            let parent = host
-                .split_once('.')
-                .map(|(_, parent)| format!("*.{parent}"));
-            (
-                has(host) || by_address || parent.is_some_and(|parent| has(&parent)),
-                host.clone(),
-            )
-        }
-        HostPattern::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
-    };
-    if !covered {
-        let message = format!("no certificate covers {shown}");
-        let cure = "add one to `tls` of the site or to `certs` of [tls]";
-        mistakes.warn(
-            Code::CertificateElsewhere,
-            &site.at,
-            message,
-            "clients will not trust it",
-            cure,
-        );
-    }
+fn warn_uncovered(mistakes: &mut MistakeLog<'_>, site: &config::HostedSite, host: &HostPattern) {
+    let Some(shown) = cert_name(host) else { return };
+    let message = format!("no certificate covers {shown}");
+    let cure = "add one to `tls` of the site or to `certs` of [tls]";
+    mistakes.warn(
+        Code::CertificateElsewhere,
+        &site.at,
+        message,
+        "clients will not trust it",
+        cure,
+    );
 }
 
 pub(super) fn connector(
