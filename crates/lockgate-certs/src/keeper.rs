@@ -3,28 +3,35 @@
 //! Everything runs in one thread. The other threads see a [`CertKeeper`], with which they say what
 //! is wanted and see how it stands.
 
+mod revocation;
+pub(crate) mod status;
 mod task;
+mod trial;
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use lockgate_net::challenges::Challenges;
 use lockgate_rules::AcmeSettings;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::sleep;
 
 use crate::directory::DirectoryClient;
-use crate::error::FailureKind;
 use crate::order::ChallengeKind;
-use crate::schedule::{RenewalWindow, Validity};
 use crate::store::{CertFolder, CertId};
 
+use revocation::PendingRevocation;
+use status::CertStatus;
 use task::CertTask;
+use trial::PendingTrial;
+
+pub use revocation::{RevocationError, RevocationWord, RevokedCert};
+pub use trial::{CertTrial, TrialFailure};
 
 /// The time between two tries for the lock of the folder, while another process has it.
 const LOCK_TRIES: Duration = Duration::from_secs(2);
@@ -40,29 +47,6 @@ pub struct WantedCert {
     pub ways: Vec<ChallengeKind>,
 }
 
-/// How a certificate stands.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CertStatus {
-    /// The time in which it is valid; `None` where there is none.
-    pub validity: Option<Validity>,
-    /// The URL of the directory that has issued it.
-    pub directory: Option<String>,
-    /// The challenge by which its name was proved last.
-    pub challenge: Option<String>,
-    /// The window in which the authority wants it to be renewed.
-    pub window: Option<RenewalWindow>,
-    /// When it is to be renewed.
-    pub due: Option<SystemTime>,
-    /// When the last try began, if this process has made one.
-    pub tried: Option<SystemTime>,
-    /// Failures since the last success.
-    pub failures: u32,
-    /// The last of them: its kind, and its message.
-    pub failure: Option<(Option<FailureKind>, String)>,
-    /// When the next try is, after a failure.
-    pub next_try: Option<SystemTime>,
-}
-
 /// The certificates that are wanted, and how they stand; at first none is. They are obtained while a
 /// [`KeeperTask`] runs.
 #[derive(Debug, Default)]
@@ -75,6 +59,8 @@ pub struct CertKeeper {
 #[derive(Debug, Default)]
 struct KeeperState {
     certs: Mutex<BTreeMap<CertId, Arc<CertState>>>,
+    /// The trials that wait for the thread.
+    trials: Mutex<Option<mpsc::Sender<PendingTrial>>>,
 }
 
 /// The state of one certificate.
@@ -83,6 +69,8 @@ struct CertState {
     status: Mutex<CertStatus>,
     /// Whether a renewal was asked for.
     forced: AtomicBool,
+    /// A revocation that was asked for.
+    revocation: Mutex<Option<PendingRevocation>>,
     /// Wakes its task.
     woken: Notify,
 }
@@ -90,6 +78,8 @@ struct CertState {
 /// What the thread of certificates runs.
 pub struct KeeperTask {
     wanted: watch::Receiver<Arc<[WantedCert]>>,
+    trials: mpsc::Receiver<PendingTrial>,
+    trial_turn: Arc<tokio::sync::Mutex<()>>,
     shared: Arc<KeeperState>,
     folder: CertFolder,
     challenges: Arc<Challenges>,
@@ -110,6 +100,8 @@ impl CertKeeper {
     ) -> KeeperTask {
         KeeperTask {
             wanted: self.wanted.subscribe(),
+            trials: self.trials(),
+            trial_turn: Arc::default(),
             shared: Arc::clone(&self.shared),
             folder,
             challenges,
@@ -221,8 +213,14 @@ impl KeeperTask {
                 wanted.iter().any(|wanted| wanted.settings == *settings)
             };
             clients.retain(|(settings, _)| uses(settings));
-            if self.wanted.changed().await.is_err() {
-                return;
+            loop {
+                tokio::select! {
+                    changed = self.wanted.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                    Some(trial) = self.trials.recv() => self.try_out(trial, &wanted, &clients),
+                }
             }
         }
     }

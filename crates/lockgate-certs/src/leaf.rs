@@ -20,6 +20,8 @@ pub(crate) struct Leaf {
     pub(crate) validity: Validity,
     /// Its DNS names, in lower case.
     pub(crate) names: Vec<String>,
+    /// The name of its issuer, as RFC 4514 writes it.
+    pub(crate) issuer: String,
     /// Its SubjectPublicKeyInfo, in DER.
     pub(crate) public_key: Vec<u8>,
     /// Its identifier for ARI (RFC 9773 §4.1): the key identifier of its issuer and its serial
@@ -124,6 +126,7 @@ impl Leaf {
                 not_after: moment(validity.not_after.timestamp())?,
             },
             names: dns.collect(),
+            issuer: parsed.issuer().to_string(),
             public_key: parsed.public_key().raw.to_vec(),
             ari: issuer.map(|issuer| {
                 let encode = Base64UrlUnpadded::encode_string;

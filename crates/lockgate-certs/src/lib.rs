@@ -10,6 +10,7 @@
 //! - `order`: one order, in steps that can be repeated · `directory`: the account at an authority ·
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
+//! - [`import`]: what other programs have stored
 //! - `keys`, `leaf`: keys and issued chains
 //! - [`authority`]: an authority of our own
 
@@ -19,6 +20,7 @@ pub mod authority;
 mod directory;
 mod error;
 mod http;
+pub mod import;
 mod keeper;
 mod keys;
 mod leaf;
@@ -28,6 +30,10 @@ pub mod schedule;
 mod store;
 
 pub use error::{Failure, FailureKind};
-pub use keeper::{CertKeeper, CertStatus, KeeperTask, WantedCert};
+pub use keeper::status::{CertStatus, OrderUnderWay};
+pub use keeper::{
+    CertKeeper, CertTrial, KeeperTask, RevocationError, RevocationWord, RevokedCert, TrialFailure,
+    WantedCert,
+};
 pub use order::ChallengeKind;
 pub use store::{CertFolder, CertId};

@@ -340,7 +340,7 @@ impl Attempt<'_> {
         self.record.directory = Some(self.client.directory.url.clone());
         self.record.profile = self.profile.map(str::to_owned);
         self.record.failures = None;
-        self.record.renewal = None;
+        (self.record.renewal, self.record.revoked) = (None, None);
         self.keep_record()?;
         self.folder.remove_pending_key(self.id)?;
         Ok(leaf)

@@ -11,6 +11,8 @@
 //! A wildcard is `_wildcard.example.com`; a certificate with an RSA key `example.com.rsa2048`. All
 //! files are 0600, and are replaced whole. Decides nothing.
 
+mod listing;
+
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -67,6 +69,9 @@ pub(crate) struct CertRecord {
     pub(crate) order: Option<OrderRecord>,
     /// When the authority wants it to be renewed.
     pub(crate) renewal: Option<RenewalRecord>,
+    /// When the certificate was revoked, while there is no new one.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub(crate) revoked: Option<OffsetDateTime>,
     /// The failures since the last success.
     pub(crate) failures: Option<FailureRecord>,
 }
@@ -166,6 +171,12 @@ impl CertFolder {
     /// The folder.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The folder of a trial, which holds nothing for long.
+    pub(crate) fn for_trials(&self) -> Self {
+        let path = self.path.join("trial");
+        Self { path }
     }
 
     /// The PEM file of a certificate: its chain, then its key.

@@ -10,13 +10,14 @@ use lockgate_net::challenges::Challenges;
 use time::OffsetDateTime;
 use tokio::time::sleep;
 
-use super::{CertState, CertStatus, ChangedFn, WantedCert};
+use super::status::{CertStatus, standing};
+use super::{CertState, ChangedFn, WantedCert};
 use crate::directory::DirectoryClient;
 use crate::error::{Failure, FailureKind};
 use crate::keys;
 use crate::leaf::Leaf;
 use crate::order::{Attempt, ChallengeKind};
-use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check, spread_of};
+use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check};
 use crate::store::{CertFolder, CertRecord, FailureRecord, RenewalRecord};
 
 /// The time after which an authority is asked again that has not told the window of a renewal.
@@ -33,9 +34,9 @@ pub(super) struct CertTask {
 }
 
 /// What is known of the certificate.
-struct Known {
-    leaf: Option<Leaf>,
-    record: CertRecord,
+pub(super) struct Known {
+    pub(super) leaf: Option<Leaf>,
+    pub(super) record: CertRecord,
 }
 
 impl CertTask {
@@ -43,6 +44,9 @@ impl CertTask {
         let mut known = self.read().await;
         let mut was_late = false;
         loop {
+            if let Some(revocation) = self.state.take_revocation() {
+                self.revoke(&mut known, revocation).await;
+            }
             let now = SystemTime::now();
             let standing = self.standing(&known);
             self.tell(&standing, &known);
@@ -96,7 +100,7 @@ impl CertTask {
         if let Some(order) = done {
             (record.directory, record.failures) = (Some(order.directory), None);
             record.profile.clone_from(&self.wanted.settings.profile);
-            record.renewal = None;
+            (record.renewal, record.revoked) = (None, None);
             self.folder.keep_record(id, &record)?;
         }
         if key.is_some() && record.order.is_none() {
@@ -112,56 +116,26 @@ impl CertTask {
             let mut directories = settings.directories.iter();
             !directories.any(|one| one.url == *directory)
         };
-        // Also where the operator has put another file in its place.
-        let covers = |leaf: &Leaf| leaf.names.contains(&self.wanted.id.name);
-        let leaf = leaf.as_ref().filter(|leaf| covers(leaf));
+        let leaf = leaf.as_ref();
         let outdated = self.state.forced.load(Ordering::Relaxed)
+            || record.revoked.is_some()
             || record.directory.as_ref().is_some_and(is_other)
             || (record.directory.is_some() && record.profile != settings.profile);
-        let renewal = record.renewal.as_ref();
-        let window = renewal.and_then(|renewal| {
-            Some(RenewalWindow {
-                start: renewal.start?.into(),
-                end: renewal.end?.into(),
-            })
-        });
-        let failures = record.failures.as_ref();
-        Standing {
-            validity: leaf.map(|leaf| leaf.validity),
-            outdated,
-            window,
-            window_check: leaf.and_then(|leaf| leaf.ari.as_ref()).map(|_| {
-                renewal.map_or(SystemTime::UNIX_EPOCH, |renewal| renewal.next_check.into())
-            }),
-            failures: failures.map_or(0, |failures| failures.count),
-            failed: failures.map(|failures| failures.last.into()),
-            retry_after: failures.and_then(|failures| Some(failures.retry_after?.into())),
-            spread: spread_of(&self.wanted.id.name),
-        }
+        standing(&self.wanted.id, leaf, record, outdated)
     }
 
     /// Publishes how the certificate stands.
     fn tell(&self, standing: &Standing, known: &Known) {
-        let record = &known.record;
-        let next_try = match schedule::next(standing, SystemTime::now()) {
-            Next::Wait(time) if standing.failures > 0 => SystemTime::now().checked_add(time),
-            _ => None,
-        };
         let mut status = self.state.status();
-        *status = CertStatus {
-            validity: standing.validity,
-            directory: record.directory.clone(),
-            challenge: record.challenge.clone(),
-            window: standing.window,
-            due: standing.due(),
-            tried: status.tried,
-            failures: standing.failures,
-            failure: record.failures.as_ref().map(|failures| {
-                let kind = FailureKind::of_str(&failures.kind);
-                (kind, failures.message.clone())
-            }),
-            next_try,
-        };
+        let tried = status.tried;
+        let id = &self.wanted.id;
+        *status = CertStatus::of(
+            &self.folder,
+            (id, known.leaf.as_ref(), &known.record),
+            standing,
+            SystemTime::now(),
+        );
+        status.tried = tried;
     }
 
     /// Says that a certificate is not renewed in time.
