@@ -243,7 +243,7 @@ impl CertFolder {
     }
 
     pub(crate) fn keep_cert(&self, id: &CertId, pem: &str) -> io::Result<()> {
-        private_file::replace(&self.cert_file(id), pem.as_bytes())
+        private_file::replace_for_folder_owner(&self.cert_file(id), pem.as_bytes())
     }
 
     /// The key of the order that is under way, if there is one.
@@ -253,7 +253,7 @@ impl CertFolder {
     }
 
     pub(crate) fn keep_pending_key(&self, id: &CertId, pem: &str) -> io::Result<()> {
-        private_file::replace(&self.file(id, "key"), pem.as_bytes())
+        private_file::replace_for_folder_owner(&self.file(id, "key"), pem.as_bytes())
     }
 
     pub(crate) fn remove_pending_key(&self, id: &CertId) -> io::Result<()> {
@@ -299,7 +299,7 @@ impl CertFolder {
     fn keep_json(&self, path: &Path, record: &impl Serialize) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(record)?;
         text.push(b'\n');
-        private_file::replace(path, &text)
+        private_file::replace_for_folder_owner(path, &text)
     }
 }
 
