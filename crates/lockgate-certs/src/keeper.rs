@@ -69,6 +69,8 @@ struct CertState {
     status: Mutex<CertStatus>,
     /// Whether a renewal was asked for.
     forced: AtomicBool,
+    /// Whether the next try is not to wait because of failures.
+    hurried: AtomicBool,
     /// A revocation that was asked for.
     revocation: Mutex<Option<PendingRevocation>>,
     /// Wakes its task.
@@ -140,14 +142,15 @@ impl CertKeeper {
             .collect()
     }
 
-    /// Renews the certificates of a name now, whatever the schedule says; returns how many there
-    /// are.
+    /// Renews the certificates of a name now, whatever the schedule says, unless the authority has
+    /// asked to be left alone; returns how many there are.
     pub fn renew(&self, name: &str) -> usize {
         let certs = self.shared.lock();
         let of_name = certs.iter().filter(|(id, _)| id.name == name);
         of_name
             .map(|(_, state)| {
                 state.forced.store(true, Ordering::Relaxed);
+                state.hurried.store(true, Ordering::Relaxed);
                 state.woken.notify_one();
             })
             .count()

@@ -37,6 +37,10 @@ pub struct CertStatus {
     pub due: Option<SystemTime>,
     /// When the last try began, if this process has made one.
     pub tried: Option<SystemTime>,
+    /// The certificates that this process has obtained.
+    pub obtained: u32,
+    /// The tries of this process that have failed.
+    pub failed: u32,
     /// Failures since the last success.
     pub failures: u32,
     /// The last of them: its kind, and its message.
@@ -118,6 +122,8 @@ impl CertStatus {
                 .and_then(|renewal| renewal.explanation.clone()),
             due: standing.due(),
             tried: None,
+            obtained: 0,
+            failed: 0,
             failures: standing.failures,
             failure: record.failures.as_ref().map(|failures| {
                 let kind = FailureKind::of_str(&failures.kind);

@@ -121,13 +121,18 @@ impl CertTask {
             || record.revoked.is_some()
             || record.directory.as_ref().is_some_and(is_other)
             || (record.directory.is_some() && record.profile != settings.profile);
-        standing(&self.wanted.id, leaf, record, outdated)
+        let mut standing = standing(&self.wanted.id, leaf, record, outdated);
+        if self.state.hurried.load(Ordering::Relaxed) {
+            // The operator does not want to wait; what the authority asks for holds on.
+            standing.failed = None;
+        }
+        standing
     }
 
     /// Publishes how the certificate stands.
     fn tell(&self, standing: &Standing, known: &Known) {
         let mut status = self.state.status();
-        let tried = status.tried;
+        let (tried, obtained, failed) = (status.tried, status.obtained, status.failed);
         let id = &self.wanted.id;
         *status = CertStatus::of(
             &self.folder,
@@ -135,7 +140,7 @@ impl CertTask {
             standing,
             SystemTime::now(),
         );
-        status.tried = tried;
+        (status.tried, status.obtained, status.failed) = (tried, obtained, failed);
     }
 
     /// Says that a certificate is not renewed in time.
@@ -159,9 +164,11 @@ impl CertTask {
     async fn obtain(&self, known: &mut Known, standing: &Standing) {
         let id = &self.wanted.id;
         self.state.status().tried = Some(SystemTime::now());
+        self.state.hurried.store(false, Ordering::Relaxed);
         match self.try_each(known, standing).await {
             Ok((leaf, directory)) => {
                 self.state.forced.store(false, Ordering::Relaxed);
+                self.state.status().obtained += 1;
                 let life = leaf.validity.not_after.duration_since(SystemTime::now());
                 tracing::info!(
                     name = id.name,
@@ -175,6 +182,7 @@ impl CertTask {
                 (self.changed)(&self.folder.cert_file(id));
             }
             Err((failure, directory)) => {
+                self.state.status().failed += 1;
                 let count = standing.failures.saturating_add(1);
                 known.record.failures = Some(FailureRecord {
                     count,

@@ -9,20 +9,33 @@ use super::timestamp::timestamp;
 
 const DAY: i64 = 86_400;
 
+/// A certificate that the program obtains.
 #[derive(Serialize)]
-pub(super) struct ManagedCertView {
+pub(crate) struct ManagedCertView {
     name: String,
     key: &'static str,
     /// `valid`, `late`, `expired` or `awaited`.
     state: &'static str,
+    file: String,
+    names: Vec<String>,
+    issuer: Option<String>,
     directory: Option<String>,
+    profile: Option<String>,
     challenge: Option<String>,
+    not_before: Option<String>,
     not_after: Option<String>,
     days_left: Option<i64>,
+    revoked: Option<String>,
     renewal: Option<String>,
     /// The window that the authority wants (RFC 9773).
     window: Option<[String; 2]>,
+    /// The page on which it tells why.
+    explanation: Option<String>,
+    order: Option<OrderView>,
     tried: Option<String>,
+    /// Certificates that this process has obtained, and its tries that have failed.
+    obtained: u32,
+    failed: u32,
     failures: u32,
     failure: Option<FailureView>,
     next_try: Option<String>,
@@ -34,27 +47,55 @@ struct FailureView {
     message: String,
 }
 
+#[derive(Serialize)]
+struct OrderView {
+    url: String,
+    begun: String,
+}
+
+/// How many certificates stand badly.
+#[derive(Serialize)]
+pub(super) struct ManagedCountsView {
+    managed: usize,
+    /// There is none yet.
+    awaited: usize,
+    /// They were not renewed in time, or have expired.
+    late: usize,
+}
+
 /// How a certificate stands at the time `now`.
-pub(super) fn managed_cert(id: CertId, status: CertStatus, now: SystemTime) -> ManagedCertView {
+pub(crate) fn managed_cert(id: CertId, status: CertStatus, now: SystemTime) -> ManagedCertView {
     let state = state(&status, now);
     let left = status
         .validity
         .map(|validity| (seconds(validity.not_after) - seconds(now)).div_euclid(DAY));
+    let validity = status.validity;
     ManagedCertView {
         name: id.name,
         key: id.key.name(),
         state,
+        file: status.file.display().to_string(),
+        names: status.names,
+        issuer: status.issuer,
         directory: status.directory,
+        profile: status.profile,
         challenge: status.challenge,
-        not_after: status
-            .validity
-            .map(|validity| timestamp(validity.not_after)),
+        not_before: validity.map(|validity| timestamp(validity.not_before)),
+        not_after: validity.map(|validity| timestamp(validity.not_after)),
         days_left: left,
+        revoked: status.revoked.map(timestamp),
         renewal: status.due.map(timestamp),
         window: status
             .window
             .map(|window| [timestamp(window.start), timestamp(window.end)]),
+        explanation: status.explanation,
+        order: status.order.map(|order| OrderView {
+            url: order.url,
+            begun: timestamp(order.begun),
+        }),
         tried: status.tried.map(timestamp),
+        obtained: status.obtained,
+        failed: status.failed,
         failures: status.failures,
         failure: status.failure.map(|(kind, message)| FailureView {
             kind: kind.map(lockgate_certs::FailureKind::as_str),
@@ -62,6 +103,33 @@ pub(super) fn managed_cert(id: CertId, status: CertStatus, now: SystemTime) -> M
         }),
         next_try: status.next_try.map(timestamp),
     }
+}
+
+/// The certificates that stand badly at the time `now`; nothing where none is obtained.
+pub(super) fn managed_counts(
+    certs: &[(CertId, CertStatus)],
+    now: SystemTime,
+) -> Option<ManagedCountsView> {
+    let in_state = |wanted: &[&str]| {
+        let states = certs.iter().map(|(_, status)| state(status, now));
+        states.filter(|state| wanted.contains(state)).count()
+    };
+    let counts = ManagedCountsView {
+        managed: certs.len(),
+        awaited: in_state(&["awaited"]),
+        late: in_state(&["late", "expired"]),
+    };
+    (counts.managed > 0).then_some(counts)
+}
+
+/// The names without a certificate that is valid at the time `now`, each once.
+pub(crate) fn awaited_certs(certs: &[(CertId, CertStatus)], now: SystemTime) -> Vec<String> {
+    let is_awaited = |status: &CertStatus| matches!(state(status, now), "awaited" | "expired");
+    let awaited = certs.iter().filter(|(_, status)| is_awaited(status));
+    let mut names: Vec<_> = awaited.map(|(id, _)| id.name.clone()).collect();
+    // A name may have two, which are neighbours.
+    names.dedup();
+    names
 }
 
 /// The state of a certificate, in one word.
