@@ -21,6 +21,7 @@ pub(crate) use pools::{mode_name, pools, state_name};
 pub(crate) use recent::{EndpointSpan, RecentCounts, RecentSpan};
 pub(crate) use sites::sites;
 pub(crate) use status::{StatusView, status};
+pub(crate) use timestamp::timestamp;
 
 /// A list with elements that are made as it is written.
 pub(crate) struct ListView<I>(pub(crate) I);

@@ -47,7 +47,10 @@ pub(super) fn read(folder: &Path) -> io::Result<FoundCerts> {
     for issuer in folders_in(&certificates)? {
         let name = last_part(&issuer);
         if name == "local" {
-            found.skip(issuer.display(), "issued by the authority of this Caddy itself");
+            found.skip(
+                issuer.display(),
+                "issued by the authority of this Caddy itself",
+            );
             continue;
         }
         for cert in folders_in(&issuer)? {
@@ -63,7 +66,9 @@ pub(super) fn read(folder: &Path) -> io::Result<FoundCerts> {
     for issuer in folders_in(&folder.join("acme"))? {
         let name = last_part(&issuer);
         let known = directories.iter().find(|(known, _)| *known == name);
-        let url = known.map(|(_, url)| url.clone()).or_else(|| known_url(&name));
+        let url = known
+            .map(|(_, url)| url.clone())
+            .or_else(|| known_url(&name));
         for user in folders_in(&issuer.join("users"))? {
             match account(&user, url.clone()) {
                 Ok(account) => found.accounts.push(account),

@@ -24,7 +24,10 @@ struct Registration {
 pub(super) fn read(folder: &Path) -> io::Result<FoundCerts> {
     let live = folder.join("live");
     if !live.is_dir() {
-        let message = format!("{} is no folder of certbot: it has no `live`", folder.display());
+        let message = format!(
+            "{} is no folder of certbot: it has no `live`",
+            folder.display()
+        );
         return Err(io::Error::new(io::ErrorKind::NotFound, message));
     }
     let mut found = FoundCerts::default();

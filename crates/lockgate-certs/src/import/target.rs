@@ -101,11 +101,16 @@ impl ImportTarget {
             Ok(pair) if *pair.algorithm() == PKCS_RSA_SHA256 => CertKeyKind::Rsa2048,
             _ => CertKeyKind::EcdsaP256,
         };
-        let ids: Vec<_> = names.iter().filter_map(|name| self.id(name, kind)).collect();
+        let ids: Vec<_> = names
+            .iter()
+            .filter_map(|name| self.id(name, kind))
+            .collect();
         if ids.is_empty() {
             let names: Vec<_> = names.into_iter().map(String::as_str).collect();
             let names = names.join(", ");
-            return Err(format!("the configuration wants no certificate for {names}"));
+            return Err(format!(
+                "the configuration wants no certificate for {names}"
+            ));
         }
         let text = chain + &key;
         let write = |id| self.write(id, &leaf, &text, found.directory.as_ref());

@@ -32,8 +32,10 @@ fn made(names: &[&str], days: i64) -> Made {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     let mut leaf = CertificateParams::new(names).unwrap();
     let now = time::OffsetDateTime::now_utc();
-    (leaf.not_before, leaf.not_after) =
-        (now - time::Duration::days(60), now + time::Duration::days(days));
+    (leaf.not_before, leaf.not_after) = (
+        now - time::Duration::days(60),
+        now + time::Duration::days(days),
+    );
     let key = KeyPair::generate().unwrap();
     let cert = leaf.signed_by(&key, &issuer).unwrap();
     Made {
@@ -84,15 +86,17 @@ fn id(name: &str) -> CertId {
 
 /// Imports all; each result as text.
 fn import(found: &FoundCerts, target: &ImportTarget) -> Vec<String> {
-    let certs = found.certs.iter().flat_map(|cert| {
-        match target.add_cert(cert, SystemTime::now()) {
-            Ok(done) => done
-                .iter()
-                .map(|done| format!("{}: {:?}", done.id.name, done.result))
-                .collect(),
-            Err(why) => vec![why],
-        }
-    });
+    let certs =
+        found
+            .certs
+            .iter()
+            .flat_map(|cert| match target.add_cert(cert, SystemTime::now()) {
+                Ok(done) => done
+                    .iter()
+                    .map(|done| format!("{}: {:?}", done.id.name, done.result))
+                    .collect(),
+                Err(why) => vec![why],
+            });
     certs.collect()
 }
 
@@ -200,7 +204,9 @@ fn a_file_that_cannot_be_used_is_reported_and_nothing_of_it_is_written() {
         ..made(&["d.example.com"], 60)
     };
     lineage(root, "garbage", &garbage, LETSENCRYPT);
-    let path = Made { ..made(&["../e"], 60) };
+    let path = Made {
+        ..made(&["../e"], 60)
+    };
     lineage(root, "path", &path, LETSENCRYPT);
     fs::create_dir_all(root.join("live/empty")).unwrap();
     let large = Made {
@@ -354,9 +360,17 @@ fn an_account_of_certbot_is_imported_where_its_key_is_of_p256() {
 fn nothing_is_imported_while_another_process_obtains_certificates() {
     let state = tempfile::tempdir().unwrap();
     let first = open(state.path());
-    assert!(ImportTarget::open(state.path(), None, false).unwrap().is_none());
+    assert!(
+        ImportTarget::open(state.path(), None, false)
+            .unwrap()
+            .is_none()
+    );
     drop(first);
-    assert!(ImportTarget::open(state.path(), None, false).unwrap().is_some());
+    assert!(
+        ImportTarget::open(state.path(), None, false)
+            .unwrap()
+            .is_some()
+    );
 }
 
 #[test]

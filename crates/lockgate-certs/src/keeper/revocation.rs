@@ -49,7 +49,9 @@ pub enum RevocationError {
     #[error("there is no certificate for {0}")]
     NoCertificate(String),
     /// Its directory is not known, or not configured.
-    #[error("the authority that has issued the certificate of {name} is not configured: {directory}")]
+    #[error(
+        "the authority that has issued the certificate of {name} is not configured: {directory}"
+    )]
     OtherAuthority {
         /// The name of the certificate.
         name: String,
@@ -160,7 +162,11 @@ impl CertTask {
         let name = &self.wanted.id.name;
         let reason = pending.reason.as_str();
         match &answer {
-            Ok(_) => tracing::warn!(name, reason, "the certificate is revoked: another is obtained"),
+            Ok(_) => tracing::warn!(
+                name,
+                reason,
+                "the certificate is revoked: another is obtained"
+            ),
             Err(error) => tracing::warn!(name, reason, %error, "the certificate is not revoked"),
         }
         // The client may have left.

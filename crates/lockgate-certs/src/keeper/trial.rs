@@ -125,7 +125,10 @@ impl KeeperTask {
             // An account is made once, also by a trial.
             let running = clients.iter().find(|(known, _)| known == settings);
             let running = running.map(|(_, clients)| Rc::clone(clients));
-            let known = own.iter().cloned().chain(running.map(|clients| (clients, 0)));
+            let known = own
+                .iter()
+                .cloned()
+                .chain(running.map(|clients| (clients, 0)));
             let mut known = known.filter_map(|(clients, at)| {
                 let is_same = clients.get(at)?.directory == directory;
                 is_same.then_some((clients, at))

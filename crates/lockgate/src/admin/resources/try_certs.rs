@@ -103,7 +103,9 @@ fn cure(kind: FailureKind, challenge: Option<ChallengeKind>) -> &'static str {
         (FailureKind::Validation, _) => {
             "the authority must see the TXT record of _acme-challenge at the name servers of the zone"
         }
-        (FailureKind::Caa, _) => "a CAA record of the name, or of a parent, must allow the authority",
+        (FailureKind::Caa, _) => {
+            "a CAA record of the name, or of a parent, must allow the authority"
+        }
         (FailureKind::Rejected, _) => "the authority does not issue for this name or `profile`",
         (FailureKind::NoChallenge, _) => {
             "a listener must stand for port 80 or 443 (`ports`, `[site.\":80\"]`), or `dns` be set"
