@@ -50,7 +50,7 @@ pub struct CertTrial {
 /// A failure of a trial.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrialFailure {
-    /// The challenge that was tried, if one was to be.
+    /// The challenge that has failed, if that was the reason.
     pub challenge: Option<ChallengeKind>,
     /// What has failed.
     pub failure: Failure,
@@ -214,10 +214,12 @@ impl OneTrial {
             match attempt.obtain().await {
                 Ok(_) => break true,
                 Err(failure) => {
-                    let goes_on = failure.kind == FailureKind::Validation && ways.len() > 1;
-                    let challenge = (!ways.is_empty()).then(|| ways.remove(0));
+                    // Other failures have nothing to do with the challenge.
+                    let is_of_challenge = failure.kind == FailureKind::Validation;
+                    let tried = is_of_challenge && !ways.is_empty();
+                    let challenge = tried.then(|| ways.remove(0));
                     failures.push(TrialFailure { challenge, failure });
-                    if !goes_on {
+                    if !is_of_challenge || ways.is_empty() {
                         break false;
                     }
                 }

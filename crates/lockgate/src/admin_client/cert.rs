@@ -59,10 +59,10 @@ pub(crate) fn run(
             Ok(print(&response, output, revoked))
         }
         CertVerb::TryOut(names) => {
-            let socket = find(choice)
-                .context("a trial needs the running Lockgate, which answers the challenges")?;
             let request = ("POST", "/v1/certs/try", json!({ "names": names }));
-            let response = ask_within(TIME + TRIAL, &socket, request)?;
+            let asked = find(choice).and_then(|at| ask_within(TIME + TRIAL, &at, request));
+            let needs = "a trial needs a running Lockgate, which answers the challenges";
+            let response = asked.context(needs)?;
             let has_failed = items(&response.value["results"]).any(|one| one["obtained"] != true);
             let code = print(&response, output, trials);
             Ok(if has_failed { ExitCode::FAILURE } else { code })

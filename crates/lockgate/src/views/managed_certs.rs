@@ -14,7 +14,7 @@ const DAY: i64 = 86_400;
 pub(crate) struct ManagedCertView {
     name: String,
     key: &'static str,
-    /// `valid`, `late`, `expired` or `awaited`.
+    /// `valid`, `revoked`, `late`, `expired` or `awaited`.
     state: &'static str,
     file: String,
     names: Vec<String>,
@@ -59,7 +59,7 @@ pub(super) struct ManagedCountsView {
     managed: usize,
     /// There is none yet.
     awaited: usize,
-    /// They were not renewed in time, or have expired.
+    /// They were not renewed in time, have expired, or were revoked.
     late: usize,
 }
 
@@ -117,7 +117,7 @@ pub(super) fn managed_counts(
     let counts = ManagedCountsView {
         managed: certs.len(),
         awaited: in_state(&["awaited"]),
-        late: in_state(&["late", "expired"]),
+        late: in_state(&["late", "expired", "revoked"]),
     };
     (counts.managed > 0).then_some(counts)
 }
@@ -139,6 +139,8 @@ fn state(status: &CertStatus, now: SystemTime) -> &'static str {
     };
     match status.due {
         _ if validity.not_after <= now => "expired",
+        // Another is under way.
+        _ if status.revoked.is_some() => "revoked",
         Some(due) if due <= now && status.failures > 0 => "late",
         _ => "valid",
     }
@@ -147,4 +149,71 @@ fn state(status: &CertStatus, now: SystemTime) -> &'static str {
 fn seconds(time: SystemTime) -> i64 {
     let since = time.duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use lockgate_certs::schedule::Validity;
+    use lockgate_rules::CertKeyKind;
+    use std::time::Duration;
+
+    fn at(days: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(days * DAY.unsigned_abs())
+    }
+
+    fn status(failures: u32) -> CertStatus {
+        CertStatus {
+            validity: Some(Validity {
+                not_before: at(0),
+                not_after: at(90),
+            }),
+            due: Some(at(60)),
+            failures,
+            ..CertStatus::default()
+        }
+    }
+
+    #[test]
+    fn the_state_of_a_managed_certificate_is_one_word() {
+        let awaited = CertStatus::default();
+        let revoked = CertStatus {
+            revoked: Some(at(9)),
+            ..status(0)
+        };
+        for (status, day, word) in [
+            (&awaited, 1, "awaited"),
+            (&status(0), 1, "valid"),
+            (&status(9), 1, "valid"),
+            (&status(0), 61, "valid"),
+            (&status(1), 61, "late"),
+            (&status(1), 90, "expired"),
+            (&revoked, 10, "revoked"),
+            (&revoked, 91, "expired"),
+        ] {
+            assert_eq!(state(status, at(day)), word, "{status:?}, day {day}");
+        }
+    }
+
+    #[test]
+    fn certificates_that_are_awaited_or_late_are_counted_and_named() {
+        let id = |name: &str, key| CertId {
+            name: name.to_owned(),
+            key,
+        };
+        let certs = [
+            (id("a.test", CertKeyKind::EcdsaP256), CertStatus::default()),
+            (id("a.test", CertKeyKind::Rsa2048), CertStatus::default()),
+            (id("b.test", CertKeyKind::EcdsaP256), status(0)),
+            (id("c.test", CertKeyKind::EcdsaP256), status(1)),
+        ];
+        let counts = managed_counts(&certs, at(61)).unwrap();
+        assert_eq!((counts.managed, counts.awaited, counts.late), (4, 2, 1));
+        assert_eq!(awaited_certs(&certs, at(61)), ["a.test"]);
+        assert_eq!(
+            awaited_certs(&certs, at(91)),
+            ["a.test", "b.test", "c.test"]
+        );
+        assert!(managed_counts(&[], at(1)).is_none());
+    }
 }
