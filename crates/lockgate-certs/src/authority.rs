@@ -74,7 +74,7 @@ impl Authority {
             whole.describe(None);
             return Ok(whole);
         }
-        // What begins by a wrong clock would be valid for nobody.
+        // What begins by a wrong clock would be valid for no client.
         ValidityPeriod::from_now(now, LEAF_LIFE)?;
         folder.make()?;
         let lock = folder.lock()?;
@@ -155,8 +155,8 @@ impl Authority {
         })
     }
 
-    /// Writes what people read about the files, unless it is there. That it cannot be written keeps
-    /// nobody from issuing: the disk may be full, or not to be written to.
+    /// Writes what people read about the files, unless it is there. Certificates are
+    /// issued also where it cannot be written: the disk may be full or read-only.
     fn describe(&self, lock: Option<&AuthorityLock>) {
         if self.folder.has_overview(&self.root, &self.intermediate) {
             return;

@@ -21,8 +21,8 @@ use crate::store::{AccountRecord, CertFolder};
 
 /// Orders at one authority at the same time.
 const ORDERS: usize = 8;
-/// How often a request is sent whose nonce is refused: an authority may refuse half of them for a
-/// test.
+/// How often a request is sent again after its nonce was refused: an authority may refuse half of
+/// them for a test.
 const NONCES: u32 = 12;
 
 /// An authority, as orders see it.
@@ -67,6 +67,12 @@ impl DirectoryClient {
             account: Mutex::default(),
             quiet_until: std::cell::Cell::default(),
         }
+    }
+
+    /// Whether the account is the one that these settings ask for.
+    pub(crate) fn has_account_of(&self, settings: &AcmeSettings) -> bool {
+        let own = &self.settings;
+        (&own.ca, &own.email, &own.eab) == (&settings.ca, &settings.email, &settings.eab)
     }
 
     /// The time before which it wants no other request, if that is still to come.

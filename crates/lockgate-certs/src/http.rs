@@ -78,7 +78,7 @@ impl fmt::Display for Unreachable {
 impl std::error::Error for Unreachable {}
 
 impl AcmeHttp {
-    /// A client whose servers are verified by `connector`. To be called in a `LocalSet`.
+    /// A client that verifies its servers by `connector`. To be called in a `LocalSet`.
     pub(crate) fn new(connector: Connector) -> Self {
         let (requests, mut pending) = mpsc::unbounded_channel::<PendingRequest>();
         let notes = Arc::<ResponseNotes>::default();

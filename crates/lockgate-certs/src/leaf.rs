@@ -2,6 +2,7 @@
 //!
 //! Verifies no signature: clients do, and the authority is one of the operator's choice.
 
+use std::net::IpAddr;
 use std::time::{Duration, SystemTime};
 
 use base64ct::{Base64UrlUnpadded, Encoding as _};
@@ -20,7 +21,9 @@ pub(crate) struct Leaf {
     pub(crate) validity: Validity,
     /// Its DNS names, in lower case.
     pub(crate) names: Vec<String>,
-    /// The name of its issuer, as RFC 4514 writes it.
+    /// Its IP addresses.
+    pub(crate) addresses: Vec<IpAddr>,
+    /// The distinguished name of its issuer.
     pub(crate) issuer: String,
     /// Its SubjectPublicKeyInfo, in DER.
     pub(crate) public_key: Vec<u8>,
@@ -106,11 +109,15 @@ impl Leaf {
         let validity = parsed.validity();
         let names = parsed.subject_alternative_name().ok().flatten();
         let names = names.iter().flat_map(|names| &names.value.general_names);
-        let dns = names.filter_map(|name| match name {
+        let dns = names.clone().filter_map(|name| match name {
             GeneralName::DNSName(name) => Some(name.to_ascii_lowercase()),
             _ => None,
         });
-        let issuer =
+        let addresses = names.filter_map(|name| match name {
+            GeneralName::IPAddress(bytes) => address(bytes),
+            _ => None,
+        });
+        let issuer_key =
             parsed
                 .extensions()
                 .iter()
@@ -126,13 +133,20 @@ impl Leaf {
                 not_after: moment(validity.not_after.timestamp())?,
             },
             names: dns.collect(),
+            addresses: addresses.collect(),
             issuer: parsed.issuer().to_string(),
             public_key: parsed.public_key().raw.to_vec(),
-            ari: issuer.map(|issuer| {
+            ari: issuer_key.map(|issuer| {
                 let encode = Base64UrlUnpadded::encode_string;
                 (encode(issuer), encode(parsed.raw_serial()))
             }),
             der: der.to_vec(),
         })
     }
+}
+
+fn address(bytes: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(bytes).map(IpAddr::from);
+    v4.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from))
+        .ok()
 }

@@ -11,8 +11,9 @@
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
 //! - [`import`]: what other programs have stored
+//! - `permission`: the question whether a name may have a certificate on demand
 //! - `keys`, `leaf`: keys and issued chains
-//! - [`authority`]: an authority of our own
+//! - [`authority`]: an authority of our own · `leaves`: its certificates for listeners
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,9 @@ pub mod import;
 mod keeper;
 mod keys;
 mod leaf;
+mod leaves;
 mod order;
+mod permission;
 pub mod private_file;
 pub mod schedule;
 mod store;
@@ -32,8 +35,9 @@ mod store;
 pub use error::{Failure, FailureKind};
 pub use keeper::status::{CertStatus, OrderUnderWay};
 pub use keeper::{
-    CertKeeper, CertTrial, KeeperTask, RevocationError, RevocationWord, RevokedCert, TrialFailure,
-    WantedCert,
+    CertKeeper, CertTrial, KeeperTask, OnDemandHosts, RevocationError, RevocationWord, RevokedCert,
+    TrialFailure, WantedCert, WantedSet,
 };
+pub use leaves::{IssuedLeaves, WantedLeaf, issue_leaves};
 pub use order::ChallengeKind;
-pub use store::{CertFolder, CertId};
+pub use store::{CertFolder, CertId, LeafFile};

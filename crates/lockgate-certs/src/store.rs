@@ -6,6 +6,8 @@
 //! example.com.pem            the chain, then its key: what listeners read
 //! example.com.json           what a later process must know
 //! example.com.key            the key of an order that is under way
+//! internal/box.lan.pem       the chain of our own authority, then its key
+//! on-demand/…                the same files of names that clients have asked for
 //! ```
 //!
 //! A wildcard is `_wildcard.example.com`; a certificate with an RSA key `example.com.rsa2048`. All
@@ -15,11 +17,13 @@ mod listing;
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
 use lockgate_rules::CertKeyKind;
+use lockgate_rules::on_demand::is_certifiable_name;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -52,6 +56,17 @@ pub struct CertId {
     pub name: String,
     /// The kind of its key.
     pub key: CertKeyKind,
+    /// Whether it was obtained when a client asked for it.
+    pub on_demand: bool,
+}
+
+/// The identity of a certificate of our own authority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeafFile<'a> {
+    /// That for a DNS name.
+    Name(&'a str),
+    /// That for addresses, by the first of them.
+    Address(IpAddr),
 }
 
 /// What is kept of a certificate beside its PEM file.
@@ -137,14 +152,11 @@ pub(crate) struct AccountRecord {
 
 impl CertId {
     fn file_name(&self) -> String {
-        let name = match self.name.strip_prefix("*.") {
-            Some(parent) => format!("_wildcard.{parent}"),
-            None => self.name.clone(),
-        };
-        let name = file_name(&name);
+        let folder = if self.on_demand { "on-demand/" } else { "" };
+        let name = cert_file_name(&self.name);
         match self.key {
-            CertKeyKind::EcdsaP256 => name,
-            kind => format!("{name}.{}", kind.name()),
+            CertKeyKind::EcdsaP256 => format!("{folder}{name}"),
+            kind => format!("{folder}{name}.{}", kind.name()),
         }
     }
 }
@@ -184,20 +196,38 @@ impl CertFolder {
         self.file(id, "pem")
     }
 
+    /// The PEM file of a certificate of our own authority: its chain, then its key.
+    pub fn leaf_file(&self, leaf: &LeafFile<'_>) -> PathBuf {
+        let name = match leaf {
+            LeafFile::Name(name) => cert_file_name(name),
+            LeafFile::Address(address) => address.to_string().replace(':', "_"),
+        };
+        self.path.join("internal").join(format!("{name}.pem"))
+    }
+
+    /// The names of certificates with a key of ECDSA that were obtained on demand, in no order.
+    pub fn on_demand_names(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path.join("on-demand")) else {
+            return Vec::new();
+        };
+        let names = entries.filter_map(|entry| {
+            let file = entry.ok()?.file_name().into_string().ok()?;
+            let name = file.strip_suffix(".pem")?;
+            is_certifiable_name(name).then(|| name.to_owned())
+        });
+        names.collect()
+    }
+
     /// Makes the folder (0700) if it is missing.
     ///
     /// # Errors
     /// What the system says.
     pub fn prepare(&self) -> io::Result<()> {
-        let accounts = self.path.join("accounts");
-        match DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(accounts)
-        {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
-        }
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700);
+        builder.create(self.path.join("accounts"))?;
+        builder.create(self.path.join("internal"))?;
+        builder.create(self.path.join("on-demand"))
     }
 
     /// Takes the right to order; nothing while another process has it.
@@ -240,6 +270,14 @@ impl CertFolder {
     /// The PEM file of a certificate, if there is one.
     pub(crate) fn cert(&self, id: &CertId) -> io::Result<Option<Vec<u8>>> {
         private_file::read(&self.cert_file(id), LARGEST)
+    }
+
+    /// Removes all that is kept of a certificate.
+    pub(crate) fn remove(&self, id: &CertId) -> io::Result<()> {
+        for extension in ["pem", "json", "key"] {
+            private_file::remove(&self.file(id, extension))?;
+        }
+        Ok(())
     }
 
     pub(crate) fn keep_cert(&self, id: &CertId, pem: &str) -> io::Result<()> {
@@ -300,6 +338,14 @@ impl CertFolder {
         let mut text = serde_json::to_vec_pretty(record)?;
         text.push(b'\n');
         private_file::replace_for_folder_owner(path, &text)
+    }
+}
+
+/// The file name for a DNS name.
+fn cert_file_name(name: &str) -> String {
+    match name.strip_prefix("*.") {
+        Some(parent) => file_name(&format!("_wildcard.{parent}")),
+        None => file_name(name),
     }
 }
 

@@ -10,10 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arc_swap::ArcSwap;
 
 use crate::client_hello::ClientHello;
-use crate::tls::ChallengeCert;
-
-/// The protocol that a challenge by TLS-ALPN-01 negotiates (RFC 8737 §6.2).
-pub const ACME_TLS: &[u8] = b"acme-tls/1";
+use crate::tls::{ACME_TLS, ChallengeCert};
 
 /// The path of HTTP-01, up to its token (RFC 8555 §8.3).
 pub const HTTP_PATH: &str = "/.well-known/acme-challenge/";

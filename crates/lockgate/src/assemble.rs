@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
-use lockgate_certs::WantedCert;
+use lockgate_certs::WantedSet;
 use lockgate_config as config;
 use lockgate_config::{Config, Protocol, Report, SourceSpan};
 use lockgate_limits::{ListenerIndex, RelayIndex};
@@ -83,7 +83,7 @@ pub(crate) struct Assembly {
     /// Every value that is to be fetched.
     pub(crate) fetcher: Fetcher,
     /// Every certificate that is to be obtained.
-    pub(crate) wanted_certs: Arc<[WantedCert]>,
+    pub(crate) wanted_certs: WantedSet,
     /// The files of users, each once.
     pub(crate) checkers: Vec<Arc<PasswordFile>>,
     /// The maintenance of each of `sites`.

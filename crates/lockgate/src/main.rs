@@ -5,6 +5,7 @@ mod admin;
 mod admin_client;
 mod assemble;
 mod background;
+mod ca;
 mod cert;
 mod check;
 mod cli;
@@ -91,6 +92,7 @@ fn main() -> ExitCode {
         Command::Tail(options) => admin_client::tail::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Healthcheck(options) => healthcheck::run(&options),
+        Command::Ca(options) => ca::run(&options),
         Command::Completion(shell) => cli::print_completion(shell).map_err(Into::into),
         Command::Man(command) => cli::print_manual(command.as_deref()).map_err(Into::into),
     };

@@ -194,6 +194,7 @@ async fn supervise(
     let changes = handover.as_ref().map(handed_changes).transpose()?;
     let mut signals = Signals::new()?;
     let background = RunningBackground::start(&mut prepared.assembly).await?;
+    certificates::issue_before_start(&prepared.assembly, prepared.config.state.as_deref());
     // Everything that needs a descriptor takes it before connections can have the last one.
     let watched = WatchedFiles::new();
     watched.set(prepared.assembly.files());

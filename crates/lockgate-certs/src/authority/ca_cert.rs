@@ -162,7 +162,7 @@ pub(super) fn new_intermediate(
     CaCert::parse(der).map_err(AuthorityError::Crypto)
 }
 
-/// What both have: each may sign certificates for TLS, and nothing else. Whoever trusts the root then
+/// What both have: each may sign certificates for TLS, and nothing else. A client that trusts the root then
 /// does not trust it for mail or programs.
 fn ca_params(period: ValidityPeriod, below: u8) -> Result<CertificateParams, AuthorityError> {
     let mut params = params(period)?;

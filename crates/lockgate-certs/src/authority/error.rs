@@ -53,7 +53,7 @@ pub enum AuthorityError {
         /// The root certificate.
         path: PathBuf,
     },
-    /// The clock of this machine cannot be right: certificates made by it would be valid for nobody.
+    /// The clock of this machine cannot be right: certificates made by it would be valid for no client.
     #[error("the clock of this machine is wrong: {reason}")]
     Clock {
         /// How that is known.
@@ -102,7 +102,7 @@ pub enum AuthorityError {
 
 impl AuthorityError {
     /// What the system said about `path`.
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io {
             path: path.to_owned(),
             error,

@@ -26,7 +26,7 @@ pub struct LeafRequest {
     pub names: Vec<String>,
     /// IP addresses.
     pub addresses: Vec<IpAddr>,
-    /// Who shows it.
+    /// The peer that shows it.
     pub usage: LeafUsage,
     /// The kind of its key.
     pub key: CertKeyKind,
@@ -34,7 +34,7 @@ pub struct LeafRequest {
     pub life: Duration,
 }
 
-/// Who shows a certificate (RFC 5280 §4.2.1.12).
+/// The peer that shows a certificate (RFC 5280 §4.2.1.12).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeafUsage {
     /// A server. Needs a name or an address.

@@ -45,7 +45,7 @@ pub(crate) fn pem(der: &[u8], label: &str) -> String {
     pem + &format!("-----END {label}-----\n")
 }
 
-/// The first section of a text whose label ends in `kind`: `CERTIFICATE`, or `PRIVATE KEY` of any
+/// The first section of a text with a label that ends in `kind`: `CERTIFICATE`, or `PRIVATE KEY` of any
 /// kind.
 pub(super) fn section(text: &[u8], kind: &str) -> Option<Vec<u8>> {
     let sections = Pem::iter_from_buffer(text).filter_map(Result::ok);

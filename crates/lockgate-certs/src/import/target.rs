@@ -145,6 +145,7 @@ impl ImportTarget {
             return Some(CertId {
                 name: name.to_owned(),
                 key: CertKeyKind::EcdsaP256,
+                on_demand: false,
             });
         };
         let of_name = || wanted.iter().filter(|id| id.name == name);

@@ -1,5 +1,6 @@
 //! The task of one certificate: it does what the schedule says, and keeps what came of it.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -17,21 +18,32 @@ use crate::error::{Failure, FailureKind};
 use crate::keys;
 use crate::leaf::Leaf;
 use crate::order::{Attempt, ChallengeKind};
+use crate::permission::{self, Permission};
 use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check};
 use crate::store::{CertFolder, CertRecord, FailureRecord, RenewalRecord};
 
 /// The time after which an authority is asked again that has not told the window of a renewal.
 const NO_WINDOW: Duration = Duration::from_secs(6 * 3600);
 
+/// The time after which a permission is asked for again that was not given for a renewal.
+const NOT_PERMITTED: Duration = Duration::from_secs(6 * 3600);
+
 /// The task of one certificate.
 pub(super) struct CertTask {
     pub(super) wanted: WantedCert,
-    pub(super) clients: Rc<[DirectoryClient]>,
+    pub(super) clients: Rc<[Rc<DirectoryClient>]>,
     pub(super) state: Arc<CertState>,
     pub(super) folder: CertFolder,
     pub(super) challenges: Arc<Challenges>,
     pub(super) changed: ChangedFn,
+    /// When the authority is asked for the window of renewal first, if not before.
+    pub(super) first_check: SystemTime,
+    /// Whether it has been asked.
+    pub(super) asked: Cell<bool>,
 }
+
+/// The time after a start in which authorities are asked for all windows.
+pub(super) const FIRST_CHECKS: Duration = Duration::from_secs(600);
 
 /// What is known of the certificate.
 pub(super) struct Known {
@@ -40,6 +52,8 @@ pub(super) struct Known {
 }
 
 impl CertTask {
+    /// Runs until the certificate is no longer wanted; one on demand ends by itself when its first order
+    /// has failed.
     pub(super) async fn run(self) {
         let mut known = self.read().await;
         let mut was_late = false;
@@ -54,8 +68,15 @@ impl CertTask {
                 was_late = true;
                 self.shout(&standing, &known, now);
             }
+            if standing.failures > 0 && standing.validity.is_none() && self.is_on_demand() {
+                return;
+            }
             match schedule::next(&standing, now) {
                 Next::Obtain => {
+                    if standing.validity.is_some() && !self.is_permitted().await {
+                        sleep(NOT_PERMITTED).await;
+                        continue;
+                    }
                     self.obtain(&mut known, &standing).await;
                     was_late &= known.record.failures.is_some();
                 }
@@ -66,6 +87,36 @@ impl CertTask {
                         () = self.state.woken.notified() => {}
                     }
                 }
+            }
+        }
+    }
+
+    fn is_on_demand(&self) -> bool {
+        self.wanted.permission.is_some()
+    }
+
+    /// Whether a certificate that was obtained on demand may be renewed; others may.
+    async fn is_permitted(&self) -> bool {
+        let Some(rules) = &self.wanted.permission else {
+            return true;
+        };
+        let name = &self.wanted.id.name;
+        match permission::ask(rules, name).await {
+            Permission::Given => true,
+            Permission::Denied => {
+                tracing::info!(
+                    name,
+                    "the certificate is not renewed: the name is not permitted any more"
+                );
+                false
+            }
+            Permission::Unknown(error) => {
+                tracing::warn!(
+                    name,
+                    error,
+                    "the certificate is not renewed yet: the permission cannot be asked for"
+                );
+                false
             }
         }
     }
@@ -122,6 +173,8 @@ impl CertTask {
             || record.directory.as_ref().is_some_and(is_other)
             || (record.directory.is_some() && record.profile != settings.profile);
         let mut standing = standing(&self.wanted.id, leaf, record, outdated);
+        let asks = standing.window_check.is_some();
+        standing.window_check = asks.then(|| self.window_check(record.renewal.as_ref()));
         if self.state.hurried.load(Ordering::Relaxed) {
             // The operator does not want to wait; what the authority asks for holds on.
             standing.failed = None;
@@ -129,18 +182,32 @@ impl CertTask {
         standing
     }
 
+    /// When the authority is asked for the window next: also a while after the start of this process, if
+    /// that is before. It may have been down when the authority wanted the certificate to be renewed.
+    fn window_check(&self, renewal: Option<&RenewalRecord>) -> SystemTime {
+        let Some(renewal) = renewal else {
+            return SystemTime::UNIX_EPOCH;
+        };
+        let next = SystemTime::from(renewal.next_check);
+        match self.asked.get() {
+            true => next,
+            false => next.min(self.first_check),
+        }
+    }
+
     /// Publishes how the certificate stands.
     fn tell(&self, standing: &Standing, known: &Known) {
         let mut status = self.state.status();
         let (tried, obtained, failed) = (status.tried, status.obtained, status.failed);
-        let id = &self.wanted.id;
         *status = CertStatus::of(
             &self.folder,
-            (id, known.leaf.as_ref(), &known.record),
+            (&self.wanted.id, known.leaf.as_ref(), &known.record),
             standing,
             SystemTime::now(),
         );
         (status.tried, status.obtained, status.failed) = (tried, obtained, failed);
+        drop(status);
+        self.state.told.send_replace(());
     }
 
     /// Says that a certificate is not renewed in time.
@@ -299,6 +366,7 @@ impl CertTask {
 
     async fn check_window(&self, known: &mut Known) {
         let id = &self.wanted.id;
+        self.asked.set(true);
         let url = known.record.directory.as_ref();
         let mut clients = self.clients.iter();
         let client = clients.find(|client| Some(&client.directory.url) == url);

@@ -8,11 +8,11 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use lockgate_net::challenges::Challenges;
-use lockgate_rules::{AcmeDirectory, AcmeSettings};
+use lockgate_rules::AcmeDirectory;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{JoinSet, spawn_local};
 
-use super::{CertKeeper, KeeperTask, WantedCert};
+use super::{CertKeeper, DirectoryClients, KeeperTask, WantedCert};
 use crate::directory::DirectoryClient;
 use crate::error::{Failure, FailureKind};
 use crate::order::{Attempt, ChallengeKind};
@@ -92,13 +92,10 @@ impl CertKeeper {
     }
 }
 
-/// A client of a trial: one of some.
-type ClientOf = (Rc<[DirectoryClient]>, usize);
-
 /// One certificate of a trial.
 struct OneTrial {
     wanted: WantedCert,
-    client: ClientOf,
+    client: Rc<DirectoryClient>,
     is_configured: bool,
     folder: CertFolder,
     challenges: Arc<Challenges>,
@@ -110,9 +107,9 @@ impl KeeperTask {
         &self,
         trial: PendingTrial,
         wanted: &[WantedCert],
-        clients: &[(Arc<AcmeSettings>, Rc<[DirectoryClient]>)],
+        clients: &DirectoryClients,
     ) {
-        let mut own: Vec<ClientOf> = Vec::new();
+        let mut own: Vec<Rc<DirectoryClient>> = Vec::new();
         let is_asked = |wanted: &&WantedCert| trial.names.contains(&wanted.id.name);
         let folder = self.folder.for_trials();
         let mut trials = Vec::new();
@@ -123,22 +120,17 @@ impl KeeperTask {
             };
             let directory = trial_directory(configured);
             // An account is made once, also by a trial.
-            let running = clients.iter().find(|(known, _)| known == settings);
-            let running = running.map(|(_, clients)| Rc::clone(clients));
-            let known = own
-                .iter()
-                .cloned()
-                .chain(running.map(|clients| (clients, 0)));
-            let mut known = known.filter_map(|(clients, at)| {
-                let is_same = clients.get(at)?.directory == directory;
-                is_same.then_some((clients, at))
+            let mut made = own.iter();
+            let made = made.find(|client| {
+                client.directory == directory && client.has_account_of(settings)
             });
-            let client = known.next().unwrap_or_else(|| {
+            let known = made.cloned().or_else(|| clients.known(&directory, settings));
+            let client = known.unwrap_or_else(|| {
                 let settings = Arc::clone(settings);
                 let folder = self.folder.clone();
                 let made = DirectoryClient::new(directory.clone(), settings, folder);
-                let made: ClientOf = (Rc::from([made]), 0);
-                own.push(made.clone());
+                let made = Rc::new(made);
+                own.push(Rc::clone(&made));
                 made
             });
             trials.push(OneTrial {
@@ -192,11 +184,7 @@ impl OneTrial {
     /// Tries one challenge after the other, until a certificate is there.
     async fn run(self) -> CertTrial {
         let begun = Instant::now();
-        let (clients, at) = &self.client;
-        let Some(client) = clients.get(*at) else {
-            let message = "no authority is configured";
-            return self.failed(Failure::new(FailureKind::Rejected, message));
-        };
+        let client = &*self.client;
         let mut record = CertRecord::default();
         let mut ways = self.wanted.ways.clone();
         let mut failures = Vec::new();
@@ -237,15 +225,9 @@ impl OneTrial {
     }
 
     fn failed(self, failure: Failure) -> CertTrial {
-        let (clients, at) = &self.client;
-        let directory = clients.get(*at).map(|client| client.directory.clone());
-        let none = || AcmeDirectory {
-            name: String::new(),
-            url: String::new(),
-        };
         CertTrial {
             id: self.wanted.id,
-            directory: directory.unwrap_or_else(none),
+            directory: self.client.directory.clone(),
             is_configured: self.is_configured,
             challenge: None,
             obtained: false,

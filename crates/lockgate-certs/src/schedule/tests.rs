@@ -1,3 +1,5 @@
+//! The schedule: single decisions, and a simulated year.
+
 use super::*;
 
 const START: f64 = 1_800_000_000.0;

@@ -21,15 +21,19 @@ impl CertFolder {
     /// # Errors
     /// What the system says of the folder, or of a file in it.
     pub fn stored(&self, now: SystemTime) -> io::Result<Vec<(CertId, CertStatus)>> {
-        let entries = match std::fs::read_dir(&self.path) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(error),
-        };
         let mut ids = BTreeSet::new();
-        for entry in entries.take(MOST) {
-            let name = entry?.file_name();
-            ids.extend(name.to_str().and_then(CertId::of_file_name));
+        for (folder, on_demand) in [(self.path.clone(), false), (self.path.join("on-demand"), true)]
+        {
+            let entries = match std::fs::read_dir(folder) {
+                Ok(entries) => entries,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            for entry in entries.take(MOST) {
+                let name = entry?.file_name();
+                let id = name.to_str().and_then(CertId::of_file_name);
+                ids.extend(id.map(|id| CertId { on_demand, ..id }));
+            }
         }
         let read = |id: CertId| {
             let record = self.record(&id)?;
@@ -60,7 +64,11 @@ impl CertId {
             None => stem.to_owned(),
         };
         let is_name = !stem.is_empty() && !stem.contains('~');
-        is_name.then_some(Self { name, key })
+        is_name.then_some(Self {
+            name,
+            key,
+            on_demand: false,
+        })
     }
 }
 
@@ -72,7 +80,11 @@ mod tests {
     fn the_name_of_a_file_tells_the_certificate() {
         let id = |name: &str, key| {
             let name = name.to_owned();
-            CertId { name, key }
+            CertId {
+                name,
+                key,
+                on_demand: false,
+            }
         };
         for known in [
             id("a.example.com", CertKeyKind::EcdsaP256),
@@ -99,6 +111,7 @@ mod tests {
         let id = CertId {
             name: "a.example.com".to_owned(),
             key: CertKeyKind::EcdsaP256,
+            on_demand: false,
         };
         let made = rcgen::generate_simple_self_signed([id.name.clone()]).unwrap();
         let pem = made.cert.pem() + &made.signing_key.serialize_pem();

@@ -1,3 +1,5 @@
+//! The folder of certificates on a real file system.
+
 use super::*;
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -5,6 +7,7 @@ fn id(name: &str) -> CertId {
     CertId {
         name: name.to_owned(),
         key: CertKeyKind::EcdsaP256,
+        on_demand: false,
     }
 }
 

@@ -21,7 +21,7 @@ const POLICIES: Words<PolicyName> = Words(&[
     ("modern", PolicyName::Modern),
 ]);
 
-/// The issuer of a table's certificates besides those of files.
+/// The issuer of the certificates that a table has besides those of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum IssuerName {
     Internal,
@@ -105,7 +105,7 @@ table! {
         &Words(&[("internal", IssuerName::Internal), ("acme", IssuerName::Acme)]),
         Absent("`\"acme\"` where there is `[acme]`, else none"),
         r#""internal""#,
-        "The issuer of certificates for hosts that no file covers. `\"internal\"` is Lockgate's own authority, \
+        "Whose certificates hosts get that no file covers. `\"internal\"` is Lockgate's own authority, \
          whose root certificate is in `state`: clients must trust it first. It certifies every host, \
          IP addresses too. `\"acme\"` is the authority of `[acme]`. It is for sites and for entries \
          of `sni`.",

@@ -1,4 +1,4 @@
-//! Certificates that come by themselves: their issuer, for the names of a table, and what a table
+//! Certificates that come by themselves: their issuer for the names of a table, and what a table
 //! without any lacks.
 //!
 //! Reads no file: which names the operator's files cover is known only later.
@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockgate_rules::{
-    AcmeSettings, CertFallback, CertIssuer, ExternalAccount, HostPattern, NameRefusal,
+    AcmeSettings, CertFallback, CertIssuer, ExternalAccount, HostPattern, NameRefusal, OnDemand,
     public_refusal,
 };
 
 use crate::codes::Code;
-use crate::keys::acme::{self, eab};
+use crate::keys::acme::{self, eab, on_demand};
 use crate::keys::tls::{self as keys, IssuerName, TlsForm, TlsShort};
 use crate::keys::{Defaulted, site, top};
 use crate::model::{AuthoritySource, DownstreamTls, ManagedCerts};
@@ -52,7 +52,7 @@ pub(super) enum OwnAcme<'a> {
 
 /// Whether files of the operator may cover names of a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum FileCover {
+pub(super) enum CertFiles {
     None,
     Some,
     /// What names them is a mistake, which has been reported.
@@ -112,7 +112,7 @@ impl Resolver<'_> {
         written: PlacedValue<'_, TlsForm>,
         own: &View<'_>,
         names: &CertNames<'_>,
-        files: FileCover,
+        files: CertFiles,
     ) -> Option<ManagedCerts> {
         if let ShortOrLong::Short(TlsShort::Internal) = written.value {
             return internal(written.at, names);
@@ -137,7 +137,7 @@ impl Resolver<'_> {
     fn by_acme(
         &mut self,
         names: &CertNames<'_>,
-        files: FileCover,
+        files: CertFiles,
         asked: Option<&SourceSpan>,
     ) -> Option<ManagedCerts> {
         let top = self.top();
@@ -145,7 +145,7 @@ impl Resolver<'_> {
         let (view, at) = match (&names.acme, top.key_at(&top::ACME)) {
             (OwnAcme::Broken, _) => return None,
             (OwnAcme::Off(at), _) => {
-                if let (Some(asked), FileCover::Some) = (asked, files) {
+                if let (Some(asked), CertFiles::Some) = (asked, files) {
                     let why = "the site's `acme = false` gets none by ACME";
                     let texts = ("`issuer = \"acme\"` with `acme = false`", why, "remove one");
                     self.report
@@ -159,7 +159,7 @@ impl Resolver<'_> {
             (OwnAcme::Absent, Some(_)) => return None,
             (OwnAcme::Absent, None) => {
                 let misspelt = self.root.strange.meant_one_of(&[top::ACME.row().name]);
-                if let (Some(asked), FileCover::Some, false) = (asked, files, misspelt) {
+                if let (Some(asked), CertFiles::Some, false) = (asked, files, misspelt) {
                     let why = "nothing says which authority is meant";
                     let message = "`issuer = \"acme\"` without [acme]";
                     self.push_once(Code::MissingKey, asked, message, why, "add [acme]");
@@ -167,22 +167,54 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        if names.is_nameless() {
+        let on_demand = self.on_demand(&view);
+        if names.hosts.is_empty() || (names.is_nameless() && on_demand.is_none()) {
             return None;
         }
         let settings = self.acme_settings(&view);
-        if files == FileCover::None && !view.broken(&[acme::DIRECTORY.row()]) {
+        if files == CertFiles::None && !view.broken(&[acme::DIRECTORY.row()]) {
             for (host, at) in &names.hosts {
-                if let Some(refusal) = settings.refuses(host) {
-                    self.not_certified(names, host, at, refusal);
+                let on_demand = on_demand.is_some();
+                match settings.refuses(host) {
+                    None => {}
+                    // One of their names may be certified.
+                    Some(NameRefusal::EveryHost | NameRefusal::Wildcard) if on_demand => {}
+                    Some(refusal) => self.not_certified(names, host, at, refusal),
                 }
             }
         }
         Some(ManagedCerts {
             issuer: CertIssuer::Acme(settings),
             fallback: view.get(&acme::FALLBACK),
+            on_demand,
             at,
         })
+    }
+
+    /// The permission of `on_demand`.
+    fn on_demand(&mut self, view: &View<'_>) -> Option<Arc<OnDemand>> {
+        let written = view.written(&acme::ON_DEMAND)?;
+        let table = view.section(&acme::ON_DEMAND).nearest();
+        let names = match written.value {
+            ShortOrLong::Short(hosts) => hosts.values().cloned().collect(),
+            ShortOrLong::Long(_) => table.list(&on_demand::NAMES),
+        };
+        let ask = table.get(&on_demand::ASK);
+        if names.is_empty()
+            && ask.is_none()
+            && !table.broken(&[on_demand::ASK.row(), on_demand::NAMES.row()])
+        {
+            let message = "`on_demand` without a permission";
+            let why = "every client could have certificates ordered for any name";
+            let cure = "add ask = \"http://127.0.0.1:3000/allowed\", or names = [\"*.customers.example.com\"]";
+            self.push_once(Code::MissingKey, written.at, message, why, cure);
+        }
+        Some(Arc::new(OnDemand {
+            names,
+            ask: ask.map(|url| format!("http://{}{}", url.host, url.path)),
+            per_hour: table.get(&on_demand::PER_HOUR),
+            per_client: table.get(&on_demand::PER_CLIENT),
+        }))
     }
 
     /// The settings of a table; equal ones are shared.
@@ -270,7 +302,7 @@ impl Resolver<'_> {
                 "no file is named, and [acme] is for the hosts of sites and of `sni`"
             }
             _ if automatic => "no file is named, and [acme] needs the names of hosts",
-            _ => "neither here nor in [tls], and there is no [acme]",
+            _ => "neither here nor in [tls]",
         };
         const INTERNAL: &str = "write tls = \"internal\" for one of Lockgate's own authority";
         let files = format!("{OWN_FILES}, or certs = [\"/etc/tls/*.pem\"] in [tls]");
@@ -359,6 +391,7 @@ fn internal(at: &SourceSpan, names: &CertNames<'_>) -> Option<ManagedCerts> {
     (!names.hosts.is_empty()).then(|| ManagedCerts {
         issuer: CertIssuer::Internal,
         fallback: CertFallback::None,
+        on_demand: None,
         at: at.clone(),
     })
 }

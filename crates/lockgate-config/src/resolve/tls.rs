@@ -16,7 +16,7 @@ use crate::source::SourceSpan;
 use crate::table::{PlacedValue, Typed};
 use crate::values::{Items, Listed, ShortOrLong};
 
-use super::certificates::{CertNames, FileCover, OwnAcme};
+use super::certificates::{CertFiles, CertNames, OwnAcme};
 use super::{Resolver, View};
 
 /// The value of `certs`.
@@ -55,12 +55,12 @@ impl Resolver<'_> {
         let (certs, default) = self.certificates(own_cert, own, &merged);
         let reported = self.is_certificate_reported(&merged, view, names);
         let files = match certs.is_empty() && default.is_none() {
-            false => FileCover::Some,
-            true if reported => FileCover::Mistaken,
-            true => FileCover::None,
+            false => CertFiles::Some,
+            true if reported => CertFiles::Mistaken,
+            true => CertFiles::None,
         };
         let managed = self.managed(written, own, names, files);
-        if files == FileCover::None && managed.is_none() {
+        if files == CertFiles::None && managed.is_none() {
             self.no_certificate(written.at, listener, names);
         }
         let policy = self.policy(&merged);

@@ -13,7 +13,9 @@ use rustls::server::NoServerSessionStorage;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::server::HandshakeSettings;
-use crate::challenges::ACME_TLS;
+
+/// The protocol that a challenge by TLS-ALPN-01 negotiates (RFC 8737 §6.2).
+pub(crate) const ACME_TLS: &[u8] = b"acme-tls/1";
 
 /// A certificate for handshakes with the protocol `acme-tls/1`.
 #[derive(Clone)]

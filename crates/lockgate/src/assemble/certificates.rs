@@ -3,21 +3,54 @@
 //!
 //! Orders none: see `lockgate_certs`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_certs::{CertFolder, CertId, ChallengeKind, WantedCert};
+use lockgate_certs::{
+    CertFolder, CertId, ChallengeKind, OnDemandHosts, WantedCert, WantedLeaf, WantedSet,
+};
 use lockgate_config as config;
 use lockgate_config::{Config, ListenAddr};
-use lockgate_net::tls::{CertFiles, ManagedCert};
-use lockgate_rules::{AcmeSettings, CertIssuer, HostPattern};
+use lockgate_net::tls::{CertFiles, ManagedCert, SniPattern};
+use lockgate_rules::{AcmeSettings, CertFallback, CertIssuer, CertKeyKind, HostPattern, OnDemand};
+
+use crate::self_signed;
 
 /// The certificates that are wanted, while listeners are assembled.
 pub(super) struct WantedCerts {
     folder: Option<CertFolder>,
     /// The challenges that listeners can answer.
     ways: Vec<ChallengeKind>,
-    wanted: BTreeMap<CertId, Arc<AcmeSettings>>,
+    orders: BTreeMap<CertId, Arc<AcmeSettings>>,
+    leaves: BTreeSet<WantedLeaf>,
+    on_demand: Vec<OnDemandHosts>,
+    /// Orders on demand of before, with their permission.
+    renewed: BTreeMap<CertId, (Arc<AcmeSettings>, Arc<OnDemand>)>,
+}
+
+/// The certificates of one acceptor that the program obtains.
+#[derive(Default)]
+pub(super) struct ObtainedCerts {
+    pub(super) managed: Vec<ManagedCert>,
+    /// The hosts that clients may ask for.
+    pub(super) on_demand: Vec<SniPattern>,
+}
+
+impl ObtainedCerts {
+    pub(super) fn is_empty(&self) -> bool {
+        self.managed.is_empty() && self.on_demand.is_empty()
+    }
+}
+
+/// The names of one acceptor that get certificates of our own authority, which clients without SNI
+/// see, too: addresses are never in SNI (RFC 6066 §3).
+#[derive(Default)]
+struct NamelessHosts {
+    addresses: Vec<IpAddr>,
+    /// Whether there is a site for every host.
+    any: bool,
 }
 
 impl WantedCerts {
@@ -26,46 +59,199 @@ impl WantedCerts {
         Self {
             folder: config.state.as_deref().map(CertFolder::of_state),
             ways: listener_challenges(config),
-            wanted: BTreeMap::new(),
+            orders: BTreeMap::new(),
+            leaves: BTreeSet::new(),
+            on_demand: Vec::new(),
+            renewed: BTreeMap::new(),
         }
     }
 
-    /// The certificates of a name, which are wanted from now on; none where they cannot be kept.
-    pub(super) fn add(&mut self, name: &str, source: &config::ManagedCerts) -> Vec<ManagedCert> {
-        let Some(folder) = &self.folder else {
-            return Vec::new();
+    /// The certificates of the hosts of one acceptor that no file covers, each with its source; they
+    /// are wanted from now on. Hosts that get none are told to `without`.
+    pub(super) fn of_hosts<'h>(
+        &mut self,
+        hosts: impl IntoIterator<Item = (&'h HostPattern, &'h config::ManagedCerts)>,
+        mut without: impl FnMut(&HostPattern),
+    ) -> ObtainedCerts {
+        let Some(folder) = self.folder.clone() else {
+            return ObtainedCerts::default();
         };
-        let CertIssuer::Acme(settings) = &source.issuer else {
-            return Vec::new();
+        let (mut certs, mut nameless) = (Vec::new(), NamelessHosts::default());
+        let mut on_demand = Vec::new();
+        for (host, source) in hosts {
+            if let (CertIssuer::Acme(settings), Some(rules)) = (&source.issuer, &source.on_demand)
+                && settings.refuses(host).is_some()
+                && let Some(pattern) = on_demand_pattern(host)
+            {
+                on_demand.push(pattern);
+                certs.extend(self.on_demand(&folder, host, settings, rules));
+                continue;
+            }
+            match (&source.issuer, cert_name(host)) {
+                (CertIssuer::Acme(settings), Some(name)) if settings.refuses(host).is_none() => {
+                    certs.extend(self.order(&folder, &name, settings));
+                    if source.fallback == CertFallback::Internal {
+                        certs.push(self.leaf(&folder, &name, true));
+                    }
+                }
+                (CertIssuer::Acme(_), _) => without(host),
+                (CertIssuer::Internal, None) => nameless.any = true,
+                (CertIssuer::Internal, Some(name)) => match address_of(&name) {
+                    Some(address) => nameless.addresses.push(address),
+                    None => certs.push(self.leaf(&folder, &name, false)),
+                },
+            }
+        }
+        if let Some(leaf) = nameless.leaf() {
+            certs.push(ManagedCert {
+                files: CertFiles::of(folder.leaf_file(&leaf.file())),
+                names: leaf.names.clone(),
+                fallback: false,
+                on_demand: false,
+                default: true,
+            });
+            self.leaves.insert(leaf);
+        }
+        ObtainedCerts {
+            managed: certs,
+            on_demand,
+        }
+    }
+
+    /// The certificates that clients have asked for before, of hosts that they may ask for.
+    fn on_demand(
+        &mut self,
+        folder: &CertFolder,
+        host: &HostPattern,
+        settings: &Arc<AcmeSettings>,
+        rules: &Arc<OnDemand>,
+    ) -> Vec<ManagedCert> {
+        let hosts = OnDemandHosts {
+            hosts: vec![host.clone()],
+            rules: Arc::clone(rules),
+            settings: Arc::clone(settings),
+            ways: self.ways.clone(),
         };
+        let key = settings.keys.first().copied();
+        let mut certs = Vec::new();
+        for name in folder.on_demand_names() {
+            if !hosts.has(&name) || !rules.lists(&name) {
+                continue;
+            }
+            let id = CertId {
+                name,
+                key: key.unwrap_or(CertKeyKind::EcdsaP256),
+                on_demand: true,
+            };
+            certs.push(ManagedCert {
+                on_demand: true,
+                ..managed(folder.cert_file(&id), &id.name, false)
+            });
+            let source = (Arc::clone(settings), Arc::clone(rules));
+            self.renewed.entry(id).or_insert(source);
+        }
+        self.on_demand.push(hosts);
+        certs
+    }
+
+    /// The certificates of a name that are ordered, one for each kind of key.
+    fn order(
+        &mut self,
+        folder: &CertFolder,
+        name: &str,
+        settings: &Arc<AcmeSettings>,
+    ) -> Vec<ManagedCert> {
         let mut certs = Vec::new();
         for key in &settings.keys {
             let id = CertId {
                 name: name.to_owned(),
                 key: *key,
+                on_demand: false,
             };
-            certs.push(ManagedCert {
-                files: CertFiles::of(folder.cert_file(&id)),
-                names: vec![name.to_owned()],
-                fallback: false,
-            });
-            self.wanted
+            certs.push(managed(folder.cert_file(&id), name, false));
+            self.orders
                 .entry(id)
                 .or_insert_with(|| Arc::clone(settings));
         }
         certs
     }
 
+    /// The certificate of our own authority for a name.
+    fn leaf(&mut self, folder: &CertFolder, name: &str, fallback: bool) -> ManagedCert {
+        let leaf = WantedLeaf {
+            names: vec![name.to_owned()],
+            addresses: Vec::new(),
+        };
+        let cert = managed(folder.leaf_file(&leaf.file()), name, fallback);
+        self.leaves.insert(leaf);
+        cert
+    }
+
     /// All of them.
-    pub(super) fn finish(self) -> Arc<[WantedCert]> {
+    pub(super) fn finish(self) -> WantedSet {
         let ways = &self.ways;
-        let wanted = self.wanted.into_iter().map(|(id, settings)| WantedCert {
+        let orders = self.orders.into_iter().map(|(id, settings)| WantedCert {
             ways: ways_of(&id, ways),
             id,
             settings,
+            permission: None,
         });
-        wanted.collect()
+        let renewed = self.renewed.into_iter();
+        let renewed = renewed.map(|(id, (settings, rules))| WantedCert {
+            ways: ways.clone(),
+            id,
+            settings,
+            permission: Some(rules),
+        });
+        WantedSet {
+            orders: orders.chain(renewed).collect(),
+            leaves: self.leaves.into_iter().collect(),
+            on_demand: self.on_demand.into(),
+        }
     }
+}
+
+impl NamelessHosts {
+    /// The certificate for all of them; for every host it has the names of this machine.
+    fn leaf(self) -> Option<WantedLeaf> {
+        let (mut names, mut addresses) = (Vec::new(), self.addresses);
+        if self.any {
+            for name in self_signed::local_names() {
+                match name.parse() {
+                    Ok(address) => addresses.push(address),
+                    Err(_) => names.push(name.to_ascii_lowercase()),
+                }
+            }
+        }
+        addresses.sort_unstable();
+        addresses.dedup();
+        let is_empty = names.is_empty() && addresses.is_empty();
+        (!is_empty).then_some(WantedLeaf { names, addresses })
+    }
+}
+
+fn managed(file: PathBuf, name: &str, fallback: bool) -> ManagedCert {
+    ManagedCert {
+        files: CertFiles::of(file),
+        names: vec![name.to_owned()],
+        fallback,
+        on_demand: false,
+        default: false,
+    }
+}
+
+/// The names of hosts for which clients may ask; none for a single name, which is ordered at once.
+fn on_demand_pattern(host: &HostPattern) -> Option<SniPattern> {
+    match host {
+        HostPattern::Any => Some(SniPattern::Any),
+        HostPattern::Under(parent) => Some(SniPattern::Under(parent.clone())),
+        HostPattern::Exact(_) => None,
+    }
+}
+
+/// The address that a host is, if it is one.
+fn address_of(host: &str) -> Option<IpAddr> {
+    host.trim_matches(['[', ']']).parse().ok()
 }
 
 /// The name of a certificate for a host; none for a site of every host.

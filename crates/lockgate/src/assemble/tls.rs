@@ -16,7 +16,7 @@ use lockgate_net::tls::{
 use lockgate_rules::HostPattern;
 
 use super::MistakeLog;
-use super::certificates::{WantedCerts, cert_name};
+use super::certificates::{ObtainedCerts, WantedCerts, cert_name};
 
 /// The ticket keys: listeners with the same settings share theirs.
 pub(super) struct TicketRings<'a> {
@@ -44,7 +44,7 @@ impl<'a> TicketRings<'a> {
         mistakes: &mut MistakeLog<'_>,
         at: &SourceSpan,
         written: &config::DownstreamTls,
-        managed: Vec<tls::ManagedCert>,
+        obtained: ObtainedCerts,
     ) -> Option<Arc<Acceptor>> {
         let versions: Vec<_> = written
             .versions
@@ -59,7 +59,8 @@ impl<'a> TicketRings<'a> {
             .ok();
         let tickets = self.ring(mistakes, at, &written.tickets);
         let settings = tls::ServerSettings {
-            managed,
+            managed: obtained.managed,
+            on_demand: obtained.on_demand,
             certs: certificates(mistakes, &written.certs),
             default: written.default.as_ref().map(files),
             policy: policy?,
@@ -149,8 +150,8 @@ impl<'a> TicketRings<'a> {
         Some((Acceptors::new(made, names, default), places))
     }
 
-    /// The acceptor of sites that share their rules. Of the names that no file covers those are
-    /// obtained whose site says how; the others are warned of.
+    /// The acceptor of sites that share their rules. Certificates are obtained for names that no file
+    /// covers, if their site has a source of certificates; the other names are warned of.
     fn group_acceptor(
         &mut self,
         mistakes: &mut MistakeLog<'_>,
@@ -161,31 +162,62 @@ impl<'a> TicketRings<'a> {
         let at = group.at;
         let settings = group.settings();
         let has_files = !settings.certs.is_empty() || settings.default.is_some();
-        let source = |site: &config::HostedSite| site.tls.as_ref()?.managed.clone();
-        let is_managed = sites.iter().any(|site| source(site).is_some());
+        let is_managed = |site: &&config::HostedSite| {
+            let tls = site.tls.as_ref();
+            tls.is_some_and(|tls| tls.managed.is_some())
+        };
+        let is_managed = sites.iter().any(is_managed);
         let of_files = if has_files || !is_managed {
-            Some(self.acceptor(mistakes, at, &settings, Vec::new())?)
+            Some(self.acceptor(mistakes, at, &settings, ObtainedCerts::default())?)
         } else {
             None
         };
         let covered = of_files.as_deref().map(CoveredNames::of);
         let covered = covered.unwrap_or_default();
-        let mut managed = Vec::new();
+        let (mut sourced, mut without) = (Vec::new(), Vec::new());
         for site in sites {
-            for host in &site.hosts {
-                if covered.covers(host) {
-                    continue;
-                }
-                match source(site).zip(cert_name(host)) {
-                    Some((source, name)) => managed.extend(wanted.add(&name, &source)),
-                    None => warn_uncovered(mistakes, site, host),
+            let source = site.tls.as_ref().and_then(|tls| tls.managed.as_ref());
+            let uncovered = site.hosts.iter().filter(|host| !covered.covers(host));
+            for host in uncovered {
+                match source {
+                    Some(source) => sourced.push((host, source)),
+                    None => without.push(host.clone()),
                 }
             }
+        }
+        let managed = wanted.of_hosts(sourced, |host| without.push(host.clone()));
+        for site in sites {
+            let hosts = site.hosts.iter().filter(|host| without.contains(host));
+            hosts.for_each(|host| warn_uncovered(mistakes, site, host));
         }
         match of_files {
             Some(acceptor) if managed.is_empty() => Some(acceptor),
             _ => self.acceptor(mistakes, at, &settings, managed),
         }
+    }
+
+    /// The acceptor of a relay for one name; none of its names lacks a certificate where it says how
+    /// they are obtained.
+    pub(super) fn relay_acceptor(
+        &mut self,
+        mistakes: &mut MistakeLog<'_>,
+        at: &SourceSpan,
+        written: &config::DownstreamTls,
+        host: Option<&HostPattern>,
+        wanted: &mut WantedCerts,
+    ) -> Option<Arc<Acceptor>> {
+        let Some((host, source)) = host.zip(written.managed.as_ref()) else {
+            return self.acceptor(mistakes, at, written, ObtainedCerts::default());
+        };
+        let has_files = !written.certs.is_empty() || written.default.is_some();
+        if has_files {
+            let of_files = self.acceptor(mistakes, at, written, ObtainedCerts::default())?;
+            if CoveredNames::of(&of_files).covers(host) {
+                return Some(of_files);
+            }
+        }
+        let managed = wanted.of_hosts([(host, source)], |_| ());
+        self.acceptor(mistakes, at, written, managed)
     }
 
     /// The ticket keys for these settings; the inner `None` is no tickets.

@@ -134,7 +134,7 @@ fn of_config(file: &Path) -> anyhow::Result<Option<(PathBuf, Vec<CertId>)>> {
             file.display()
         );
     };
-    let wanted = assembly.wanted_certs.iter();
+    let wanted = assembly.wanted_certs.orders.iter();
     let wanted: Vec<_> = wanted.map(|wanted| wanted.id.clone()).collect();
     if wanted.is_empty() {
         bail!(

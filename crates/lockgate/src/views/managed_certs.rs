@@ -200,6 +200,7 @@ mod tests {
         let id = |name: &str, key| CertId {
             name: name.to_owned(),
             key,
+            on_demand: false,
         };
         let certs = [
             (id("a.test", CertKeyKind::EcdsaP256), CertStatus::default()),

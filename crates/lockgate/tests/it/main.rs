@@ -10,6 +10,7 @@
 
 mod admin;
 mod balancing;
+mod ca;
 mod check_sites;
 mod check_start;
 mod compare;

@@ -14,6 +14,8 @@ fn managed(folder: &Folder, file: &str, name: &str, fallback: bool) -> ManagedCe
         files: CertFiles::of(folder.path(file)),
         names: vec![name.to_owned()],
         fallback,
+        on_demand: false,
+        default: false,
     }
 }
 
@@ -113,4 +115,20 @@ fn session_tickets_stay_valid_when_a_managed_certificate_arrives() {
     acceptor.reload();
     assert_eq!(kind("a.example"), Some(HandshakeKind::Resumed));
     assert_eq!(kind("b.example"), Some(HandshakeKind::Full));
+}
+
+#[test]
+fn a_managed_default_certificate_is_for_clients_without_sni() {
+    let (folder, ca) = (Folder::new(), Ca::new("ca"));
+    let acceptor = acceptor(ServerSettings {
+        managed: vec![ManagedCert {
+            default: true,
+            ..managed(&folder, "a.pem", "localhost", false)
+        }],
+        ..settings(&[], None)
+    });
+    assert!(!acceptor.serves(None));
+    folder.write("a.pem", ca.issue(&["localhost"]).both());
+    acceptor.reload();
+    assert!(acceptor.serves(None) && acceptor.serves(Some("unknown.example")));
 }

@@ -45,7 +45,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         let target = target.map_err(|error| Refusal::malformed(error));
         let site = target.and_then(|target| Ok((target, self.locate_site(target)?)));
         ban?;
-        // Whatever the host: the name that is being proved may have no site for port 80.
+        // For any host: the name that is being proved may have no site for port 80.
         if let Ok(target) = self.target
             && matches!(self.head.method, Method::Get | Method::Head)
             && let Some(answer) = self.worker().shared.challenges.of_path(target.path)

@@ -7,7 +7,7 @@ use super::super::body::text;
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
 
-/// Begins a renewal, whatever the schedule says; how it ends is shown by `/v1/certs`.
+/// Begins a renewal before it is due. `/v1/certs` shows its result.
 pub(super) async fn renew(request: AdminRequest) -> AdminResult {
     let body = request.object(&["name"])?;
     let name = text(&body, "name")?.to_ascii_lowercase();
