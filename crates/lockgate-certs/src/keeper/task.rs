@@ -49,6 +49,8 @@ pub(super) const FIRST_CHECKS: Duration = Duration::from_secs(600);
 pub(super) struct Known {
     pub(super) leaf: Option<Leaf>,
     pub(super) record: CertRecord,
+    /// Tries that have succeeded and failed since the status was told.
+    tries: (u32, u32),
 }
 
 impl CertTask {
@@ -63,7 +65,7 @@ impl CertTask {
             }
             let now = SystemTime::now();
             let standing = self.standing(&known);
-            self.tell(&standing, &known);
+            self.tell(&standing, &mut known);
             if standing.is_late(now) && standing.failures > 0 && !was_late {
                 was_late = true;
                 self.shout(&standing, &known, now);
@@ -157,11 +159,15 @@ impl CertTask {
         if key.is_some() && record.order.is_none() {
             self.folder.remove_pending_key(id)?;
         }
-        Ok(Known { leaf, record })
+        Ok(Known {
+            leaf,
+            record,
+            tries: (0, 0),
+        })
     }
 
     fn standing(&self, known: &Known) -> Standing {
-        let Known { leaf, record } = known;
+        let Known { leaf, record, .. } = known;
         let settings = &self.wanted.settings;
         let is_other = |directory: &String| {
             let mut directories = settings.directories.iter();
@@ -196,7 +202,7 @@ impl CertTask {
     }
 
     /// Publishes how the certificate stands.
-    fn tell(&self, standing: &Standing, known: &Known) {
+    fn tell(&self, standing: &Standing, known: &mut Known) {
         let mut status = self.state.status();
         let (tried, obtained, failed) = (status.tried, status.obtained, status.failed);
         *status = CertStatus::of(
@@ -205,7 +211,11 @@ impl CertTask {
             standing,
             SystemTime::now(),
         );
-        (status.tried, status.obtained, status.failed) = (tried, obtained, failed);
+        // With what has come of them: who waits for a try sees both.
+        let (succeeded, refused) = std::mem::take(&mut known.tries);
+        status.tried = tried;
+        status.obtained = obtained.saturating_add(succeeded);
+        status.failed = failed.saturating_add(refused);
         drop(status);
         self.state.told.send_replace(());
     }
@@ -235,7 +245,7 @@ impl CertTask {
         match self.try_each(known, standing).await {
             Ok((leaf, directory)) => {
                 self.state.forced.store(false, Ordering::Relaxed);
-                self.state.status().obtained += 1;
+                known.tries.0 += 1;
                 let life = leaf.validity.not_after.duration_since(SystemTime::now());
                 tracing::info!(
                     name = id.name,
@@ -249,7 +259,7 @@ impl CertTask {
                 (self.changed)(&self.folder.cert_file(id));
             }
             Err((failure, directory)) => {
-                self.state.status().failed += 1;
+                known.tries.1 += 1;
                 let count = standing.failures.saturating_add(1);
                 known.record.failures = Some(FailureRecord {
                     count,

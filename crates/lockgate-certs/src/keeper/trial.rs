@@ -121,10 +121,11 @@ impl KeeperTask {
             let directory = trial_directory(configured);
             // An account is made once, also by a trial.
             let mut made = own.iter();
-            let made = made.find(|client| {
-                client.directory == directory && client.has_account_of(settings)
-            });
-            let known = made.cloned().or_else(|| clients.known(&directory, settings));
+            let made = made
+                .find(|client| client.directory == directory && client.has_account_of(settings));
+            let known = made
+                .cloned()
+                .or_else(|| clients.known(&directory, settings));
             let client = known.unwrap_or_else(|| {
                 let settings = Arc::clone(settings);
                 let folder = self.folder.clone();

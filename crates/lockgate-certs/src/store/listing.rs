@@ -22,8 +22,10 @@ impl CertFolder {
     /// What the system says of the folder, or of a file in it.
     pub fn stored(&self, now: SystemTime) -> io::Result<Vec<(CertId, CertStatus)>> {
         let mut ids = BTreeSet::new();
-        for (folder, on_demand) in [(self.path.clone(), false), (self.path.join("on-demand"), true)]
-        {
+        for (folder, on_demand) in [
+            (self.path.clone(), false),
+            (self.path.join("on-demand"), true),
+        ] {
             let entries = match std::fs::read_dir(folder) {
                 Ok(entries) => entries,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,

@@ -11,6 +11,7 @@
 mod admin;
 mod balancing;
 mod ca;
+mod cert_command;
 mod check_sites;
 mod check_start;
 mod compare;
