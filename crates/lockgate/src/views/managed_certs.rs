@@ -14,6 +14,8 @@ const DAY: i64 = 86_400;
 pub(crate) struct ManagedCertView {
     name: String,
     key: &'static str,
+    /// Whether a client has asked for it.
+    on_demand: bool,
     /// `valid`, `revoked`, `late`, `expired` or `awaited`.
     state: &'static str,
     file: String,
@@ -73,6 +75,7 @@ pub(crate) fn managed_cert(id: CertId, status: CertStatus, now: SystemTime) -> M
     ManagedCertView {
         name: id.name,
         key: id.key.name(),
+        on_demand: id.on_demand,
         state,
         file: status.file.display().to_string(),
         names: status.names,
