@@ -76,7 +76,11 @@ impl CertTask {
             match schedule::next(&standing, now) {
                 Next::Obtain => {
                     if standing.validity.is_some() && !self.is_permitted().await {
-                        sleep(NOT_PERMITTED).await;
+                        // A revocation does not wait for the permission.
+                        tokio::select! {
+                            () = sleep(NOT_PERMITTED) => {}
+                            () = self.state.woken.notified() => {}
+                        }
                         continue;
                     }
                     self.obtain(&mut known, &standing).await;

@@ -195,7 +195,7 @@ fn wait_for(socket: &Path, mut before: Vec<Value>) -> anyhow::Result<Vec<Renewal
             let new = all.find(|new| new["name"] == old["name"] && new["key"] == old["key"]);
             let end = match new {
                 Some(new) => end_of(old, new, is_late),
-                None => Some("the configuration wants it no more".to_owned()).map(Some),
+                None => Some(Some("the configuration wants it no more".to_owned())),
             };
             let Some(error) = end else {
                 return true;
