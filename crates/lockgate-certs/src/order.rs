@@ -376,7 +376,7 @@ impl<'a> Attempt<'a> {
         self.record.directory = Some(self.client.directory.url.clone());
         self.record.profile = self.profile.map(str::to_owned);
         self.record.failures = None;
-        self.record.renewal = None;
+        (self.record.renewal, self.record.revoked) = (None, None);
         self.keep_record()?;
         self.folder.remove_pending_key(self.id)?;
         Ok(leaf)

@@ -148,6 +148,7 @@ fn every_documented_command_exists() {
         "pools",
         "endpoints",
         "certs",
+        "cert",
         "ca",
         "log-level",
         "reload",

@@ -12,6 +12,7 @@ mod acme;
 mod admin;
 mod balancing;
 mod ca;
+mod cert_command;
 mod check_sites;
 mod check_start;
 mod compare;
