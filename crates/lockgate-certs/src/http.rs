@@ -10,7 +10,7 @@ use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -33,6 +33,8 @@ const LIMITS: ExchangeLimits = ExchangeLimits {
 /// The value of `User-Agent` (RFC 8555 §6.1).
 const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"), " instant-acme");
 
+/// The idle time after which a server may well have closed a connection.
+const STALE: Duration = Duration::from_secs(4);
 /// Idle connections that are kept.
 const KEPT: usize = 8;
 
@@ -142,9 +144,17 @@ impl HttpClient for AcmeHttp {
 /// The connections to the servers of one authority.
 struct Connections {
     connector: Connector,
-    /// Those that wait for a request, with the server's host and port.
-    idle: RefCell<Vec<(String, HttpConnection)>>,
+    /// Those that wait for a request.
+    idle: RefCell<Vec<KeptConnection>>,
     notes: Arc<ResponseNotes>,
+}
+
+/// A connection that waits for a request.
+struct KeptConnection {
+    /// The server's host and port.
+    server: String,
+    connection: HttpConnection,
+    since: Instant,
 }
 
 /// A request, read out of instant-acme's.
@@ -165,14 +175,17 @@ impl Connections {
         let outgoing = Outgoing::of(request).await?;
         let server = outgoing.server();
         let failed = |error: ClientError| Unreachable(format!("{server}: {error}"));
-        let idle = self.take_idle(&server);
-        if let Some(connection) = idle
-            && let Ok(response) = LIMITS.bound(self.send(connection, &outgoing)).await
-        {
-            return Ok(response);
+        if let Some((connection, idle)) = self.take_idle(&server) {
+            match LIMITS.bound(self.send(connection, &outgoing)).await {
+                Ok(response) => return Ok(response),
+                // Its nonce may be used up (RFC 8555 §6.5), and the server is busy enough.
+                Err(error) if idle < STALE || matches!(error, ClientError::Late(_)) => {
+                    return Err(failed(error));
+                }
+                // The server has closed the connection meanwhile.
+                Err(_) => {}
+            }
         }
-        // The server may have closed the connection. A request that it has answered nevertheless
-        // has used up its nonce, so that it counts once (RFC 8555 §6.5).
         let fresh = async {
             let connection = self.connect(&outgoing).await?;
             self.send(connection, &outgoing).await
@@ -180,10 +193,12 @@ impl Connections {
         LIMITS.bound(fresh).await.map_err(failed)
     }
 
-    fn take_idle(&self, server: &str) -> Option<HttpConnection> {
+    /// A connection that is kept, and for how long.
+    fn take_idle(&self, server: &str) -> Option<(HttpConnection, Duration)> {
         let mut idle = self.idle.borrow_mut();
-        let place = idle.iter().rposition(|(to, _)| to == server)?;
-        Some(idle.swap_remove(place).1)
+        let place = idle.iter().rposition(|kept| kept.server == server)?;
+        let kept = idle.swap_remove(place);
+        Some((kept.connection, kept.since.elapsed()))
     }
 
     async fn connect(&self, outgoing: &Outgoing) -> Result<HttpConnection, ClientError> {
@@ -230,7 +245,11 @@ impl Connections {
         drop(response);
         let mut idle = self.idle.borrow_mut();
         if is_whole && idle.len() < KEPT {
-            idle.push((outgoing.server(), connection));
+            idle.push(KeptConnection {
+                server: outgoing.server(),
+                connection,
+                since: Instant::now(),
+            });
         }
         drop(idle);
         let mut made = Response::new(());
@@ -285,11 +304,14 @@ impl Outgoing {
     }
 }
 
+/// A year, in seconds: more is as good.
+const YEAR: u64 = 366 * 86_400;
+
 /// The moment of Retry-After (RFC 9110 §10.2.3), if it can be read.
 fn retry_after(fields: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
     let value = fields.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse::<u32>() {
-        return Some(now + Duration::from_secs(seconds.into()));
+    if let Ok(seconds) = value.parse::<u64>() {
+        return Some(now + Duration::from_secs(seconds.min(YEAR)));
     }
     let unix = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     lockgate_http::date::parse(value.as_bytes(), unix)

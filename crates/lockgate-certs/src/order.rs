@@ -375,6 +375,7 @@ impl<'a> Attempt<'a> {
         self.record.order = None;
         self.record.directory = Some(self.client.directory.url.clone());
         self.record.profile = self.profile.map(str::to_owned);
+        self.record.obtained = Some(OffsetDateTime::now_utc());
         self.record.failures = None;
         (self.record.renewal, self.record.revoked) = (None, None);
         self.keep_record()?;

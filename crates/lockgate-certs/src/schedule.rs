@@ -24,6 +24,9 @@ const WINDOW_CHECKS: (Duration, Duration) = (MINUTE, DAY);
 /// The most that may pass before the clock is read again: it may have been set, or the machine may
 /// have slept.
 const LONGEST_SLEEP: Duration = HOUR;
+/// The bounds of the time between two orders of a certificate that is due as soon as it is there: one
+/// that ends soon, or that the authority wants to be renewed at once.
+const LEAST_PAUSE: (Duration, Duration) = (Duration::from_secs(600), Duration::from_secs(6 * 3600));
 /// A certificate that lives no longer than this is renewed at half of its life, others when a third
 /// is left.
 const SHORT_LIFE: Duration = Duration::from_secs(10 * 86_400);
@@ -33,6 +36,8 @@ const SHORT_LIFE: Duration = Duration::from_secs(10 * 86_400);
 pub struct Standing {
     /// The validity of the certificate that is served; `None` where there is none.
     pub validity: Option<Validity>,
+    /// When it was obtained, if that is known.
+    pub obtained: Option<SystemTime>,
     /// Whether it is to be replaced now: the operator has asked for it, or other settings apply.
     pub outdated: bool,
     /// The window in which the authority wants it to be renewed (RFC 9773).
@@ -80,7 +85,10 @@ pub enum Next {
 
 /// What is to be done at the time `now`.
 pub fn next(standing: &Standing, now: SystemTime) -> Next {
-    let due = standing.due().max(standing.not_before_retry(now));
+    let due = standing
+        .due()
+        .max(standing.not_before_retry(now))
+        .max(standing.pause_after_success(now));
     if due.is_none_or(|due| due <= now) {
         return Next::Obtain;
     }
@@ -146,6 +154,14 @@ impl Standing {
             .retry_after
             .map(|asked| asked.min(later(now, LONGEST_ASKED)));
         own.filter(|_| self.failures > 0).max(asked)
+    }
+
+    /// The time before which a certificate is not replaced by another one of the same settings.
+    fn pause_after_success(&self, now: SystemTime) -> Option<SystemTime> {
+        let validity = self.validity.filter(|_| !self.outdated)?;
+        let (least, most) = LEAST_PAUSE;
+        let pause = (validity.life() / 20).clamp(least, most);
+        Some(later(self.obtained?.min(now), pause))
     }
 
     fn spread(&self) -> f64 {

@@ -81,6 +81,9 @@ pub(crate) struct CertRecord {
     pub(crate) profile: Option<String>,
     /// The challenge by which its name was proved.
     pub(crate) challenge: Option<String>,
+    /// When it was obtained.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub(crate) obtained: Option<OffsetDateTime>,
     /// The order that is under way.
     pub(crate) order: Option<OrderRecord>,
     /// When the authority wants it to be renewed.

@@ -78,6 +78,7 @@ pub(crate) fn standing(
     let failures = record.failures.as_ref();
     Standing {
         validity: leaf.map(|leaf| leaf.validity),
+        obtained: record.obtained.map(SystemTime::from),
         outdated,
         window,
         window_check: leaf

@@ -378,13 +378,16 @@ impl CertTask {
         }
     }
 
-    /// The challenges: the one that has worked before first, and another one first after each
-    /// failure.
+    /// The challenges: the one that has worked before first, and another one first after each failed
+    /// validation.
     fn ways(&self, standing: &Standing, record: &CertRecord) -> Vec<ChallengeKind> {
         let mut ways = self.wanted.ways.clone();
         let worked = record.challenge.as_deref();
         ways.sort_by_key(|way| Some(way.as_str()) != worked);
-        if !ways.is_empty() {
+        let failures = record.failures.as_ref();
+        let is_of_challenge =
+            failures.is_some_and(|failures| failures.kind == FailureKind::Validation.as_str());
+        if is_of_challenge && !ways.is_empty() {
             let by = standing.failures as usize % ways.len();
             ways.rotate_left(by);
         }

@@ -163,6 +163,32 @@ fn an_outdated_certificate_is_replaced_at_once() {
 }
 
 #[test]
+fn a_certificate_that_is_due_at_once_is_not_renewed_at_once() {
+    let ends_soon = Standing {
+        validity: valid(-0.99, 0.01),
+        obtained: Some(at(0.0)),
+        ..Standing::default()
+    };
+    assert!(waits(&ends_soon, at(0.0) + MINUTE * 30));
+    assert_eq!(next(&ends_soon, at(0.0) + HOUR * 2), Next::Obtain);
+    let always_now = Standing {
+        window: Some(RenewalWindow {
+            start: at(-9.0),
+            end: at(-8.0),
+        }),
+        obtained: Some(at(0.0)),
+        ..of_90_days()
+    };
+    assert!(waits(&always_now, at(0.24)));
+    assert_eq!(next(&always_now, at(0.25)), Next::Obtain);
+    let asked_for = Standing {
+        outdated: true,
+        ..always_now
+    };
+    assert_eq!(next(&asked_for, at(0.0)), Next::Obtain);
+}
+
+#[test]
 fn renewals_of_many_names_are_spread() {
     let mut tenths = [0; 10];
     for number in 0..10_000 {

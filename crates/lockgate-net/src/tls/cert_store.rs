@@ -325,6 +325,14 @@ impl CertTable {
             .collect();
         for cert in &all {
             if let Some(managed) = managed.get(cert.files()) {
+                // It is renewed without a warning; that it is of no use now may be the clock's fault.
+                let is_told = |warning: &Warning| {
+                    matches!(
+                        warning,
+                        Warning::Expired { .. } | Warning::NotYetValid { .. }
+                    )
+                };
+                warnings.extend(cert.warnings(now).into_iter().filter(is_told));
                 for name in &managed.names {
                     let list = list_of(&mut exact, &mut wildcard, name);
                     if !managed.fallback || list.is_empty() {
