@@ -341,7 +341,7 @@ impl KeeperTask {
             folder: self.folder.clone(),
             hosts: self.on_demand.clone(),
             begun,
-            orders: Cell::new(false),
+            orders: watch::Sender::default(),
             limits: RefCell::default(),
         });
         tokio::join!(
@@ -363,7 +363,7 @@ impl KeeperTask {
             let on_demand = self.on_demand.borrow_and_update().clone();
             if lock.is_none() && !(wanted.is_empty() && on_demand.is_empty()) {
                 lock = self.take_lock(&mut refused);
-                demands.orders.set(lock.is_some());
+                demands.orders.send_replace(Some(lock.is_some()));
                 if lock.is_none() {
                     // The process that holds it orders for the same names.
                     tokio::select! {

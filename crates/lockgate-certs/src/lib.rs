@@ -7,7 +7,7 @@
 //! # Layout
 //! - [`schedule`]: when to obtain, a pure function
 //! - [`CertKeeper`]: the tasks that do what the schedule says
-//! - `order`: one order, in steps that can be repeated · `directory`: the account at an authority ·
+//! - `order`: one order, in steps that can be repeated · `dns_record`: its TXT records · `directory`: the account at an authority ·
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
 //! - [`import`]: what other programs have stored
@@ -19,6 +19,7 @@
 
 pub mod authority;
 mod directory;
+mod dns_record;
 mod error;
 mod http;
 pub mod import;

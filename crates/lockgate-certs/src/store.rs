@@ -22,6 +22,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use lockgate_dns::PublishedRecord;
 use lockgate_rules::CertKeyKind;
 use lockgate_rules::on_demand::is_certifiable_name;
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -89,6 +90,8 @@ pub(crate) struct CertRecord {
     pub(crate) revoked: Option<OffsetDateTime>,
     /// The failures since the last success.
     pub(crate) failures: Option<FailureRecord>,
+    /// The TXT records that were written and not removed since.
+    pub(crate) dns: Vec<PublishedRecord>,
 }
 
 /// An order that is under way.

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::status::{CertStatus, standing};
 use super::{CertState, ChangedFn, WantedCert};
 use crate::directory::DirectoryClient;
+use crate::dns_record::DnsRecords;
 use crate::error::{Failure, FailureKind};
 use crate::keys;
 use crate::leaf::Leaf;
@@ -59,6 +60,8 @@ impl CertTask {
     pub(super) async fn run(self) {
         let mut known = self.read().await;
         let mut was_late = false;
+        // A process may have ended before it removed them.
+        self.remove_records(&mut known.record).await;
         loop {
             if let Some(revocation) = self.state.take_revocation() {
                 self.revoke(&mut known, revocation).await;
@@ -139,6 +142,15 @@ impl CertTask {
                 }
             }
         }
+    }
+
+    async fn remove_records(&self, record: &mut CertRecord) {
+        let records = DnsRecords {
+            folder: &self.folder,
+            id: &self.wanted.id,
+            provider: self.wanted.settings.dns.as_deref(),
+        };
+        records.remove_all(record).await;
     }
 
     fn read_once(&self) -> io::Result<Known> {
@@ -339,6 +351,7 @@ impl CertTask {
             challenges: &self.challenges,
             id: &self.wanted.id,
             profile: self.wanted.settings.profile.as_deref(),
+            dns: self.wanted.settings.dns.as_deref(),
             ways: ways.clone(),
             replaces: leaf.and_then(|leaf| leaf.ari.clone()),
             record: &mut known.record,

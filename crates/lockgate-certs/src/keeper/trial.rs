@@ -197,6 +197,7 @@ impl OneTrial {
                 id: &self.wanted.id,
                 profile: self.wanted.settings.profile.as_deref(),
                 ways: ways.clone(),
+                dns: self.wanted.settings.dns.as_deref(),
                 replaces: None,
                 record: &mut record,
             };

@@ -569,11 +569,11 @@ fn challenge(
     let (token, json) = (challenge.token.clone(), challenge_json(challenge, at, base));
     if begins {
         let thumbprint = state.accounts[account].key.thumbprint();
-        let reach = state.settings.reach.clone();
+        let (reach, releases) = (state.settings.reach.clone(), state.releases);
         let shared = Arc::clone(shared);
         std::thread::spawn(move || {
             if matches!(fault, Some(Fault::Stay)) {
-                shared.wait_released();
+                shared.wait_released(releases);
             }
             let result = match fault {
                 Some(Fault::Invalid(problem)) => Err(problem),

@@ -61,9 +61,8 @@ impl Shared {
         }
     }
 
-    /// Waits for the next release, or the end.
-    pub(super) fn wait_released(&self) {
-        let before = self.lock().releases;
+    /// Waits for a release after so many `before`, or the end.
+    pub(super) fn wait_released(&self, before: u64) {
         self.wait(|state| (state.releases > before || state.stopped).then_some(()));
     }
 
@@ -94,6 +93,7 @@ pub(super) fn accept_all(
         if shared.lock().stopped {
             return;
         }
+        let own = stream.try_clone();
         if let Ok(again) = stream.try_clone() {
             let connections = shared.connections.lock();
             connections
@@ -106,9 +106,13 @@ pub(super) fn accept_all(
             if let Ok(mut tls) = Tls::accept(&tls, stream.into()) {
                 while let Some(request) = read_request(&mut tls) {
                     if serve(&shared, address, &mut tls, &request).is_none() {
-                        return;
+                        break;
                     }
                 }
+            }
+            // Another descriptor of it is kept, to close it from elsewhere.
+            if let Ok(own) = own {
+                let _ = own.shutdown(Shutdown::Both);
             }
         });
     }
@@ -125,7 +129,7 @@ fn serve(
         true => format!("https://{address}"),
         false => format!("https://{}", request.host),
     };
-    let (asked, place, fault) = {
+    let (asked, place, fault, releases) = {
         let mut state = shared.lock();
         let (asked, refused) = Asked::of(&mut state, request, &base);
         let place = asked.resource().map(|resource| {
@@ -147,13 +151,13 @@ fn serve(
             (None, Some(resource)) => state.faults.take(resource, &asked.names),
             (None, None) => None,
         };
-        (asked, place, fault)
+        (asked, place, fault, state.releases)
     };
     shared.changed.notify_all();
     let answer = match fault {
         Some(Fault::Close) => return None,
         Some(Fault::Hold) => {
-            shared.wait_released();
+            shared.wait_released(releases);
             respond(shared, &asked, None, &base)
         }
         Some(Fault::Problem(problem)) => Err(problem),

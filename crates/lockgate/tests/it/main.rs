@@ -8,6 +8,7 @@
     reason = "a test fails by a panic, also in what its cases share"
 )]
 
+mod acme;
 mod admin;
 mod balancing;
 mod ca;
