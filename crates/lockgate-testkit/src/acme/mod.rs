@@ -52,7 +52,6 @@ impl AcmeServer {
     ///
     /// # Panics
     /// When there is no port or no thread left.
-    #[expect(clippy::new_without_default, reason = "it starts a thread")]
     pub fn start() -> Self {
         let https = Authority::new("ACME over HTTPS");
         let folder = Folder::new();
