@@ -15,6 +15,8 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
+use lockgate_rules::acme::KNOWN_DIRECTORIES;
+
 pub use target::{ImportTarget, Imported, ImportedAs};
 
 /// The largest file of one certificate, key or account, in bytes.
@@ -115,17 +117,31 @@ impl ImportSource {
     }
 
     /// Reads what is stored at `path`: the folder of certbot or Caddy, the file of Traefik or its
-    /// folder.
+    /// folder. Caddy and Traefik need not tell the URL of a directory: it is found among those that
+    /// have a name, and the `directories` of the configuration.
     ///
     /// # Errors
     /// When there is no such folder or file, or it is another program's. What is wrong with one
     /// certificate is no error.
-    pub fn read(self, path: &Path) -> io::Result<FoundCerts> {
+    pub fn read(self, path: &Path, directories: &[String]) -> io::Result<FoundCerts> {
+        let known = KnownDirectories(directories);
         match self {
             Self::Certbot => certbot::read(path),
-            Self::Caddy => caddy::read(path),
-            Self::Traefik => traefik::read(path),
+            Self::Caddy => caddy::read(path, &known),
+            Self::Traefik => traefik::read(path, &known),
         }
+    }
+}
+
+/// The URLs of directories that are known: those that have a name, and those of the configuration.
+struct KnownDirectories<'a>(&'a [String]);
+
+impl KnownDirectories<'_> {
+    /// The first that `is_it` takes.
+    fn find(&self, is_it: impl Fn(&str) -> bool) -> Option<String> {
+        let named = KNOWN_DIRECTORIES.iter().map(|(_, url)| *url);
+        let mut all = self.0.iter().map(String::as_str).chain(named);
+        all.find(|url| is_it(url)).map(str::to_owned)
     }
 }
 

@@ -4,13 +4,12 @@
 use std::io;
 use std::path::Path;
 
-use lockgate_rules::acme::KNOWN_DIRECTORIES;
 use serde::Deserialize;
 
 use super::keys;
 use super::{
-    FoundAccount, FoundCert, FoundCerts, LARGEST, SecretText, entries_in, folders_in, last_part,
-    read_file,
+    FoundAccount, FoundCert, FoundCerts, KnownDirectories, LARGEST, SecretText, entries_in,
+    folders_in, last_part, read_file,
 };
 
 /// What stands beside a certificate.
@@ -34,7 +33,7 @@ struct AccountResource {
 }
 
 /// Reads the folder of Caddy's data.
-pub(super) fn read(folder: &Path) -> io::Result<FoundCerts> {
+pub(super) fn read(folder: &Path, known: &KnownDirectories<'_>) -> io::Result<FoundCerts> {
     let certificates = folder.join("certificates");
     if !certificates.is_dir() {
         let shown = folder.display();
@@ -54,7 +53,7 @@ pub(super) fn read(folder: &Path) -> io::Result<FoundCerts> {
             continue;
         }
         for cert in folders_in(&issuer)? {
-            match certificate(&cert, &name) {
+            match certificate(&cert, url_of(&name, known)) {
                 Ok(cert) => {
                     directories.extend(cert.directory.clone().map(|url| (name.clone(), url)));
                     found.certs.push(cert);
@@ -65,10 +64,9 @@ pub(super) fn read(folder: &Path) -> io::Result<FoundCerts> {
     }
     for issuer in folders_in(&folder.join("acme"))? {
         let name = last_part(&issuer);
-        let known = directories.iter().find(|(known, _)| *known == name);
-        let url = known
-            .map(|(_, url)| url.clone())
-            .or_else(|| known_url(&name));
+        let told = directories.iter().find(|(told, _)| *told == name);
+        let told = told.map(|(_, url)| url.clone());
+        let url = told.or_else(|| url_of(&name, known));
         for user in folders_in(&issuer.join("users"))? {
             match account(&user, url.clone()) {
                 Ok(account) => found.accounts.push(account),
@@ -79,7 +77,7 @@ pub(super) fn read(folder: &Path) -> io::Result<FoundCerts> {
     Ok(found)
 }
 
-fn certificate(folder: &Path, issuer: &str) -> io::Result<FoundCert> {
+fn certificate(folder: &Path, url: Option<String>) -> io::Result<FoundCert> {
     let name = last_part(folder);
     let read = |extension: &str| read_file(&folder.join(format!("{name}.{extension}")), LARGEST);
     let (chain, key) = (read("crt")?, read("key")?);
@@ -90,7 +88,7 @@ fn certificate(folder: &Path, issuer: &str) -> io::Result<FoundCert> {
         place: folder.display().to_string(),
         chain,
         key: SecretText(key),
-        directory: told.or_else(|| known_url(issuer)),
+        directory: told.or(url),
     })
 }
 
@@ -120,13 +118,11 @@ fn account(folder: &Path, directory: Option<String>) -> Result<FoundAccount, Str
 }
 
 /// The URL of a known directory, by the name that Caddy gives its folder.
-fn known_url(folder: &str) -> Option<String> {
-    let mut known = KNOWN_DIRECTORIES.iter().map(|(_, url)| url);
+fn url_of(folder: &str, known: &KnownDirectories<'_>) -> Option<String> {
     let name = |url: &str| {
-        let name = url.trim_start_matches("https://").replace('/', "-");
-        name.to_ascii_lowercase()
+        let url = url.strip_prefix("https://").unwrap_or(url);
+        url.replace(['/', ':'], "-").to_ascii_lowercase()
     };
-    known
-        .find(|url| name(url) == folder.to_ascii_lowercase())
-        .map(|url| (*url).to_owned())
+    let folder = folder.to_ascii_lowercase();
+    known.find(|url| name(url) == folder)
 }

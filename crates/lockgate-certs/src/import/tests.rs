@@ -115,7 +115,7 @@ fn certificates_of_certbot_are_imported_through_its_links_once_for_each_name() {
         ImportSource::of_path(root.path()),
         Some(ImportSource::Certbot)
     );
-    let found = ImportSource::Certbot.read(root.path()).unwrap();
+    let found = ImportSource::Certbot.read(root.path(), &[]).unwrap();
     assert_eq!(found.skipped, []);
     let target = open(state.path());
     assert_eq!(
@@ -147,7 +147,7 @@ fn only_names_that_the_configuration_wants_are_imported() {
     lineage(root.path(), "a.example.com", &both, LETSENCRYPT);
     let other = made(&["other.example.com"], 60);
     lineage(root.path(), "other.example.com", &other, LETSENCRYPT);
-    let found = ImportSource::Certbot.read(root.path()).unwrap();
+    let found = ImportSource::Certbot.read(root.path(), &[]).unwrap();
     let wanted = Some(vec![id("b.example.com"), id("c.example.com")]);
     let target = ImportTarget::open(state.path(), wanted, false);
     assert_eq!(
@@ -215,7 +215,7 @@ fn a_file_that_cannot_be_used_is_reported_and_nothing_of_it_is_written() {
         ..made(&["f.example.com"], 60)
     };
     lineage(root, "zlarge", &large, LETSENCRYPT);
-    let found = ImportSource::Certbot.read(root).unwrap();
+    let found = ImportSource::Certbot.read(root, &[]).unwrap();
     let skipped: Vec<_> = found.skipped.iter().map(|one| &one.why).collect();
     assert_eq!(skipped.len(), 2, "{skipped:?}");
     assert!(skipped[0].contains("No such file"), "{skipped:?}");
@@ -254,7 +254,7 @@ fn certificates_and_accounts_of_caddy_are_imported() {
     let account = json!({ "status": "valid", "contact": ["mailto:me@example.com"], "location": "https://acme/1" });
     write(&user.join("me.json"), account.to_string());
     assert_eq!(ImportSource::of_path(root), Some(ImportSource::Caddy));
-    let found = ImportSource::Caddy.read(root).unwrap();
+    let found = ImportSource::Caddy.read(root, &[]).unwrap();
     assert_eq!(found.skipped.len(), 1, "{:?}", found.skipped);
     let target = open(state.path());
     assert_eq!(import(&found, &target), ["a.example.com: Written"]);
@@ -270,6 +270,24 @@ fn certificates_and_accounts_of_caddy_are_imported() {
     assert_eq!(kept.email.as_deref(), Some("me@example.com"));
     let public = crate::keys::public_key(&kept.key).unwrap();
     assert_eq!(public, key.subject_public_key_info());
+}
+
+#[test]
+fn a_directory_of_the_configuration_is_known_by_the_name_of_its_folder() {
+    let root = tempfile::tempdir().unwrap();
+    let made = made(&["a.example.com"], 60);
+    let folder = root
+        .path()
+        .join("certificates/ca.lan-14000-dir/a.example.com");
+    write(&folder.join("a.example.com.crt"), &made.chain);
+    write(&folder.join("a.example.com.key"), &made.key);
+    let directory = |directories: &[String]| {
+        let found = ImportSource::Caddy.read(root.path(), directories).unwrap();
+        found.certs[0].directory.clone()
+    };
+    let url = "https://ca.lan:14000/dir".to_owned();
+    assert_eq!(directory(&[]), None);
+    assert_eq!(directory(std::slice::from_ref(&url)), Some(url));
 }
 
 #[test]
@@ -299,12 +317,12 @@ fn certificates_of_traefik_are_imported_and_its_rsa_account_is_not() {
     write(&file, json.to_string());
     for path in [root.path(), &file] {
         assert_eq!(ImportSource::of_path(path), Some(ImportSource::Traefik));
-        let found = ImportSource::Traefik.read(path).unwrap();
+        let found = ImportSource::Traefik.read(path, &[]).unwrap();
         let whys: Vec<_> = found.skipped.iter().map(|one| &one.why[..10]).collect();
         assert_eq!(whys, ["no resolve", "the accoun", "certificat"]);
         assert_eq!((found.certs.len(), found.accounts.len()), (1, 0));
     }
-    let found = ImportSource::Traefik.read(&file).unwrap();
+    let found = ImportSource::Traefik.read(&file, &[]).unwrap();
     assert_eq!(
         import(&found, &open(state.path())),
         ["a.example.com: Written", "www.example.com: Written"]
@@ -342,7 +360,7 @@ fn an_account_of_certbot_is_imported_where_its_key_is_of_p256() {
         &accounts.join("rsa/private_key.json"),
         json!({ "kty": "RSA", "n": "AQ", "e": "AQAB", "d": "AQ" }).to_string(),
     );
-    let found = ImportSource::Certbot.read(root).unwrap();
+    let found = ImportSource::Certbot.read(root, &[]).unwrap();
     let [account] = &found.accounts[..] else {
         panic!("{:?}", found.skipped)
     };
@@ -378,8 +396,8 @@ fn nothing_is_imported_while_another_process_obtains_certificates() {
 fn a_folder_of_another_program_is_an_error() {
     let root = tempfile::tempdir().unwrap();
     for source in ImportSource::ALL {
-        assert!(source.read(root.path()).is_err(), "{source:?}");
-        assert!(source.read(&root.path().join("missing")).is_err());
+        assert!(source.read(root.path(), &[]).is_err(), "{source:?}");
+        assert!(source.read(&root.path().join("missing"), &[]).is_err());
     }
     assert_eq!(ImportSource::of_path(root.path()), None);
 }

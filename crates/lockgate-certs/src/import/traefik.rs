@@ -5,11 +5,12 @@ use std::io;
 use std::path::Path;
 
 use base64ct::{Base64, Encoding as _};
-use lockgate_rules::acme::KNOWN_DIRECTORIES;
 use serde::Deserialize;
 
 use super::keys;
-use super::{FoundAccount, FoundCert, FoundCerts, LARGEST_WHOLE, SecretText, read_file};
+use super::{
+    FoundAccount, FoundCert, FoundCerts, KnownDirectories, LARGEST_WHOLE, SecretText, read_file,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
@@ -45,7 +46,7 @@ struct Domain {
 }
 
 /// Reads `acme.json`, or the folder that has it.
-pub(super) fn read(path: &Path) -> io::Result<FoundCerts> {
+pub(super) fn read(path: &Path, known: &KnownDirectories<'_>) -> io::Result<FoundCerts> {
     let in_folder = path.join("acme.json");
     let file = if path.is_dir() { &in_folder } else { path };
     let text = read_file(file, LARGEST_WHOLE)?;
@@ -59,7 +60,7 @@ pub(super) fn read(path: &Path) -> io::Result<FoundCerts> {
     for (name, resolver) in resolvers {
         let place = format!("{}: {name}", file.display());
         match serde_json::from_value::<Resolver>(resolver) {
-            Ok(resolver) => resolver.add(&place, &mut found),
+            Ok(resolver) => resolver.add(&place, known, &mut found),
             Err(error) => found.skip(place, format!("no resolver of Traefik: {error}")),
         }
     }
@@ -67,12 +68,12 @@ pub(super) fn read(path: &Path) -> io::Result<FoundCerts> {
 }
 
 impl Resolver {
-    fn add(self, place: &str, found: &mut FoundCerts) {
+    fn add(self, place: &str, known: &KnownDirectories<'_>, found: &mut FoundCerts) {
         let uri = self.account.as_ref().and_then(|account| {
             let registration = account.registration.as_ref();
             registration?.uri.clone()
         });
-        let directory = uri.as_deref().and_then(directory_of);
+        let directory = uri.as_deref().and_then(|uri| directory_of(uri, known));
         if let Some(account) = self.account {
             match account.read(place, uri, directory.clone()) {
                 Ok(account) => found.accounts.push(account),
@@ -124,14 +125,11 @@ impl Account {
 }
 
 /// The directory of the authority that has an account's URL: Traefik keeps its own URL elsewhere.
-fn directory_of(account: &str) -> Option<String> {
+fn directory_of(account: &str, known: &KnownDirectories<'_>) -> Option<String> {
     let host = |url: &str| {
         let rest = url.strip_prefix("https://")?;
         rest.split('/').next().map(str::to_ascii_lowercase)
     };
     let of_account = host(account)?;
-    let mut known = KNOWN_DIRECTORIES.iter().map(|(_, url)| url);
-    known
-        .find(|url| host(url).as_ref() == Some(&of_account))
-        .map(|url| (*url).to_owned())
+    known.find(|url| host(url).as_ref() == Some(&of_account))
 }

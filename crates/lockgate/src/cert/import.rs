@@ -1,5 +1,6 @@
 //! `lockgate cert import`: what another program has stored, into the folder of `state`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -45,14 +46,14 @@ pub(super) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
             path.display()
         );
     };
-    let found = source.read(path)?;
-    let (state, wanted) = match &options.target {
-        ImportInto::State(state) => (state.clone(), None),
+    let (state, wanted, directories) = match &options.target {
+        ImportInto::State(state) => (state.clone(), None, Vec::new()),
         ImportInto::Config(config) => match of_config(config)? {
-            Some((state, wanted)) => (state, Some(wanted)),
+            Some((state, wanted, directories)) => (state, Some(wanted), directories),
             None => return Ok(ExitCode::FAILURE),
         },
     };
+    let found = source.read(path, &directories)?;
     let target = ImportTarget::open(&state, wanted, options.force);
     let target = target.with_context(|| format!("{} cannot be used", state.display()))?;
     let Some(target) = target else {
@@ -118,9 +119,12 @@ fn left_out(what: &str, why: String, place: &str) -> Line {
     }
 }
 
-/// The folder of `state` in a configuration, and the certificates that it wants. `None` where it has
-/// mistakes, which are printed.
-fn of_config(file: &Path) -> anyhow::Result<Option<(PathBuf, Vec<CertId>)>> {
+/// The folder of `state` in a configuration, the certificates that it wants, and the URLs of their
+/// directories.
+type Wanted = (PathBuf, Vec<CertId>, Vec<String>);
+
+/// What a configuration wants. `None` where it has mistakes, which are printed.
+fn of_config(file: &Path) -> anyhow::Result<Option<Wanted>> {
     let examination = examine(file, Mode::Check(BindCheck::Address));
     let draft = examination.draft.as_ref();
     let state = draft.and_then(|draft| draft.understood().config.state.clone());
@@ -134,15 +138,18 @@ fn of_config(file: &Path) -> anyhow::Result<Option<(PathBuf, Vec<CertId>)>> {
             file.display()
         );
     };
-    let wanted = assembly.wanted_certs.orders.iter();
-    let wanted: Vec<_> = wanted.map(|wanted| wanted.id.clone()).collect();
+    let orders = &assembly.wanted_certs.orders;
+    let wanted: Vec<_> = orders.iter().map(|wanted| wanted.id.clone()).collect();
     if wanted.is_empty() {
         bail!(
             "{} wants no certificate: `[acme]` and sites on TLS do; --state imports every name",
             file.display()
         );
     }
-    Ok(Some((state, wanted)))
+    let settings = orders.iter().map(|wanted| &wanted.settings);
+    let directories = settings.flat_map(|settings| &settings.directories);
+    let directories: BTreeSet<_> = directories.map(|directory| directory.url.clone()).collect();
+    Ok(Some((state, wanted, directories.into_iter().collect())))
 }
 
 fn report(output: PrintFormat, source: ImportSource, state: &Path, lines: &[Line]) {

@@ -98,7 +98,8 @@ pub(super) enum CertCommand {
     #[command(
         after_help = "Examples:\n  lockgate cert revoke app.example.com --reason superseded\n  \
         lockgate cert revoke app.example.com --reason keyCompromise\n\n\
-        With keyCompromise the certificate is removed at once: until there is another, handshakes are refused, or get\n        the certificate of `acme.fallback`."
+        With keyCompromise the certificate is removed at once: until there is another, handshakes are refused, or get\n\
+        the certificate of `acme.fallback`."
     )]
     Revoke {
         /// The name, as `lockgate cert list` shows it
