@@ -312,9 +312,11 @@ fn new_account(state: &mut State, asked: &Asked, base: &str) -> Answered {
     let Some(payload) = &asked.payload else {
         return Err(Problem::malformed("no payload"));
     };
-    let same =
-        |account: &Account| account.key == *key && !account.deactivated && !account.forgotten;
+    let same = |account: &Account| account.key == *key && !account.forgotten;
     if let Some(at) = state.accounts.iter().position(same) {
+        if state.accounts[at].deactivated {
+            return Err(Problem::unauthorized("the account is deactivated"));
+        }
         let answer = Answer::json(200, &account_json(&state.accounts[at]));
         return Ok(answer.with("Location", format!("{base}/account/{at}")));
     }
