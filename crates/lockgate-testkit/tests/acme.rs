@@ -14,11 +14,12 @@ use instant_acme::{
     RetryPolicy, RevocationReason, RevocationRequest,
 };
 use lockgate_testkit::acme::{AcmeServer, ChallengeKind, Fault, Resource, WrongChain};
-use lockgate_testkit::{DEADLINE, Origin, P256, Serving, Tls, server_config};
+use lockgate_testkit::{DEADLINE, Origin, P256, Serving, Tls};
 use rustls::crypto::aws_lc_rs;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
@@ -114,12 +115,14 @@ async fn account(server: &AcmeServer) -> (Account, AccountCredentials) {
 fn quickly() -> RetryPolicy {
     RetryPolicy::new()
         .initial_delay(Duration::from_millis(5))
-        .timeout(lockgate_testkit::DEADLINE)
+        .timeout(DEADLINE)
 }
 
 fn identifiers(names: &[&str]) -> Vec<Identifier> {
     let names = names.iter();
-    names.map(|name| Identifier::Dns((*name).to_owned())).collect()
+    names
+        .map(|name| Identifier::Dns((*name).to_owned()))
+        .collect()
 }
 
 /// The last part of a problem's type.
@@ -143,7 +146,9 @@ fn failed<T>(result: Result<T, Error>) -> String {
 fn csr(names: &[&str]) -> Vec<u8> {
     let key = rcgen::KeyPair::generate_for(&P256).expect("there is randomness");
     let names: Vec<_> = names.iter().map(ToString::to_string).collect();
-    let params = rcgen::CertificateParams::new(names).expect("names of hosts");
+    let mut params = rcgen::CertificateParams::new(names).expect("names of hosts");
+    // The one that rcgen makes up is no name of the order.
+    params.distinguished_name = rcgen::DistinguishedName::new();
     let request = params.serialize_request(&key).expect("whole parameters");
     request.der().to_vec()
 }
@@ -175,11 +180,11 @@ fn answer_http(answers: &Answers, server: &AcmeServer) -> Serving {
         let token = path.strip_prefix("/.well-known/acme-challenge/");
         assert_eq!(request.field("host"), Some("a.example.com"));
         match token.and_then(|token| answers.get(token)) {
-            Some(body) => [
-                b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n".as_slice(),
-                &body,
-            ]
-            .concat(),
+            Some(body) => {
+                let body = String::from_utf8(body).expect("text");
+                let length = body.len();
+                format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}").into()
+            }
             None => b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n".to_vec(),
         }
     })
@@ -196,7 +201,16 @@ fn answer_tls(answers: &Answers, server: &AcmeServer) -> Serving {
             let extension = rcgen::CustomExtension::new_acme_identifier(&digest);
             params.custom_extensions.push(extension);
         });
-        let mut config = Arc::unwrap_or_clone(server_config(&certificate, None));
+        let provider = Arc::new(aws_lc_rs::default_provider());
+        let key = provider
+            .key_provider
+            .load_private_key(certificate.key_der());
+        let key = CertifiedKey::new(vec![certificate.der()], key.expect("a key"));
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("the provider has all versions")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(key)));
         config.alpn_protocols = vec![b"acme-tls/1".to_vec()];
         if let Ok(mut tls) = Tls::accept(&Arc::new(config), wire.another()) {
             tls.wait_closed();
@@ -213,7 +227,11 @@ async fn answer(order: &mut Order, kind: ChallengeType, answers: &Answers) -> Re
             panic!("{kind:?} is not offered")
         };
         let right = challenge.key_authorization();
-        let name = challenge.identifier().identifier.authorized(false).to_string();
+        let name = challenge
+            .identifier()
+            .identifier
+            .authorized(false)
+            .to_string();
         match kind {
             ChallengeType::Http01 => answers.put(&challenge.token, right.as_str()),
             ChallengeType::TlsAlpn01 => answers.put(&name, right.digest()),
@@ -225,7 +243,11 @@ async fn answer(order: &mut Order, kind: ChallengeType, answers: &Answers) -> Re
 }
 
 /// The chain of an order for one name, from its beginning.
-async fn obtain(account: &Account, kind: ChallengeType, answers: &Answers) -> Result<String, Error> {
+async fn obtain(
+    account: &Account,
+    kind: ChallengeType,
+    answers: &Answers,
+) -> Result<String, Error> {
     let names = identifiers(&["a.example.com"]);
     let mut order = account.new_order(&NewOrder::new(&names)).await?;
     answer(&mut order, kind, answers).await?;
@@ -467,7 +489,10 @@ fn profiles_renewal_windows_replacement_and_revocation() {
         account.new_order(&replacing).await.expect("it is taken");
         let again = account.new_order(&replacing).await;
         assert_eq!(failed(again), "alreadyReplaced");
-        assert_eq!(server.orders()[1].replaces.as_deref(), Some(issued.id.as_str()));
+        assert_eq!(
+            server.orders()[1].replaces.as_deref(),
+            Some(issued.id.as_str())
+        );
 
         let revocation = RevocationRequest {
             certificate: &der,
@@ -522,14 +547,21 @@ fn faults_come_as_often_and_for_the_names_as_planned() {
     let server = AcmeServer::start();
     run(async {
         let (account, _) = account(&server).await;
-        let (a, b) = (identifiers(&["a.example.com"]), identifiers(&["b.example.com"]));
+        let (a, b) = (
+            identifiers(&["a.example.com"]),
+            identifiers(&["b.example.com"]),
+        );
         server.fail_times(Resource::NewOrder, 2, Fault::rate_limited(60));
         for _ in 0..2 {
             let limited = account.new_order(&NewOrder::new(&a)).await;
             assert_eq!(failed(limited), "rateLimited");
         }
         account.new_order(&NewOrder::new(&a)).await.expect("it");
-        server.fail_name(Resource::NewOrder, "b.example.com", Fault::problem(403, "caa"));
+        server.fail_name(
+            Resource::NewOrder,
+            "b.example.com",
+            Fault::problem(403, "caa"),
+        );
         for _ in 0..3 {
             account.new_order(&NewOrder::new(&a)).await.expect("it");
             let refused = account.new_order(&NewOrder::new(&b)).await;
@@ -561,7 +593,10 @@ fn a_held_answer_comes_after_its_release() {
         });
         assert_eq!(server.accounts().len(), 0);
         server.release();
-        assert_eq!(waits.join().expect("it went well"), server.accounts()[0].url);
+        assert_eq!(
+            waits.join().expect("it went well"),
+            server.accounts()[0].url
+        );
     });
 }
 
@@ -578,7 +613,9 @@ fn an_order_stays_processing_until_it_is_released() {
             })
         });
         server.wait_for("three polls of the order", |log| {
-            let finalized = log.iter().position(|one| one.resource == Resource::Finalize);
+            let finalized = log
+                .iter()
+                .position(|one| one.resource == Resource::Finalize);
             let after = finalized.map(|at| log[at..].iter());
             let polls = after.map(|after| after.filter(|one| one.resource == Resource::Order));
             polls.is_some_and(|polls| polls.count() >= 3)

@@ -572,10 +572,11 @@ fn challenge(
     if begins {
         let thumbprint = state.accounts[account].key.thumbprint();
         let reach = state.settings.reach.clone();
+        let releases = state.releases;
         let shared = Arc::clone(shared);
         std::thread::spawn(move || {
             if matches!(fault, Some(Fault::Stay)) {
-                shared.wait_released();
+                shared.wait_released(releases);
             }
             let result = match fault {
                 Some(Fault::Invalid(problem)) => Err(problem),

@@ -69,9 +69,8 @@ impl Shared {
         }
     }
 
-    /// Waits for the next release, or the end.
-    pub(super) fn wait_released(&self) {
-        let before = self.lock().releases;
+    /// Waits until there were more releases than `before`, or for the end.
+    pub(super) fn wait_released(&self, before: u64) {
         self.wait(|state| (state.releases > before || state.stopped).then_some(()));
     }
 
@@ -157,7 +156,7 @@ fn serve(
         true => format!("https://{address}"),
         false => format!("https://{}", request.host),
     };
-    let (asked, place, fault) = {
+    let (asked, place, fault, releases) = {
         let mut state = shared.lock();
         let (asked, refused) = Asked::of(&mut state, request, &base);
         let place = asked.resource().map(|resource| {
@@ -179,13 +178,14 @@ fn serve(
             (None, Some(resource)) => state.faults.take(resource, &asked.names),
             (None, None) => None,
         };
-        (asked, place, fault)
+        // Counted before anybody can know of the request, and release it.
+        (asked, place, fault, state.releases)
     };
     shared.changed.notify_all();
     let answer = match fault {
         Some(Fault::Close) => return None,
         Some(Fault::Hold) => {
-            shared.wait_released();
+            shared.wait_released(releases);
             respond(shared, &asked, None, &base)
         }
         Some(Fault::Problem(problem)) => Err(problem),
