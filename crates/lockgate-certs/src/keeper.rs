@@ -25,11 +25,11 @@ use crate::directory::DirectoryClient;
 use crate::error::FailureKind;
 use crate::leaves::{WantedLeaf, issue_leaves};
 use crate::order::ChallengeKind;
-use crate::schedule::{RenewalWindow, Validity};
+use crate::schedule::{RenewalWindow, Validity, spread_of};
 use crate::store::{CertFolder, CertId, FolderLock};
 
 use demand::Demands;
-use task::CertTask;
+use task::{CertTask, FIRST_CHECKS};
 
 /// The time between two tries for the lock of the folder, while another process has it.
 const LOCK_TRIES: Duration = Duration::from_secs(2);
@@ -457,6 +457,8 @@ impl KeeperTask {
             folder: self.folder.clone(),
             challenges: Arc::clone(&self.challenges),
             changed: Arc::clone(&self.changed),
+            first_check: SystemTime::now() + FIRST_CHECKS.mul_f64(spread_of(&wanted.id.name)),
+            asked: Cell::new(false),
         };
         let (id, demands) = (wanted.id.clone(), Rc::clone(demands));
         let run = async move {

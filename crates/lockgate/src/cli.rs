@@ -140,6 +140,8 @@ pub(crate) enum WarningPolicy {
 pub(crate) enum ListenerTls {
     /// TLS with a self-signed certificate made at start.
     SelfSigned,
+    /// TLS with a certificate of the authority in the state folder, made at start.
+    Internal,
     /// TLS with the certificate and key of two PEM files.
     Files { cert: PathBuf, key: PathBuf },
 }
@@ -274,8 +276,9 @@ enum CommandArgs {
         /// The address to relay to: HOST:PORT or unix:/PATH
         #[arg(value_parser = not_empty)]
         upstream: String,
-        /// Terminate TLS with the files of a certificate and its key; `self` makes a certificate
-        #[arg(long, value_name = "self|CERT,KEY")]
+        /// Terminate TLS with the files of a certificate and its key; `self` makes a
+        /// certificate, `internal` has one of Lockgate's own authority, as `lockgate ca` shows it
+        #[arg(long, value_name = "self|internal|CERT,KEY")]
         tls: Option<ListenerTls>,
     },
     /// Serve the files of a folder, without a configuration file
@@ -720,6 +723,9 @@ impl FromStr for ListenerTls {
         if written == "self" {
             return Ok(Self::SelfSigned);
         }
+        if written == "internal" {
+            return Ok(Self::Internal);
+        }
         match written.split_once(',') {
             Some((cert, key)) if !cert.is_empty() && !key.is_empty() && !key.contains(',') => {
                 Ok(Self::Files {
@@ -727,7 +733,9 @@ impl FromStr for ListenerTls {
                     key: key.into(),
                 })
             }
-            _ => Err("write `self`, or two files: /etc/tls/app.pem,/etc/tls/app.key".into()),
+            _ => Err(
+                "write `self`, `internal`, or two files: /etc/tls/app.pem,/etc/tls/app.key".into(),
+            ),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The task of one certificate: it does what the schedule says, and keeps what came of it.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -34,7 +35,14 @@ pub(super) struct CertTask {
     pub(super) folder: CertFolder,
     pub(super) challenges: Arc<Challenges>,
     pub(super) changed: ChangedFn,
+    /// When the authority is asked for the window of renewal first, if not before.
+    pub(super) first_check: SystemTime,
+    /// Whether it has been asked.
+    pub(super) asked: Cell<bool>,
 }
+
+/// The time after a start in which authorities are asked for all windows.
+pub(super) const FIRST_CHECKS: Duration = Duration::from_secs(600);
 
 /// What is known of the certificate.
 struct Known {
@@ -173,13 +181,26 @@ impl CertTask {
             validity: leaf.map(|leaf| leaf.validity),
             outdated,
             window,
-            window_check: leaf.and_then(|leaf| leaf.ari.as_ref()).map(|_| {
-                renewal.map_or(SystemTime::UNIX_EPOCH, |renewal| renewal.next_check.into())
-            }),
+            window_check: leaf
+                .and_then(|leaf| leaf.ari.as_ref())
+                .map(|_| self.window_check(renewal)),
             failures: failures.map_or(0, |failures| failures.count),
             failed: failures.map(|failures| failures.last.into()),
             retry_after: failures.and_then(|failures| Some(failures.retry_after?.into())),
             spread: spread_of(&self.wanted.id.name),
+        }
+    }
+
+    /// When the authority is asked for the window next: also a while after the start of this process, if
+    /// that is before. It may have been down when the authority wanted the certificate to be renewed.
+    fn window_check(&self, renewal: Option<&RenewalRecord>) -> SystemTime {
+        let Some(renewal) = renewal else {
+            return SystemTime::UNIX_EPOCH;
+        };
+        let next = SystemTime::from(renewal.next_check);
+        match self.asked.get() {
+            true => next,
+            false => next.min(self.first_check),
         }
     }
 
@@ -362,6 +383,7 @@ impl CertTask {
 
     async fn check_window(&self, known: &mut Known) {
         let id = &self.wanted.id;
+        self.asked.set(true);
         let url = known.record.directory.as_ref();
         let mut clients = self.clients.iter();
         let client = clients.find(|client| Some(&client.directory.url) == url);

@@ -7,35 +7,12 @@ use std::sync::Arc;
 
 use super::cert_store::Lowercase;
 use super::server::Acceptor;
+use super::sni_pattern::SniPattern;
 use crate::index_type;
 
 index_type! {
     /// The index of an acceptor among those of one address.
     AcceptorIndex;
-}
-
-/// A host with its own rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SniPattern {
-    /// This name and no other.
-    Exact(String),
-    /// Every name below this one, however many labels deeper.
-    Under(String),
-    /// Every name.
-    Any,
-}
-
-impl SniPattern {
-    /// Whether a name in lower case matches.
-    pub(super) fn matches(&self, name: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Exact(own) => own == name,
-            Self::Under(parent) => name
-                .strip_suffix(&**parent)
-                .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
-        }
-    }
 }
 
 /// The acceptors of one address, mostly one.

@@ -9,12 +9,12 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
-use super::acceptors::SniPattern;
 use super::cert_files::{CertFiles, ManagedCert};
 use super::cert_store::{CertStore, ReloadReport};
 use super::error::{TlsSetupError, Warning};
 use super::file_stamp::{FileStamp, stamp};
 use super::policy::Policy;
+use super::sni_pattern::SniPattern;
 use super::tickets::{self, TicketRing, TicketScope};
 use super::verify::{ClientAuthSettings, ClientRules};
 

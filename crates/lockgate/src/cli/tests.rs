@@ -493,9 +493,18 @@ fn usage_errors_exit_with_2_and_say_the_cure() {
         ("-t run", "cannot be combined"),
         ("demo --listen 8443", "write an IP address and a port"),
         ("proxy :8443", "UPSTREAM"),
-        ("proxy :8443 a:1 --tls a.pem", "write `self`, or two files"),
-        ("proxy :8443 a:1 --tls a.pem,", "write `self`, or two files"),
-        ("proxy :8443 a:1 --tls a,b,c", "write `self`, or two files"),
+        (
+            "proxy :8443 a:1 --tls a.pem",
+            "write `self`, `internal`, or two files",
+        ),
+        (
+            "proxy :8443 a:1 --tls a.pem,",
+            "write `self`, `internal`, or two files",
+        ),
+        (
+            "proxy :8443 a:1 --tls a,b,c",
+            "write `self`, `internal`, or two files",
+        ),
         ("tunnel", "LISTEN"),
         ("tunnel :1 --allow", "TARGET"),
         ("-c a.toml tunnel :1", "leave out -c"),
@@ -504,7 +513,10 @@ fn usage_errors_exit_with_2_and_say_the_cure() {
         ("-c a.toml serve a", "leave out -c"),
         ("serve a --listen 8000", "write 127.0.0.1:8000"),
         ("serve a --listen :65536", "write 127.0.0.1:8000"),
-        ("serve a --tls yes", "write `self`, or two files"),
+        (
+            "serve a --tls yes",
+            "write `self`, `internal`, or two files",
+        ),
         ("ca", "Usage"),
         ("ca issue", "NAME"),
         ("ca issue a_b.lan a..b", "1 to 63 bytes"),
