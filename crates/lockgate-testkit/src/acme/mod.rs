@@ -5,15 +5,18 @@
 //! key (RFC 8555 §7.3.5), and no pre-authorization (§7.4.1).
 //!
 //! # Layout
-//! `server` has the connections, `exchange` their HTTP, `answer` what each request leads to, `jws`
-//! signatures, `state` all that is known, `validation` the connections to the client, `issuing` the
-//! certificates, `fault` what goes wrong, `problem` errors, `record` what tests can look at.
+//! `server` has the connections, `exchange` their HTTP; `asked` is what a request asks for, `answer`
+//! and `orders` are what it leads to; `jws` checks signatures, `state` has all that is known,
+//! `validation` the connections to the client, `issuing` the certificates, `fault` what goes wrong,
+//! `problem` errors, `record` what tests can look at.
 
 mod answer;
+mod asked;
 mod exchange;
 mod fault;
 mod issuing;
 mod jws;
+mod orders;
 mod problem;
 mod record;
 mod server;
@@ -52,7 +55,6 @@ impl AcmeServer {
     ///
     /// # Panics
     /// When there is no port or no thread left.
-    #[expect(clippy::new_without_default, reason = "it starts a thread")]
     pub fn start() -> Self {
         let https = Authority::new("ACME over HTTPS");
         let folder = Folder::new();

@@ -8,7 +8,8 @@ use std::time::{Instant, SystemTime};
 
 use rustls::ServerConfig;
 
-use super::answer::{Asked, respond};
+use super::answer::respond;
+use super::asked::Asked;
 use super::exchange::{Answer, Request, read_request, write_answer, write_endless};
 use super::fault::Fault;
 use super::issuing::Issuing;
