@@ -2,10 +2,11 @@ module acme
 
 go 1.24.0
 
+require github.com/letsencrypt/pebble/v2 v2.10.1
+
 require (
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/letsencrypt/challtestsrv v1.4.2 // indirect
-	github.com/letsencrypt/pebble/v2 v2.10.1 // indirect
 	github.com/miekg/dns v1.1.62 // indirect
 	golang.org/x/mod v0.24.0 // indirect
 	golang.org/x/net v0.40.0 // indirect
