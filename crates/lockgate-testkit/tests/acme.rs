@@ -485,6 +485,11 @@ fn profiles_renewal_windows_replacement_and_revocation() {
         assert_eq!(SystemTime::from(info.suggested_window.start), past);
         assert!(retry <= Duration::from_secs(60));
 
+        server.set_all_renewal_windows(past..past + 2 * DAY);
+        let (info, _) = account.renewal_info(&id).await.expect("it is known");
+        let end = SystemTime::from(info.suggested_window.end);
+        assert_eq!(end, past + DAY, "its own window goes before");
+
         let replacing = NewOrder::new(&names).replaces(id.clone());
         account.new_order(&replacing).await.expect("it is taken");
         let again = account.new_order(&replacing).await;

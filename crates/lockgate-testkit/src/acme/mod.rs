@@ -177,6 +177,14 @@ impl AcmeServer {
         });
     }
 
+    /// When all certificates should be renewed, those too that are issued later, unless
+    /// [`AcmeServer::set_renewal_window`] says something else of one. With a window in the past, the
+    /// authority is one that is never content.
+    pub fn set_all_renewal_windows(&self, window: Range<SystemTime>) {
+        self.shared
+            .change(|state| state.window_of_all = Some(window));
+    }
+
     /// The Retry-After of renewal information, 6 hours at first; whole seconds.
     pub fn set_renewal_retry_after(&self, wait: Duration) {
         self.shared
