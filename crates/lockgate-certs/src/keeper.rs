@@ -4,7 +4,10 @@
 //! is wanted and see how it stands.
 
 mod demand;
+mod revocation;
+pub(crate) mod status;
 mod task;
+mod trial;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -22,14 +25,19 @@ use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::sleep;
 
 use crate::directory::DirectoryClient;
-use crate::error::FailureKind;
 use crate::leaves::{WantedLeaf, issue_leaves};
 use crate::order::ChallengeKind;
-use crate::schedule::{RenewalWindow, Validity, spread_of};
+use crate::schedule::spread_of;
 use crate::store::{CertFolder, CertId, FolderLock};
 
 use demand::Demands;
+use revocation::PendingRevocation;
+use status::CertStatus;
 use task::{CertTask, FIRST_CHECKS};
+use trial::PendingTrial;
+
+pub use revocation::{RevocationError, RevocationWord, RevokedCert};
+pub use trial::{CertTrial, TrialFailure};
 
 /// The time between two tries for the lock of the folder, while another process has it.
 const LOCK_TRIES: Duration = Duration::from_secs(2);
@@ -80,29 +88,6 @@ impl WantedSet {
     }
 }
 
-/// How a certificate stands.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CertStatus {
-    /// The time in which it is valid; `None` where there is none.
-    pub validity: Option<Validity>,
-    /// The URL of the directory that has issued it.
-    pub directory: Option<String>,
-    /// The challenge by which its name was proved last.
-    pub challenge: Option<String>,
-    /// The window in which the authority wants it to be renewed.
-    pub window: Option<RenewalWindow>,
-    /// When it is to be renewed.
-    pub due: Option<SystemTime>,
-    /// When the last try began, if this process has made one.
-    pub tried: Option<SystemTime>,
-    /// Failures since the last success.
-    pub failures: u32,
-    /// The last of them: its kind, and its message.
-    pub failure: Option<(Option<FailureKind>, String)>,
-    /// When the next try is, after a failure.
-    pub next_try: Option<SystemTime>,
-}
-
 /// The certificates that are wanted, and how they stand; at first none is. They are obtained while a
 /// [`KeeperTask`] runs.
 #[derive(Debug, Default)]
@@ -117,6 +102,8 @@ pub struct CertKeeper {
 #[derive(Debug, Default)]
 struct KeeperState {
     certs: Mutex<BTreeMap<CertId, Arc<CertState>>>,
+    /// The way to the thread, for trials.
+    trials: Mutex<Option<mpsc::Sender<PendingTrial>>>,
 }
 
 /// The state of one certificate.
@@ -125,6 +112,10 @@ struct CertState {
     status: Mutex<CertStatus>,
     /// Whether a renewal was asked for.
     forced: AtomicBool,
+    /// Whether the next try is not to wait because of failures.
+    hurried: AtomicBool,
+    /// A revocation that was asked for.
+    revocation: Mutex<Option<PendingRevocation>>,
     /// Wakes its task.
     woken: Notify,
     /// Changes each time that the status is told.
@@ -137,6 +128,8 @@ pub struct KeeperTask {
     leaves: watch::Receiver<Arc<[WantedLeaf]>>,
     on_demand: watch::Receiver<Arc<[OnDemandHosts]>>,
     demands: mpsc::Receiver<CertDemand>,
+    trials: mpsc::Receiver<PendingTrial>,
+    trial_turn: Arc<tokio::sync::Mutex<()>>,
     shared: Arc<KeeperState>,
     /// The state folder.
     state: PathBuf,
@@ -163,6 +156,8 @@ impl CertKeeper {
             leaves: self.leaves.subscribe(),
             on_demand: self.on_demand.subscribe(),
             demands,
+            trials: self.trials(),
+            trial_turn: Arc::default(),
             shared: Arc::clone(&self.shared),
             state: state.to_owned(),
             folder: CertFolder::of_state(state),
@@ -216,13 +211,15 @@ impl CertKeeper {
             .collect()
     }
 
-    /// Renews the certificates of a name now, also before they are due; returns how many there are.
+    /// Renews the certificates of a name now, also before they are due or the time after a failure is
+    /// over, unless the authority has asked to be left alone; returns how many there are.
     pub fn renew(&self, name: &str) -> usize {
         let certs = self.shared.lock();
         let of_name = certs.iter().filter(|(id, _)| id.name == name);
         of_name
             .map(|(_, state)| {
                 state.forced.store(true, Ordering::Relaxed);
+                state.hurried.store(true, Ordering::Relaxed);
                 state.woken.notify_one();
             })
             .count()
@@ -344,7 +341,7 @@ impl KeeperTask {
             folder: self.folder.clone(),
             hosts: self.on_demand.clone(),
             begun,
-            orders: Cell::new(false),
+            orders: watch::Sender::default(),
             limits: RefCell::default(),
         });
         tokio::join!(
@@ -366,7 +363,7 @@ impl KeeperTask {
             let on_demand = self.on_demand.borrow_and_update().clone();
             if lock.is_none() && !(wanted.is_empty() && on_demand.is_empty()) {
                 lock = self.take_lock(&mut refused);
-                demands.orders.set(lock.is_some());
+                demands.orders.send_replace(Some(lock.is_some()));
                 if lock.is_none() {
                     // The process that holds it orders for the same names.
                     tokio::select! {
@@ -406,6 +403,9 @@ impl KeeperTask {
                             let task = self.start(&wanted, &mut tasks.clients, demands);
                             tasks.running.insert(wanted.id, task);
                         }
+                    }
+                    Some(trial) = self.trials.recv() => {
+                        self.try_out(trial, &wanted, &tasks.clients);
                     }
                     changed = self.wanted.changed() => match changed {
                         Ok(()) => break,
@@ -498,6 +498,18 @@ impl DirectoryClients {
             client
         };
         settings.directories.iter().map(client).collect()
+    }
+
+    /// The client of a directory for the account of these settings, if there is one.
+    fn known(
+        &self,
+        directory: &AcmeDirectory,
+        settings: &AcmeSettings,
+    ) -> Option<Rc<DirectoryClient>> {
+        let known = self.0.get(&directory.url);
+        known
+            .filter(|client| client.has_account_of(settings))
+            .cloned()
     }
 
     /// Forgets those that no certificate uses.

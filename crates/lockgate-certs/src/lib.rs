@@ -7,9 +7,10 @@
 //! # Layout
 //! - [`schedule`]: when to obtain, a pure function
 //! - [`CertKeeper`]: the tasks that do what the schedule says
-//! - `order`: one order, in steps that can be repeated · `directory`: the account at an authority ·
+//! - `order`: one order, in steps that can be repeated · `dns_record`: its TXT records · `directory`: the account at an authority ·
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
+//! - [`import`]: what other programs have stored
 //! - `permission`: the question whether a name may have a certificate on demand
 //! - `keys`, `leaf`: keys and issued chains
 //! - [`authority`]: an authority of our own · `leaves`: its certificates for listeners
@@ -18,8 +19,10 @@
 
 pub mod authority;
 mod directory;
+mod dns_record;
 mod error;
 mod http;
+pub mod import;
 mod keeper;
 mod keys;
 mod leaf;
@@ -31,7 +34,11 @@ pub mod schedule;
 mod store;
 
 pub use error::{Failure, FailureKind};
-pub use keeper::{CertKeeper, CertStatus, KeeperTask, OnDemandHosts, WantedCert, WantedSet};
+pub use keeper::status::{CertStatus, OrderUnderWay};
+pub use keeper::{
+    CertKeeper, CertTrial, KeeperTask, OnDemandHosts, RevocationError, RevocationWord, RevokedCert,
+    TrialFailure, WantedCert, WantedSet,
+};
 pub use leaves::{IssuedLeaves, WantedLeaf, issue_leaves};
 pub use order::ChallengeKind;
 pub use store::{CertFolder, CertId, LeafFile};

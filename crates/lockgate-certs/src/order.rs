@@ -11,9 +11,11 @@ use instant_acme::{
     Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
 };
 use lockgate_net::challenges::{Challenges, PresentedAnswer};
+use lockgate_rules::DnsProvider;
 use time::OffsetDateTime;
 
 use crate::directory::{DirectoryClient, forget_url, is_unknown_account, with_nonces};
+use crate::dns_record::DnsRecords;
 use crate::error::{Failure, FailureKind, is_problem};
 use crate::http::Unreachable;
 use crate::keys;
@@ -50,6 +52,8 @@ pub(crate) struct Attempt<'a> {
     pub(crate) challenges: &'a Arc<Challenges>,
     pub(crate) id: &'a CertId,
     pub(crate) profile: Option<&'a str>,
+    /// The provider that writes the record of a challenge by DNS.
+    pub(crate) dns: Option<&'a DnsProvider>,
     /// The challenges that can work, the one to try first in front.
     pub(crate) ways: Vec<ChallengeKind>,
     /// The identifier of the certificate that is replaced, if this authority has issued it.
@@ -57,13 +61,15 @@ pub(crate) struct Attempt<'a> {
     pub(crate) record: &'a mut CertRecord,
 }
 
-/// An answer to a challenge, which is taken back when this is dropped.
+/// An answer to a challenge; that of a listener is taken back when this is dropped.
 enum Presented {
     /// None was needed: the authority has verified the name before.
     Earlier,
     Listener {
         _answer: PresentedAnswer,
     },
+    /// A TXT record, which stays until it is removed.
+    Record,
 }
 
 impl ChallengeKind {
@@ -85,16 +91,24 @@ impl ChallengeKind {
     }
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
     /// Obtains a certificate and puts it into its file.
     pub(crate) async fn obtain(&mut self) -> Result<Leaf, Failure> {
         let client = self.client;
         // Never closed.
         let _permit = client.orders.acquire().await;
-        let open = client.account().await?;
+        match self.obtain_once().await {
+            // The account is made anew.
+            Err(failure) if failure.is_of_account() => self.obtain_once().await,
+            result => result,
+        }
+    }
+
+    async fn obtain_once(&mut self) -> Result<Leaf, Failure> {
+        let open = self.client.account().await?;
         match self.obtain_by(&open.account).await {
             Ok(leaf) => Ok(leaf),
-            Err(failure) => Err(client.failed(failure, &open).await),
+            Err(failure) => Err(self.client.failed(failure, &open).await),
         }
     }
 
@@ -212,6 +226,8 @@ impl Attempt<'_> {
     /// Proves the name, so that the order is ready.
     async fn prove(&mut self, order: &mut Order) -> Result<(), Failure> {
         let mut way = None;
+        // What an earlier process has left.
+        self.remove_records().await;
         with_nonces(async || fetch_authorization(order).await).await?;
         let presented = {
             let mut authorizations = order.authorizations();
@@ -224,6 +240,7 @@ impl Attempt<'_> {
                     match self.present(&mut authorization, chosen).await {
                         Ok(presented) => presented,
                         Err(failure) => {
+                            self.remove_records().await;
                             if failure.kind == FailureKind::Validation {
                                 self.drop_order()?;
                             }
@@ -240,6 +257,7 @@ impl Attempt<'_> {
         };
         let status = with_nonces(async || order.poll_ready(&POLL).await).await;
         drop(presented);
+        self.remove_records().await;
         match status {
             Ok(OrderStatus::Ready) => {
                 self.record.challenge = way.map(|way| way.as_str().to_owned());
@@ -274,25 +292,30 @@ impl Attempt<'_> {
     }
 
     /// Presents the answer to a challenge and tells the authority.
-    async fn present<'a>(
-        &self,
-        authorization: &'a mut AuthorizationHandle<'a>,
+    async fn present<'h>(
+        &mut self,
+        authorization: &'h mut AuthorizationHandle<'h>,
         way: ChallengeKind,
     ) -> Result<Presented, Failure> {
         let gone = || Failure::new(FailureKind::Authority, "the challenge is gone");
         let mut challenge = authorization.challenge(way.acme_type()).ok_or_else(gone)?;
         let answer = challenge.key_authorization();
         let presented = match way {
-            ChallengeKind::Http01 => self
-                .challenges
-                .present_http(&challenge.token, answer.as_str()),
+            ChallengeKind::Http01 => Presented::Listener {
+                _answer: self
+                    .challenges
+                    .present_http(&challenge.token, answer.as_str()),
+            },
             ChallengeKind::TlsAlpn01 => {
                 let cert = keys::challenge_cert(&self.id.name, answer.digest().as_ref())?;
-                self.challenges.present_tls(&self.id.name, cert)
+                Presented::Listener {
+                    _answer: self.challenges.present_tls(&self.id.name, cert),
+                }
             }
             ChallengeKind::Dns01 => {
-                let message = "dns-01 needs `dns`";
-                return Err(Failure::new(FailureKind::NoChallenge, message));
+                let value = answer.dns_value();
+                self.dns_records().publish(&value, self.record).await?;
+                Presented::Record
             }
         };
         tracing::debug!(
@@ -301,7 +324,20 @@ impl Attempt<'_> {
             "the challenge is answered"
         );
         with_nonces(async || challenge.set_ready().await).await?;
-        Ok(Presented::Listener { _answer: presented })
+        Ok(presented)
+    }
+
+    /// Removes the TXT records that were written for this certificate.
+    async fn remove_records(&mut self) {
+        self.dns_records().remove_all(self.record).await;
+    }
+
+    fn dns_records(&self) -> DnsRecords<'a> {
+        DnsRecords {
+            folder: self.folder,
+            id: self.id,
+            provider: self.dns,
+        }
     }
 
     /// The key of the order: that of an earlier try, or a new one.
@@ -340,7 +376,7 @@ impl Attempt<'_> {
         self.record.directory = Some(self.client.directory.url.clone());
         self.record.profile = self.profile.map(str::to_owned);
         self.record.failures = None;
-        self.record.renewal = None;
+        (self.record.renewal, self.record.revoked) = (None, None);
         self.keep_record()?;
         self.folder.remove_pending_key(self.id)?;
         Ok(leaf)

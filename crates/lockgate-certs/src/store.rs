@@ -13,6 +13,8 @@
 //! A wildcard is `_wildcard.example.com`; a certificate with an RSA key `example.com.rsa2048`. All
 //! files are 0600, and are replaced whole. Decides nothing.
 
+mod listing;
+
 use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::net::IpAddr;
@@ -20,6 +22,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use aws_lc_rs::digest::{SHA256, digest};
+use lockgate_dns::PublishedRecord;
 use lockgate_rules::CertKeyKind;
 use lockgate_rules::on_demand::is_certifiable_name;
 use rustix::fs::{FlockOperation, OFlags, flock};
@@ -82,8 +85,13 @@ pub(crate) struct CertRecord {
     pub(crate) order: Option<OrderRecord>,
     /// When the authority wants it to be renewed.
     pub(crate) renewal: Option<RenewalRecord>,
+    /// When the certificate was revoked, while there is no new one.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub(crate) revoked: Option<OffsetDateTime>,
     /// The failures since the last success.
     pub(crate) failures: Option<FailureRecord>,
+    /// The TXT records that were written and not removed since.
+    pub(crate) dns: Vec<PublishedRecord>,
 }
 
 /// An order that is under way.
@@ -180,6 +188,12 @@ impl CertFolder {
         &self.path
     }
 
+    /// The folder of a trial, which holds nothing for long.
+    pub(crate) fn for_trials(&self) -> Self {
+        let path = self.path.join("trial");
+        Self { path }
+    }
+
     /// The PEM file of a certificate: its chain, then its key.
     pub fn cert_file(&self, id: &CertId) -> PathBuf {
         self.file(id, "pem")
@@ -270,7 +284,7 @@ impl CertFolder {
     }
 
     pub(crate) fn keep_cert(&self, id: &CertId, pem: &str) -> io::Result<()> {
-        private_file::replace(&self.cert_file(id), pem.as_bytes())
+        private_file::replace_for_folder_owner(&self.cert_file(id), pem.as_bytes())
     }
 
     /// The key of the order that is under way, if there is one.
@@ -280,7 +294,7 @@ impl CertFolder {
     }
 
     pub(crate) fn keep_pending_key(&self, id: &CertId, pem: &str) -> io::Result<()> {
-        private_file::replace(&self.file(id, "key"), pem.as_bytes())
+        private_file::replace_for_folder_owner(&self.file(id, "key"), pem.as_bytes())
     }
 
     pub(crate) fn remove_pending_key(&self, id: &CertId) -> io::Result<()> {
@@ -326,7 +340,7 @@ impl CertFolder {
     fn keep_json(&self, path: &Path, record: &impl Serialize) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(record)?;
         text.push(b'\n');
-        private_file::replace(path, &text)
+        private_file::replace_for_folder_owner(path, &text)
     }
 }
 

@@ -32,6 +32,7 @@ mod auth;
 mod bindings;
 mod certificates;
 mod content;
+mod dns_provider;
 mod files;
 mod health;
 mod logs;
@@ -186,24 +187,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn name_servers(&mut self, dns: &View<'_>) -> Vec<SocketAddr> {
-        let mut servers = Vec::new();
-        for (server, at) in dns.items(&top::dns::SERVERS).placed() {
-            match server {
-                EndpointAddr::Ip(address) => servers.push(*address),
-                _ => {
-                    let message = "a name server needs an IP address";
-                    let why = "its own name could not be resolved";
-                    self.report.push_at(
-                        Code::BadAddress,
-                        at,
-                        message,
-                        why,
-                        "write \"10.0.0.53:53\"",
-                    );
-                }
-            }
-        }
-        servers
+        self.addresses_of_name_servers(&dns.items(&top::dns::SERVERS))
     }
 
     fn no_listener(&mut self, written: &SourceTree) {

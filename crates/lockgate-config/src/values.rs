@@ -8,6 +8,7 @@ mod cache_policy;
 mod certificate;
 mod choice;
 mod cures;
+mod dns_provider;
 mod duration;
 mod field;
 mod file_mode;
@@ -46,6 +47,7 @@ pub(crate) use certificate::CertificateFile;
 pub(crate) use choice::{
     As, Either, False, Flag, OneOrMore, OrFlag, Short, ShortOrLong, Switch, Unless,
 };
+pub(crate) use dns_provider::{Credential, DnsProviderName};
 pub(crate) use duration::{Age, Time};
 pub(crate) use field::RequestField;
 pub(crate) use file_mode::FileMode;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_config::{Config, DownstreamTls, Environment, LoadedConfig, Report, parse_str_in};
 use lockgate_rules::{AcmeSettings, CertFallback, CertIssuer, CertKeyKind};
@@ -9,10 +10,15 @@ use lockgate_rules::{AcmeSettings, CertFallback, CertIssuer, CertKeyKind};
 /// A key in base64url that tests look for in what is shown.
 const SECRET: &str = "c2VjcmV0LW1hYy1rZXk";
 
+/// The secret of a TSIG key that tests look for in what is shown.
+const TSIG: &str = "c2VjcmV0LXRzaWcta2V5";
+
 fn env() -> Environment {
     Environment::none()
         .with_var("EAB", SECRET)
         .with_file("/etc/lockgate/eab.key", format!("{SECRET}\n"))
+        .with_var("TSIG", TSIG)
+        .with_file("/etc/lockgate/dns.key", format!("{TSIG}\n"))
 }
 
 fn read(text: &str) -> Result<LoadedConfig, Report> {
@@ -452,13 +458,13 @@ fn a_host_that_no_public_authority_certifies_is_refused_with_its_cure() {
             "[acme]\n[site.\"*.example.com\"]\nrespond = 404\n",
             "E0047 2:7",
             "no certificate for *.example.com can be had by ACME",
-            "write each host instead, or tls = { cert",
+            "add dns = { provider = \"desec\"",
         ),
         (
             "[acme]\ndirectory = \"https://ca.lan/dir\"\n[site.\"*.box.lan\"]\nrespond = 404\n",
             "E0047 3:7",
             "*.box.lan",
-            "write each host",
+            "add dns = {",
         ),
         (
             "[acme]\n[tcp.\":443\"]\nsni.\"box.lan\" = { proxy = \"a.b:1\", tls = {} }\n",
@@ -477,6 +483,136 @@ fn a_host_that_no_public_authority_certifies_is_refused_with_its_cure() {
         "is not the key of a site",
         "xn--",
     )]);
+}
+
+#[test]
+fn dns_names_the_provider_that_writes_records_of_wildcards() {
+    let config = config(
+        "[acme]\ndns = { provider = \"rfc2136\", server = \"10.0.0.1:53\", key = \"lockgate\", \
+         secret = \"${file:/etc/lockgate/dns.key}\", algorithm = \"hmac-sha512\", \
+         propagation = \"10m\", resolvers = [\"10.0.0.53:53\"] }\n\
+         [site.\"*.example.com\"]\nrespond = 404\n\
+         [site.\"a.example.org\"]\nrespond = 404\n\
+         acme = { dns = { provider = \"exec\", command = [\"/bin/dns\", \"-v\"] } }\n",
+    );
+    let updates = acme(&config, "*.example.com").dns.clone().unwrap();
+    assert_eq!(updates.provider.name, "rfc2136");
+    assert_eq!(updates.parameter("server"), Some("10.0.0.1:53"));
+    assert_eq!(updates.parameter("key"), Some("lockgate"));
+    assert_eq!(updates.parameter("secret"), Some(TSIG));
+    assert_eq!(updates.parameter("algorithm"), Some("hmac-sha512"));
+    assert_eq!(updates.propagation, Duration::from_secs(600));
+    assert_eq!(updates.resolvers, ["10.0.0.53:53".parse().unwrap()]);
+    // The nearest `dns` counts as a whole.
+    let own = acme(&config, "a.example.org").dns.clone().unwrap();
+    assert_eq!((own.provider.name, own.parameters.len()), ("exec", 0));
+    assert_eq!(own.command, ["/bin/dns", "-v"]);
+    assert_eq!(own.propagation, Duration::from_secs(120));
+    assert!(!format!("{config:?}").contains(TSIG));
+}
+
+#[test]
+fn mistakes_in_dns_of_acme_are_told_with_their_cures() {
+    let site = "[site.\"*.example.com\"]\nrespond = 404\n";
+    let dns = |text: &str| format!("[acme]\ndns = {{ {text} }}\n{site}");
+    let table = [
+        (
+            dns("provider = \"cloudflair\", token = \"x\""),
+            "E0015 2:20",
+            "is not a provider of DNS",
+            "write \"cloudflare\"",
+        ),
+        (
+            dns("provider = \"bind9\", server = \"a\""),
+            "E0015 2:20",
+            "is not a provider",
+            "write \"rfc2136\"",
+        ),
+        (
+            dns("provider = \"cloudflare\""),
+            "E0020 2:20",
+            "`cloudflare` needs `token`",
+            "add token = ",
+        ),
+        (
+            dns("provider = \"rfc2136\", key = \"k\""),
+            "E0020 2:20",
+            "`rfc2136` needs `server`, `secret`",
+            "add server = ",
+        ),
+        (
+            dns("provider = \"exec\""),
+            "E0020 2:20",
+            "`exec` needs `command`",
+            "add command = [",
+        ),
+        (
+            dns("provider = \"desec\", token = \"x\", user = \"me\""),
+            "E0019 2:42",
+            "`desec` takes no `user`",
+            "remove it",
+        ),
+        (
+            dns("provider = \"desec\", tokn = \"x\""),
+            "E0010 2:29",
+            "tokn",
+            "token",
+        ),
+        (
+            dns("provider = \"desec\", api_token = \"x\""),
+            "E0010 2:29",
+            "api_token",
+            "write token = ",
+        ),
+        (
+            dns(
+                "provider = \"rfc2136\", server = \"10.0.0.1\", key = \"k\", secret = \"{secret}\"",
+            ),
+            "E0018 2:72",
+            "this is not the secret of a TSIG key",
+            "dns.key",
+        ),
+        (
+            dns("provider = \"rfc2136\", server = \"a b\", key = \"k\", secret = \"aGk=\""),
+            "E0016 2:40",
+            "this is not the address of a name server",
+            "10.0.0.1:53",
+        ),
+        (
+            dns("provider = \"powerdns\", url = \"ns.example.com\", token = \"x\""),
+            "E0016 2:38",
+            "this is not the URL of a server",
+            "https://",
+        ),
+        (
+            dns("provider = \"desec\", token = \"x\", resolvers = [\"ns.example:53\"]"),
+            "E0016 2:55",
+            "a name server needs an IP address",
+            "10.0.0.53:53",
+        ),
+        (
+            dns("provider = \"desec\", token = \"x\", propagation = \"10ms\""),
+            "E0014 2:56",
+            "is too short",
+            "1s",
+        ),
+    ];
+    let table: Vec<_> = table
+        .iter()
+        .map(|(text, code, message, cure)| (&**text, *code, *message, *cure))
+        .collect();
+    check(&table);
+}
+
+#[test]
+fn a_mistake_in_dns_of_acme_is_told_once_for_several_sites() {
+    let text = "[acme]\ndns = { provider = \"desec\", user = \"me\" }\n\
+                [site.\"*.example.com\"]\nrespond = 404\n\
+                [site.\"b.example.com\"]\nrespond = 404\nacme = { profile = \"x\" }\n";
+    let told = told(text);
+    assert_eq!(told.lines().count(), 2, "{told}");
+    assert!(told.contains("`desec` takes no `user`"), "{told}");
+    assert!(told.contains("`desec` needs `token`"), "{told}");
 }
 
 #[test]
@@ -763,9 +899,9 @@ fn names_of_caddy_traefik_nginx_and_haproxy_lead_to_acme() {
             "write tls = \"internal\"",
         ),
         (
-            table("dns = { provider = \"cloudflare\" }"),
-            "E0011 2:1",
-            "a wildcard needs a file",
+            table("dns_challenge = { provider = \"cloudflare\" }"),
+            "E0010 2:1",
+            "write dns = { provider = \"desec\"",
         ),
         (
             table("ask = \"http://127.0.0.1/\""),

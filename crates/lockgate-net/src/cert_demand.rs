@@ -5,9 +5,8 @@
 
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use arc_swap::ArcSwapOption;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::tls::Acceptor;
@@ -28,10 +27,10 @@ pub struct CertDemand {
     pub done: oneshot::Sender<()>,
 }
 
-/// The way to the thread, while there is one.
-#[derive(Default)]
+/// The way to the thread. Requests that come before it has started wait for it.
 pub struct CertDemands {
-    sender: ArcSwapOption<mpsc::Sender<CertDemand>>,
+    sender: mpsc::Sender<CertDemand>,
+    receiver: Mutex<Option<mpsc::Receiver<CertDemand>>>,
 }
 
 impl CertDemands {
@@ -43,7 +42,6 @@ impl CertDemands {
         client: Option<IpAddr>,
         acceptor: &Arc<Acceptor>,
     ) -> Option<oneshot::Receiver<()>> {
-        let sender = self.sender.load();
         let (done, answer) = oneshot::channel();
         let demand = CertDemand {
             name: name.to_owned(),
@@ -51,15 +49,24 @@ impl CertDemands {
             acceptor: Arc::clone(acceptor),
             done,
         };
-        sender.as_ref()?.try_send(demand).ok()?;
+        self.sender.try_send(demand).ok()?;
         Some(answer)
     }
 
-    /// The requests from now on; those of an earlier call end.
-    pub fn open(&self) -> mpsc::Receiver<CertDemand> {
+    /// The requests, for the one thread that meets them; nothing the second time.
+    pub fn take(&self) -> Option<mpsc::Receiver<CertDemand>> {
+        let mut receiver = self.receiver.lock().unwrap_or_else(PoisonError::into_inner);
+        receiver.take()
+    }
+}
+
+impl Default for CertDemands {
+    fn default() -> Self {
         let (sender, receiver) = mpsc::channel(WAITING);
-        self.sender.store(Some(Arc::new(sender)));
-        receiver
+        Self {
+            sender,
+            receiver: Mutex::new(Some(receiver)),
+        }
     }
 }
 

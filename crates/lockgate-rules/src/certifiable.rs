@@ -70,8 +70,7 @@ impl AcmeSettings {
         {
             return Some(refusal);
         }
-        // None of the settings is a provider of DNS, which alone could answer for it.
-        is_wildcard.then_some(NameRefusal::Wildcard)
+        (is_wildcard && self.dns.is_none()).then_some(NameRefusal::Wildcard)
     }
 
     /// Whether every directory is one that has a name, which are those of public authorities.
@@ -105,8 +104,12 @@ pub fn public_refusal(name: &str) -> Option<NameRefusal> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
     use super::*;
     use crate::acme::{AcmeDirectory, CertKeyKind};
+    use crate::dns_provider::{DnsProvider, KnownDnsProvider};
 
     fn settings(directories: &[&str]) -> AcmeSettings {
         let directory = |text: &&str| {
@@ -122,6 +125,7 @@ mod tests {
             eab: None,
             profile: None,
             keys: vec![CertKeyKind::EcdsaP256],
+            dns: None,
         }
     }
 
@@ -186,5 +190,21 @@ mod tests {
         ] {
             assert_eq!(public.refuses(&host), Some(refusal), "{host}");
         }
+        let dns = DnsProvider {
+            provider: KnownDnsProvider::named("desec").unwrap(),
+            parameters: Vec::new(),
+            command: Vec::new(),
+            propagation: Duration::from_secs(120),
+            resolvers: Vec::new(),
+        };
+        let with_dns = AcmeSettings {
+            dns: Some(Arc::new(dns)),
+            ..public
+        };
+        assert_eq!(with_dns.refuses(&under("example.com")), None);
+        assert_eq!(
+            with_dns.refuses(&under("apps.lan")),
+            Some(NameRefusal::PrivateUse("lan"))
+        );
     }
 }

@@ -16,6 +16,7 @@
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
 //! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
+//! - [`dns_provider`]: the provider that writes TXT records for them.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
@@ -26,6 +27,7 @@ pub mod certifiable;
 pub mod client_address;
 pub mod compression;
 pub mod cors;
+pub mod dns_provider;
 pub mod fixed_response;
 pub mod headers;
 pub mod host_pattern;
@@ -52,6 +54,7 @@ pub use certifiable::{NameRefusal, public_refusal};
 pub use client_address::ClientAddress;
 pub use compression::Compression;
 pub use cors::{Cors, Origin, Origins};
+pub use dns_provider::{DnsProvider, KnownDnsProvider, SecretText};
 pub use fixed_response::FixedResponse;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use host_pattern::HostPattern;

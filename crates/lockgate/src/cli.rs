@@ -5,6 +5,7 @@
 
 pub(crate) mod admin;
 pub(crate) mod ca;
+pub(crate) mod cert;
 mod compare;
 pub(crate) mod connections;
 mod describe;
@@ -74,6 +75,8 @@ pub(crate) enum Command {
     },
     /// Ask a running Lockgate over its admin socket.
     Admin(admin::AdminOptions),
+    /// Look at certificates that Lockgate obtains, or change them.
+    Cert(cert::CertOptions),
     /// List or close the connections of a running Lockgate.
     Connections(connections::ConnectionsOptions),
     /// Follow the access log of a running Lockgate.
@@ -346,6 +349,9 @@ enum CommandArgs {
     /// Show the certificates of a running Lockgate, the first to expire first
     #[command(after_help = "Example:\n  lockgate certs")]
     Certs(admin::AdminArgs),
+    /// Look at the certificates that Lockgate obtains; renew, revoke, try or import them
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     /// Show or set the level of the operator log of a running Lockgate, until its next start
     #[command(after_help = "Example:\n  lockgate log-level debug")]
     LogLevel {
@@ -573,6 +579,27 @@ impl CommandArgs {
             Self::Pools(args) => ask(args, AdminVerb::Pools),
             Self::Endpoints(args) => ask(args, AdminVerb::Endpoints),
             Self::Certs(args) => ask(args, AdminVerb::Certs),
+            Self::Cert(command) => match command.split() {
+                cert::WrittenCert::Ask(verb, args) => {
+                    let (socket, output) = choose(args)?;
+                    Ok(Command::Cert(cert::CertOptions::Ask {
+                        socket,
+                        output,
+                        verb,
+                    }))
+                }
+                cert::WrittenCert::Import(mut args) => {
+                    if args.names_state() && outer.is_some() {
+                        return Err(usage(
+                            ErrorKind::ArgumentConflict,
+                            "give one configuration file or one folder of `state`",
+                        ));
+                    }
+                    let config = once(args.take_config())?;
+                    let import = args.resolve(config);
+                    Ok(Command::Cert(cert::CertOptions::Import(import)))
+                }
+            },
             Self::LogLevel { level, admin } => ask(admin, AdminVerb::LogLevel(level)),
             Self::Reload {
                 stdin,

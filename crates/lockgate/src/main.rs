@@ -6,6 +6,7 @@ mod admin_client;
 mod assemble;
 mod background;
 mod ca;
+mod cert;
 mod check;
 mod cli;
 mod configuration;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
         Command::Admin(options) => admin_client::run(&options),
+        Command::Cert(options) => cert::run(&options),
         Command::Connections(options) => admin_client::connections::run(&options),
         Command::Tail(options) => admin_client::tail::run(&options),
         Command::Top(options) => top::run(&options),

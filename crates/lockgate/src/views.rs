@@ -16,6 +16,7 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 pub(crate) use certs::certs;
+pub(crate) use managed_certs::{awaited_certs, managed_cert};
 pub(crate) use pools::{mode_name, pools, state_name};
 pub(crate) use recent::{EndpointSpan, RecentCounts, RecentSpan};
 pub(crate) use sites::sites;

@@ -2,7 +2,7 @@
 //!
 //! Orders nothing itself: it hands what is permitted to the tasks that do.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::rc::Rc;
@@ -34,8 +34,8 @@ pub(super) struct Demands {
     pub(super) hosts: watch::Receiver<Arc<[OnDemandHosts]>>,
     /// Takes certificates that are to be ordered.
     pub(super) begun: mpsc::UnboundedSender<WantedCert>,
-    /// Whether this process has the right to order.
-    pub(super) orders: Cell<bool>,
+    /// Whether this process has the right to order, once that is known.
+    pub(super) orders: watch::Sender<Option<bool>>,
     pub(super) limits: RefCell<DemandLimits>,
 }
 
@@ -142,7 +142,13 @@ impl Demands {
         id: &CertId,
     ) -> Option<Arc<CertState>> {
         let name = &demand.name;
-        if !self.orders.get() {
+        let mut orders = self.orders.subscribe();
+        let orders = orders
+            .wait_for(Option::is_some)
+            .await
+            .ok()?
+            .unwrap_or_default();
+        if !orders {
             return None;
         }
         let now = Instant::now();

@@ -11,14 +11,16 @@ use lockgate_net::challenges::Challenges;
 use time::OffsetDateTime;
 use tokio::time::sleep;
 
-use super::{CertState, CertStatus, ChangedFn, WantedCert};
+use super::status::{CertStatus, standing};
+use super::{CertState, ChangedFn, WantedCert};
 use crate::directory::DirectoryClient;
+use crate::dns_record::DnsRecords;
 use crate::error::{Failure, FailureKind};
 use crate::keys;
 use crate::leaf::Leaf;
 use crate::order::{Attempt, ChallengeKind};
 use crate::permission::{self, Permission};
-use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check, spread_of};
+use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check};
 use crate::store::{CertFolder, CertRecord, FailureRecord, RenewalRecord};
 
 /// The time after which an authority is asked again that has not told the window of a renewal.
@@ -45,9 +47,11 @@ pub(super) struct CertTask {
 pub(super) const FIRST_CHECKS: Duration = Duration::from_secs(600);
 
 /// What is known of the certificate.
-struct Known {
-    leaf: Option<Leaf>,
-    record: CertRecord,
+pub(super) struct Known {
+    pub(super) leaf: Option<Leaf>,
+    pub(super) record: CertRecord,
+    /// Tries that have succeeded and failed since the status was told.
+    tries: (u32, u32),
 }
 
 impl CertTask {
@@ -56,10 +60,15 @@ impl CertTask {
     pub(super) async fn run(self) {
         let mut known = self.read().await;
         let mut was_late = false;
+        // A process may have ended before it removed them.
+        self.remove_records(&mut known.record).await;
         loop {
+            if let Some(revocation) = self.state.take_revocation() {
+                self.revoke(&mut known, revocation).await;
+            }
             let now = SystemTime::now();
             let standing = self.standing(&known);
-            self.tell(&standing, &known);
+            self.tell(&standing, &mut known);
             if standing.is_late(now) && standing.failures > 0 && !was_late {
                 was_late = true;
                 self.shout(&standing, &known, now);
@@ -70,7 +79,11 @@ impl CertTask {
             match schedule::next(&standing, now) {
                 Next::Obtain => {
                     if standing.validity.is_some() && !self.is_permitted().await {
-                        sleep(NOT_PERMITTED).await;
+                        // A revocation does not wait for the permission.
+                        tokio::select! {
+                            () = sleep(NOT_PERMITTED) => {}
+                            () = self.state.woken.notified() => {}
+                        }
                         continue;
                     }
                     self.obtain(&mut known, &standing).await;
@@ -131,6 +144,15 @@ impl CertTask {
         }
     }
 
+    async fn remove_records(&self, record: &mut CertRecord) {
+        let records = DnsRecords {
+            folder: &self.folder,
+            id: &self.wanted.id,
+            provider: self.wanted.settings.dns.as_deref(),
+        };
+        records.remove_all(record).await;
+    }
+
     fn read_once(&self) -> io::Result<Known> {
         let id = &self.wanted.id;
         let mut record = self.folder.record(id)?;
@@ -147,48 +169,39 @@ impl CertTask {
         if let Some(order) = done {
             (record.directory, record.failures) = (Some(order.directory), None);
             record.profile.clone_from(&self.wanted.settings.profile);
-            record.renewal = None;
+            (record.renewal, record.revoked) = (None, None);
             self.folder.keep_record(id, &record)?;
         }
         if key.is_some() && record.order.is_none() {
             self.folder.remove_pending_key(id)?;
         }
-        Ok(Known { leaf, record })
+        Ok(Known {
+            leaf,
+            record,
+            tries: (0, 0),
+        })
     }
 
     fn standing(&self, known: &Known) -> Standing {
-        let Known { leaf, record } = known;
+        let Known { leaf, record, .. } = known;
         let settings = &self.wanted.settings;
         let is_other = |directory: &String| {
             let mut directories = settings.directories.iter();
             !directories.any(|one| one.url == *directory)
         };
-        // Also where the operator has put another file in its place.
-        let covers = |leaf: &Leaf| leaf.names.contains(&self.wanted.id.name);
-        let leaf = leaf.as_ref().filter(|leaf| covers(leaf));
+        let leaf = leaf.as_ref();
         let outdated = self.state.forced.load(Ordering::Relaxed)
+            || record.revoked.is_some()
             || record.directory.as_ref().is_some_and(is_other)
             || (record.directory.is_some() && record.profile != settings.profile);
-        let renewal = record.renewal.as_ref();
-        let window = renewal.and_then(|renewal| {
-            Some(RenewalWindow {
-                start: renewal.start?.into(),
-                end: renewal.end?.into(),
-            })
-        });
-        let failures = record.failures.as_ref();
-        Standing {
-            validity: leaf.map(|leaf| leaf.validity),
-            outdated,
-            window,
-            window_check: leaf
-                .and_then(|leaf| leaf.ari.as_ref())
-                .map(|_| self.window_check(renewal)),
-            failures: failures.map_or(0, |failures| failures.count),
-            failed: failures.map(|failures| failures.last.into()),
-            retry_after: failures.and_then(|failures| Some(failures.retry_after?.into())),
-            spread: spread_of(&self.wanted.id.name),
+        let mut standing = standing(&self.wanted.id, leaf, record, outdated);
+        let asks = standing.window_check.is_some();
+        standing.window_check = asks.then(|| self.window_check(record.renewal.as_ref()));
+        if self.state.hurried.load(Ordering::Relaxed) {
+            // The operator does not want to wait; what the authority asks for holds on.
+            standing.failed = None;
         }
+        standing
     }
 
     /// When the authority is asked for the window next: also a while after the start of this process, if
@@ -205,27 +218,20 @@ impl CertTask {
     }
 
     /// Publishes how the certificate stands.
-    fn tell(&self, standing: &Standing, known: &Known) {
-        let record = &known.record;
-        let next_try = match schedule::next(standing, SystemTime::now()) {
-            Next::Wait(time) if standing.failures > 0 => SystemTime::now().checked_add(time),
-            _ => None,
-        };
+    fn tell(&self, standing: &Standing, known: &mut Known) {
         let mut status = self.state.status();
-        *status = CertStatus {
-            validity: standing.validity,
-            directory: record.directory.clone(),
-            challenge: record.challenge.clone(),
-            window: standing.window,
-            due: standing.due(),
-            tried: status.tried,
-            failures: standing.failures,
-            failure: record.failures.as_ref().map(|failures| {
-                let kind = FailureKind::of_str(&failures.kind);
-                (kind, failures.message.clone())
-            }),
-            next_try,
-        };
+        let (tried, obtained, failed) = (status.tried, status.obtained, status.failed);
+        *status = CertStatus::of(
+            &self.folder,
+            (&self.wanted.id, known.leaf.as_ref(), &known.record),
+            standing,
+            SystemTime::now(),
+        );
+        // With what has come of them: who waits for a try sees both.
+        let (succeeded, refused) = std::mem::take(&mut known.tries);
+        status.tried = tried;
+        status.obtained = obtained.saturating_add(succeeded);
+        status.failed = failed.saturating_add(refused);
         drop(status);
         self.state.told.send_replace(());
     }
@@ -251,9 +257,11 @@ impl CertTask {
     async fn obtain(&self, known: &mut Known, standing: &Standing) {
         let id = &self.wanted.id;
         self.state.status().tried = Some(SystemTime::now());
+        self.state.hurried.store(false, Ordering::Relaxed);
         match self.try_each(known, standing).await {
             Ok((leaf, directory)) => {
                 self.state.forced.store(false, Ordering::Relaxed);
+                known.tries.0 += 1;
                 let life = leaf.validity.not_after.duration_since(SystemTime::now());
                 tracing::info!(
                     name = id.name,
@@ -267,6 +275,7 @@ impl CertTask {
                 (self.changed)(&self.folder.cert_file(id));
             }
             Err((failure, directory)) => {
+                known.tries.1 += 1;
                 let count = standing.failures.saturating_add(1);
                 known.record.failures = Some(FailureRecord {
                     count,
@@ -342,6 +351,7 @@ impl CertTask {
             challenges: &self.challenges,
             id: &self.wanted.id,
             profile: self.wanted.settings.profile.as_deref(),
+            dns: self.wanted.settings.dns.as_deref(),
             ways: ways.clone(),
             replaces: leaf.and_then(|leaf| leaf.ari.clone()),
             record: &mut known.record,

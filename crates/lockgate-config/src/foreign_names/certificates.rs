@@ -1,9 +1,9 @@
 //! Names of certificates that come by themselves: of ACME clients, and of servers that have one.
 
-use super::{ForeignName, later, write};
+use super::{ForeignName, write};
 
 const ACME: &str = "write acme = { email = \"me@example.com\" } at the top, or [acme]: sites on TLS then get their certificates";
-const DNS: &str = "let the authority reach port 80 or 443; a wildcard needs a file: write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }";
+const DNS: &str = "write dns = { provider = \"desec\", token = \"${file:/etc/lockgate/dns.token}\" } in [acme], with your own provider";
 
 pub(super) const ROWS: &[ForeignName] = &[
     write(
@@ -31,11 +31,51 @@ pub(super) const ROWS: &[ForeignName] = &[
         "local_certs self_signed skip_install_trust internal_certs internal_ca",
         "write tls = \"internal\" in the site, for certificates of Lockgate's own authority",
     ),
-    later(
-        "dns dns_challenge dns_01 dns_provider provider acme_dns",
+    write(
+        "dns_challenge dns_01 dns_provider provider acme_dns",
         DNS,
     )
     .beside(&["eab"]),
+    write(
+        "api_token auth_token access_token api_key auth_key dns_api_token",
+        "write token = \"${file:/etc/lockgate/dns.token}\"",
+    )
+    .beside(&["provider"]),
+    write(
+        "key_name tsig_key tsig_key_name access_key access_key_id",
+        "write key = \"lockgate\"",
+    )
+    .beside(&["provider"]),
+    write(
+        "tsig_secret key_secret api_secret secret_key secret_access_key tsig_secret_key",
+        "write secret = \"${file:/etc/lockgate/dns.key}\"",
+    )
+    .beside(&["provider"]),
+    write(
+        "nameserver dns_server host primary",
+        "write server = \"10.0.0.1:53\"",
+    )
+    .beside(&["provider"]),
+    write(
+        "tsig_algorithm key_algorithm key_alg alg",
+        "write algorithm = \"hmac-sha256\"",
+    )
+    .beside(&["provider"]),
+    write(
+        "propagation_timeout propagation_delay timeout delay_before_check wait",
+        "write propagation = \"2m\": the servers are asked until all show the record",
+    )
+    .beside(&["provider"]),
+    write(
+        "username login email",
+        "write user = \"me\"",
+    )
+    .beside(&["provider"]),
+    write(
+        "program script path hook",
+        "write command = [\"/usr/local/bin/dns-record\"]",
+    )
+    .beside(&["provider"]),
     write(
         "server ca_url ca_server ca_dir acme_server url uri endpoint authority issuer directory_url \
          acme_ca certificate_authority",

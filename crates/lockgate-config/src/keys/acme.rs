@@ -8,7 +8,7 @@ use crate::values::*;
 
 use super::Unset::{Absent, Required};
 use super::tls::AUTHORITIES;
-use super::{ConfigKey, Defaulted, KeyRow};
+use super::{ConfigKey, Defaulted, KeyRow, dns_provider};
 
 table! {
     const EMAIL: ConfigKey<String> = ConfigKey::new(
@@ -63,6 +63,17 @@ table! {
         r#"["p256", "rsa2048"]"#,
         "The kind of the certificates' keys: ECDSA over P-256, or RSA with 2048 bits. With both, each \
          name has two certificates, and a client gets one that it can verify.",
+    );
+
+    const DNS: ConfigKey<CheckedTable> = ConfigKey::new(
+        "dns",
+        &TableOf(dns_provider::ALL),
+        Absent("the authority must reach port 80 or 443, and wildcards need a file"),
+        r#"{ provider = "desec", token = "${file:/etc/lockgate/dns.token}" }"#,
+        "Who writes TXT records for DNS-01, the challenge by DNS (RFC 8555 §8.4). Wildcards need it, and \
+         machines that the authority reaches on no port. Other names take it where the other challenges \
+         fail. The record stands at `_acme-challenge.` and the name, or where the CNAME from there leads; \
+         it is removed once the authority has looked.",
     );
 
     const FALLBACK: Defaulted<CertFallback> = ConfigKey::defaulted(

@@ -253,7 +253,7 @@ table! {
          service of the authority.\n\n\
          The authority must reach this machine under the host's name, on port 80 or 443. Names that \
          no public authority certifies (`box.lan`, `localhost`, IP addresses) are an error: write \
-         `tls = \"internal\"` in their sites. Wildcards need a certificate of a file.",
+         `tls = \"internal\"` in their sites. Wildcards need `dns`.",
     );
 
     const SITE: ConfigKey<Vec<Keyed<SiteKey>>> = ConfigKey::new(

@@ -174,12 +174,17 @@ impl Resolver<'_> {
         let settings = self.acme_settings(&view);
         if files == CertFiles::None && !view.broken(&[acme::DIRECTORY.row()]) {
             for (host, at) in &names.hosts {
-                let on_demand = on_demand.is_some();
-                match settings.refuses(host) {
-                    None => {}
+                let is_excused = |refusal: NameRefusal| match refusal {
                     // One of their names may be certified.
-                    Some(NameRefusal::EveryHost | NameRefusal::Wildcard) if on_demand => {}
-                    Some(refusal) => self.not_certified(names, host, at, refusal),
+                    NameRefusal::EveryHost => on_demand.is_some(),
+                    // A mistake in `dns` has been reported.
+                    NameRefusal::Wildcard => on_demand.is_some() || view.has(&acme::DNS),
+                    _ => false,
+                };
+                if let Some(refusal) = settings.refuses(host)
+                    && !is_excused(refusal)
+                {
+                    self.not_certified(names, host, at, refusal);
                 }
             }
         }
@@ -231,6 +236,7 @@ impl Resolver<'_> {
             eab: eab.map(|(key_id, mac_key)| ExternalAccount { key_id, mac_key }),
             profile: view.get(&acme::PROFILE),
             keys: self.once_each(view, "key", &acme::KEY),
+            dns: self.dns_provider(view),
         };
         let shared = match self.acme.get(&settings) {
             Some(known) => return Arc::clone(known),
@@ -275,9 +281,12 @@ impl Resolver<'_> {
         let (message, why, cure) = match refusal {
             NameRefusal::Wildcard => (
                 format!("no certificate for {host} can be had by ACME"),
-                "a wildcard needs DNS-01, the challenge by DNS, which is not in this version"
+                "a wildcard needs DNS-01, the challenge by DNS, and nothing says who writes its record"
                     .to_owned(),
-                format!("write each host instead, or {OWN_FILES}"),
+                format!(
+                    "add dns = {{ provider = \"desec\", token = \"…\" }} to [acme], with your own provider; \
+                     or write {OWN_FILES}"
+                ),
             ),
             refusal => (
                 format!("no public authority certifies {host}"),

@@ -14,6 +14,8 @@ fn env() -> Environment {
         .with_file("/etc/tls/b.pem", "")
         .with_file("/etc/lockgate/redirects", "/a /b\n")
         .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
+        .with_file("/etc/lockgate/dns.token", "s3cret\n")
+        .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n")
 }
 
 fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {

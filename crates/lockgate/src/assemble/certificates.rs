@@ -191,7 +191,7 @@ impl WantedCerts {
     pub(super) fn finish(self) -> WantedSet {
         let ways = &self.ways;
         let orders = self.orders.into_iter().map(|(id, settings)| WantedCert {
-            ways: ways_of(&id, ways),
+            ways: ways_of(&id, ways, settings.dns.is_some()),
             id,
             settings,
             permission: None,
@@ -264,12 +264,15 @@ pub(super) fn cert_name(host: &HostPattern) -> Option<String> {
 }
 
 /// The challenges that can work for a certificate.
-fn ways_of(id: &CertId, listeners: &[ChallengeKind]) -> Vec<ChallengeKind> {
+fn ways_of(id: &CertId, listeners: &[ChallengeKind], dns: bool) -> Vec<ChallengeKind> {
     // Only DNS proves all names below one (RFC 8555 §7.1.3).
-    match id.name.starts_with("*.") {
-        true => Vec::new(),
-        false => listeners.to_vec(),
-    }
+    let listeners = match id.name.starts_with("*.") {
+        true => &[],
+        false => listeners,
+    };
+    // It is the slowest one: the others come first.
+    let by_dns = dns.then_some(ChallengeKind::Dns01);
+    listeners.iter().copied().chain(by_dns).collect()
 }
 
 /// The challenges that listeners can answer. Authorities connect to the ports 80 and 443 alone; the
@@ -300,4 +303,30 @@ fn listener_challenges(config: &Config) -> Vec<ChallengeKind> {
     ];
     let kinds = kinds.into_iter().filter(|(can_work, _)| *can_work);
     kinds.map(|(_, kind)| kind).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use lockgate_rules::CertKeyKind;
+
+    use super::*;
+
+    #[test]
+    fn wildcards_take_dns_01_alone_and_other_names_take_it_last() {
+        use ChallengeKind::{Dns01, Http01, TlsAlpn01};
+        let id = |name: &str| CertId {
+            name: name.to_owned(),
+            key: CertKeyKind::EcdsaP256,
+            on_demand: false,
+        };
+        let both = [Http01, TlsAlpn01];
+        let name = id("a.example.com");
+        assert_eq!(ways_of(&name, &both, false), both);
+        assert_eq!(ways_of(&name, &both, true), [Http01, TlsAlpn01, Dns01]);
+        assert_eq!(ways_of(&name, &[], true), [Dns01]);
+        assert!(ways_of(&name, &[], false).is_empty());
+        let wildcard = id("*.example.com");
+        assert_eq!(ways_of(&wildcard, &both, true), [Dns01]);
+        assert!(ways_of(&wildcard, &both, false).is_empty());
+    }
 }

@@ -564,3 +564,110 @@ fn every_command_has_help_with_an_example() {
     }
     assert_eq!(parse("--version").expect_err("text").exit_code(), 0);
 }
+
+#[test]
+fn cert_commands_have_names_reasons_and_their_socket() {
+    use admin::SocketChoice;
+    use cert::{CertOptions, CertVerb};
+    use lockgate_certs::RevocationWord;
+    let asks = |verb| {
+        Command::Cert(CertOptions::Ask {
+            socket: SocketChoice::Default(DEFAULT_CONFIG.into()),
+            output: PrintFormat::Text,
+            verb,
+        })
+    };
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    for (line, verb) in [
+        ("cert list", CertVerb::List),
+        ("cert show A.test", CertVerb::Show("a.test".to_owned())),
+        (
+            "cert renew a.test B.test --wait",
+            CertVerb::Renew {
+                names: names(&["a.test", "b.test"]),
+                wait: true,
+            },
+        ),
+        (
+            "cert obtain a.test",
+            CertVerb::Renew {
+                names: names(&["a.test"]),
+                wait: false,
+            },
+        ),
+        (
+            "cert obtain a.test --dry-run",
+            CertVerb::TryOut(names(&["a.test"])),
+        ),
+        (
+            "cert revoke a.test",
+            CertVerb::Revoke {
+                name: "a.test".to_owned(),
+                reason: RevocationWord::Unspecified,
+            },
+        ),
+        (
+            "cert revoke a.test --reason keyCompromise",
+            CertVerb::Revoke {
+                name: "a.test".to_owned(),
+                reason: RevocationWord::KeyCompromise,
+            },
+        ),
+    ] {
+        assert_eq!(parse(line).unwrap(), asks(verb), "{line}");
+    }
+    for wrong in [
+        "cert",
+        "cert show",
+        "cert renew",
+        "cert obtain --dry-run",
+        "cert obtain a.test --dry-run --wait",
+        "cert revoke a.test --reason boredom",
+        "cert list -c a.toml --admin /a.sock",
+        "-c a.toml cert list -c b.toml",
+    ] {
+        assert_eq!(parse(wrong).expect_err(wrong).exit_code(), 2, "{wrong}");
+    }
+}
+
+#[test]
+fn cert_import_finds_its_source_and_writes_into_one_folder() {
+    use cert::{CertOptions, ImportInto, ImportOptions};
+    use lockgate_certs::import::ImportSource;
+    let imports = |source, target, force| {
+        Command::Cert(CertOptions::Import(ImportOptions {
+            source,
+            path: "/etc/letsencrypt".into(),
+            target,
+            force,
+            output: PrintFormat::Text,
+        }))
+    };
+    let config = |file: &str| ImportInto::Config(file.into());
+    for (line, expected) in [
+        ("", imports(None, config(DEFAULT_CONFIG), false)),
+        (
+            " --from auto -c a.toml",
+            imports(None, config("a.toml"), false),
+        ),
+        (
+            " --from certbot --state /s --force",
+            imports(
+                Some(ImportSource::Certbot),
+                ImportInto::State("/s".into()),
+                true,
+            ),
+        ),
+    ] {
+        let line = format!("cert import /etc/letsencrypt{line}");
+        assert_eq!(parse(&line).unwrap(), expected, "{line}");
+    }
+    for wrong in [
+        "cert import",
+        "cert import /a --from nginx",
+        "cert import /a --state /s -c a.toml",
+        "-c a.toml cert import /a --state /s",
+    ] {
+        assert_eq!(parse(wrong).expect_err(wrong).exit_code(), 2, "{wrong}");
+    }
+}

@@ -70,7 +70,7 @@ impl RunningServer {
     fn start_keeper(&self) -> Option<(Arc<Background>, OwnedTask)> {
         let state = self.state.as_deref()?;
         let challenges = Arc::clone(&self.workers.shared.challenges);
-        let demands = self.workers.shared.cert_demands.open();
+        let demands = self.workers.shared.cert_demands.take()?;
         let changed = self.changed.clone();
         let task = self
             .certificates

@@ -73,7 +73,9 @@ fn mistakes(text: &str) -> Option<String> {
     };
     let env = Environment::none()
         .with_file("/etc/lockgate/redirects", "/old /new\n")
-        .with_file("/etc/lockgate/eab.key", "aGVsbG8\n");
+        .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
+        .with_file("/etc/lockgate/dns.token", "s3cret\n")
+        .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n");
     let report = parse_str_in(&whole, Path::new("/etc/lockgate/lockgate.toml"), &env).err()?;
     Some(report.to_string())
 }
@@ -146,6 +148,7 @@ fn every_documented_command_exists() {
         "pools",
         "endpoints",
         "certs",
+        "cert",
         "ca",
         "log-level",
         "reload",
