@@ -138,6 +138,7 @@ mod tests {
         let id = CertId {
             name: "*.a.com".to_owned(),
             key: CertKeyKind::EcdsaP256,
+            on_demand: false,
         };
         let mut kept = CertRecord::default();
         kept.dns = vec![record("one"), record("two")];
@@ -178,6 +179,7 @@ mod tests {
         let id = CertId {
             name: "a.com".to_owned(),
             key: CertKeyKind::EcdsaP256,
+            on_demand: false,
         };
         let mut kept = CertRecord::default();
         kept.dns = vec![record("one")];

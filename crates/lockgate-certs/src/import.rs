@@ -71,7 +71,7 @@ pub struct SkippedEntry {
 pub struct FoundCerts {
     /// Certificates with their keys.
     pub certs: Vec<FoundCert>,
-    /// Accounts whose keys can be used.
+    /// Accounts with keys that can be used.
     pub accounts: Vec<FoundAccount>,
     /// What cannot be used.
     pub skipped: Vec<SkippedEntry>,

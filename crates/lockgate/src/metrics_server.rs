@@ -57,7 +57,7 @@ pub(crate) struct MetricsRoutes {
     pub(crate) events: Box<dyn Fn() -> Option<mpsc::Receiver<Bytes>> + Send + Sync>,
     /// The state that `/ready` reports.
     pub(crate) readiness: Arc<Readiness>,
-    /// The names whose certificates are awaited, which `/ready` tells. Likewise.
+    /// The names that wait for their certificates, which `/ready` tells. Likewise.
     pub(crate) awaited: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The host names that requests over TCP may have.
     pub(crate) hosts: ArcSwap<AllowedHosts>,

@@ -23,12 +23,12 @@ struct Resolver {
 #[serde(rename_all = "PascalCase")]
 struct Account {
     email: Option<String>,
-    registration: Option<Registration>,
+    registration: Option<AccountRegistration>,
     private_key: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Registration {
+struct AccountRegistration {
     uri: Option<String>,
 }
 

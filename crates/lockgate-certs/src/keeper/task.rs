@@ -227,7 +227,7 @@ impl CertTask {
             standing,
             SystemTime::now(),
         );
-        // With what has come of them: who waits for a try sees both.
+        // With what has come of them: a client that waits for a try sees both.
         let (succeeded, refused) = std::mem::take(&mut known.tries);
         status.tried = tried;
         status.obtained = obtained.saturating_add(succeeded);

@@ -13,8 +13,7 @@ use lockgate_certs::CertFolder;
 use serde_json::{Value, json};
 
 use super::cert_text::{detail, failure, managed, trials};
-use super::show::items;
-use super::units::plain;
+use super::units::{items, plain};
 use super::{AdminResponse, TIME, ask, ask_within, find, print};
 use crate::cli::PrintFormat;
 use crate::cli::admin::SocketChoice;

@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 use lockgate_rules::acme::KNOWN_DIRECTORIES;
 use serde_json::Value;
 
-use super::show::items;
-use super::units::plain;
+use super::units::{items, plain};
 use crate::text_table::TextTable;
 
 /// A table of certificates, which are those of `/v1/certs`; nothing without one.

@@ -5,8 +5,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::query::with_query;
-use super::show::items;
-use super::units::{bytes, plain, span};
+use super::units::{bytes, items, plain, span};
 use super::{ask, find, print};
 use crate::cli::connections::{ConnectionsOptions, ConnectionsVerb};
 use crate::text_table::TextTable;

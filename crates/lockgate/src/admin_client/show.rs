@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::cert_text::managed;
 use super::change;
 use super::endpoint_state::{is_up, shown_state};
-use super::units::{bytes, latency, plain, plain_lines, span};
+use super::units::{bytes, items, latency, plain, plain_lines, span};
 use crate::cli::admin::AdminVerb;
 use crate::text_table::TextTable;
 
@@ -76,10 +76,6 @@ fn diagnostics(text: &mut String, found: &Value) {
         };
         let _ = writeln!(text, "  {place}[{code}] {message}{cure}");
     }
-}
-
-pub(super) fn items(value: &Value) -> impl Iterator<Item = &Value> {
-    value.as_array().into_iter().flatten()
 }
 
 fn reload(value: &Value, confirm: Option<u64>) -> String {

@@ -4,6 +4,11 @@ use serde_json::Value;
 
 use crate::printable::printable;
 
+/// The members of a list; none of what is no list.
+pub(crate) fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
 /// A text or a number as it is, but for what a terminal would obey: clients, members of the admin
 /// group, certificates and programs may have written it. All texts of a response pass here.
 pub(crate) fn plain(value: &Value) -> String {

@@ -79,7 +79,7 @@ pub(super) enum CertCommand {
         #[command(flatten)]
         admin: AdminArgs,
     },
-    /// Renew the certificates of names now, whatever the schedule says
+    /// Renew the certificates of names now, also before they are due
     #[command(
         after_help = "Example:\n  lockgate cert renew app.example.com --wait\n\n\
         Exit codes: 0 it begins (with --wait: it is done), 1 it does not, or has failed."

@@ -1,4 +1,4 @@
-//! `/v1/certs/try`: orders at the authority's directory for trials, whose certificates are thrown
+//! `/v1/certs/try`: orders at the authority's directory for trials; their certificates are thrown
 //! away.
 
 use std::time::Duration;
