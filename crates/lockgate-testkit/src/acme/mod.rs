@@ -5,15 +5,18 @@
 //! key (RFC 8555 §7.3.5), and no pre-authorization (§7.4.1).
 //!
 //! # Layout
-//! `server` has the connections, `exchange` their HTTP, `answer` what each request leads to, `jws`
-//! signatures, `state` all that is known, `validation` the connections to the client, `issuing` the
-//! certificates, `fault` what goes wrong, `problem` errors, `record` what tests can look at.
+//! `server` has the connections, `exchange` their HTTP; `asked` is what a request asks for, `answer`
+//! and `orders` are what it leads to; `jws` checks signatures, `state` has all that is known,
+//! `validation` the connections to the client, `issuing` the certificates, `fault` what goes wrong,
+//! `problem` errors, `record` what tests can look at.
 
 mod answer;
+mod asked;
 mod exchange;
 mod fault;
 mod issuing;
 mod jws;
+mod orders;
 mod problem;
 mod record;
 mod server;
@@ -172,6 +175,14 @@ impl AcmeServer {
                 state.windows.insert(at, window.clone());
             }
         });
+    }
+
+    /// When all certificates should be renewed, those too that are issued later, unless
+    /// [`AcmeServer::set_renewal_window`] says something else of one. With a window in the past, the
+    /// authority is one that is never content.
+    pub fn set_all_renewal_windows(&self, window: Range<SystemTime>) {
+        self.shared
+            .change(|state| state.window_of_all = Some(window));
     }
 
     /// The Retry-After of renewal information, 6 hours at first; whole seconds.

@@ -1,13 +1,15 @@
 //! Connections of the authority: accepted, served, and closed when it stops; and faults, carried
 //! out.
 
+use std::collections::BTreeMap;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use rustls::ServerConfig;
 
-use super::answer::{Asked, respond};
+use super::answer::respond;
+use super::asked::Asked;
 use super::exchange::{Answer, Request, read_request, write_answer, write_endless};
 use super::fault::Fault;
 use super::issuing::Issuing;
@@ -16,13 +18,20 @@ use super::state::State;
 use crate::DEADLINE;
 use crate::tls::Tls;
 
+/// The connections that are open, by numbers that are never used again.
+#[derive(Default)]
+struct Connections {
+    last: u64,
+    open: BTreeMap<u64, TcpStream>,
+}
+
 /// What all threads of an authority share.
 pub(super) struct Shared {
     pub(super) state: Mutex<State>,
     /// Something was recorded, released or stopped.
     pub(super) changed: Condvar,
     pub(super) issuing: Issuing,
-    connections: Mutex<Vec<TcpStream>>,
+    connections: Mutex<Connections>,
 }
 
 impl Shared {
@@ -31,7 +40,7 @@ impl Shared {
             state: Mutex::new(State::new()),
             changed: Condvar::new(),
             issuing: Issuing::new(),
-            connections: Mutex::new(Vec::new()),
+            connections: Mutex::new(Connections::default()),
         }
     }
 
@@ -61,22 +70,28 @@ impl Shared {
         }
     }
 
-    /// Waits for a release after so many `before`, or the end.
+    /// Waits until there were more releases than `before`, or for the end.
     pub(super) fn wait_released(&self, before: u64) {
         self.wait(|state| (state.releases > before || state.stopped).then_some(()));
     }
 
     /// Closes all connections.
     pub(super) fn close_connections(&self) {
-        let mut connections = self
-            .connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        for connection in connections.drain(..) {
-            // One that the client has closed already.
-            let _ = connection.shutdown(Shutdown::Both);
+        for (_, connection) in std::mem::take(&mut self.connections().open) {
+            close(&connection);
         }
     }
+
+    fn connections(&self) -> MutexGuard<'_, Connections> {
+        self.connections
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn close(connection: &TcpStream) {
+    // One that the client has closed already.
+    let _ = connection.shutdown(Shutdown::Both);
 }
 
 /// Serves until the authority stops.
@@ -93,28 +108,41 @@ pub(super) fn accept_all(
         if shared.lock().stopped {
             return;
         }
-        let own = stream.try_clone();
-        if let Ok(again) = stream.try_clone() {
-            let connections = shared.connections.lock();
-            connections
-                .unwrap_or_else(PoisonError::into_inner)
-                .push(again);
-        }
+        let Ok(again) = stream.try_clone() else {
+            continue;
+        };
+        let number = {
+            let mut connections = shared.connections();
+            connections.last += 1;
+            let number = connections.last;
+            connections.open.insert(number, again);
+            number
+        };
         let (shared, tls) = (Arc::clone(shared), Arc::clone(tls));
         std::thread::spawn(move || {
-            // A client that does not trust us, or was killed.
-            if let Ok(mut tls) = Tls::accept(&tls, stream.into()) {
-                while let Some(request) = read_request(&mut tls) {
-                    if serve(&shared, address, &mut tls, &request).is_none() {
-                        break;
-                    }
-                }
-            }
-            // Another descriptor of it is kept, to close it from elsewhere.
-            if let Ok(own) = own {
-                let _ = own.shutdown(Shutdown::Both);
+            serve_all(&shared, &tls, stream, address);
+            if let Some(connection) = shared.connections().open.remove(&number) {
+                close(&connection);
             }
         });
+    }
+}
+
+/// One connection.
+fn serve_all(
+    shared: &Arc<Shared>,
+    tls: &Arc<ServerConfig>,
+    stream: TcpStream,
+    address: SocketAddr,
+) {
+    // A client that does not trust us, or was killed.
+    let Ok(mut tls) = Tls::accept(tls, stream.into()) else {
+        return;
+    };
+    while let Some(request) = read_request(&mut tls) {
+        if serve(shared, address, &mut tls, &request).is_none() {
+            return;
+        }
     }
 }
 
@@ -151,6 +179,7 @@ fn serve(
             (None, Some(resource)) => state.faults.take(resource, &asked.names),
             (None, None) => None,
         };
+        // Counted before anybody can know of the request, and release it.
         (asked, place, fault, state.releases)
     };
     shared.changed.notify_all();

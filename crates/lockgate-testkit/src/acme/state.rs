@@ -115,6 +115,8 @@ pub(super) struct State {
     pub(super) issued: Vec<IssuedCertificate>,
     /// Windows of renewal, by the certificate's place.
     pub(super) windows: BTreeMap<usize, Range<SystemTime>>,
+    /// That of all that have none of their own.
+    pub(super) window_of_all: Option<Range<SystemTime>>,
     pub(super) log: Vec<Recorded>,
     pub(super) validations: Vec<Validation>,
     nonces: BTreeSet<String>,
@@ -150,6 +152,7 @@ impl State {
             authorizations: Vec::new(),
             issued: Vec::new(),
             windows: BTreeMap::new(),
+            window_of_all: None,
             log: Vec::new(),
             validations: Vec::new(),
             nonces: BTreeSet::new(),
@@ -299,7 +302,8 @@ impl State {
     /// When a certificate should be renewed: what the test says, or a day or less around the time
     /// when two thirds of its validity are over.
     pub(super) fn window(&self, at: usize) -> Range<SystemTime> {
-        if let Some(window) = self.windows.get(&at) {
+        let set = self.windows.get(&at).or(self.window_of_all.as_ref());
+        if let Some(window) = set {
             return window.clone();
         }
         let issued = &self.issued[at];

@@ -2,7 +2,7 @@
 //!
 //! All names are at 127.0.0.1, at the ports that the test gives: nothing is resolved.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,11 +96,7 @@ fn http(port: u16, name: &str, token: &str, expected: &str) -> Result<(), Proble
          User-Agent: lockgate-testkit\r\nAccept: */*\r\nConnection: close\r\n\r\n"
     );
     stream.write_all(request.as_bytes()).map_err(connection)?;
-    let mut response = Vec::new();
-    stream
-        .take(LONGEST_RESPONSE)
-        .read_to_end(&mut response)
-        .map_err(connection)?;
+    let response = read_response(&mut stream.take(LONGEST_RESPONSE)).map_err(connection)?;
     let response = String::from_utf8_lossy(&response);
     let (head, body) = response
         .split_once("\r\n\r\n")
@@ -113,6 +109,30 @@ fn http(port: u16, name: &str, token: &str, expected: &str) -> Result<(), Proble
             "expected {expected}, got {head}\n{body}"
         ))),
     }
+}
+
+/// A response as far as its Content-Length says, or to the end of the connection.
+fn read_response(stream: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut response = Vec::new();
+    let mut part = [0; 4096];
+    loop {
+        let len = stream.read(&mut part)?;
+        response.extend_from_slice(&part[..len]);
+        if len == 0 || is_whole(&response) {
+            return Ok(response);
+        }
+    }
+}
+
+fn is_whole(response: &[u8]) -> bool {
+    let Some(end) = response.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return false;
+    };
+    let head = String::from_utf8_lossy(&response[..end]).to_ascii_lowercase();
+    let length = head
+        .split("\r\n")
+        .find_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok());
+    length.is_some_and(|length: usize| response.len() - (end + 4) >= length)
 }
 
 /// RFC 8737 §3.
