@@ -89,6 +89,7 @@ fn a_certificate_is_renewed_when_ari_says_now_and_replaces_the_old_one() {
     // As if the time had come at which the authority wants to be asked again.
     let mut kept: serde_json::Value = serde_json::from_str(&record()).unwrap();
     kept["renewal"]["next_check"] = "2026-01-01T00:00:00Z".into();
+    kept["obtained"] = "2026-01-01T00:00:00Z".into();
     std::fs::write(&path, kept.to_string()).unwrap();
     let gate = scene.start(&toml);
     is("another certificate is served", || {
