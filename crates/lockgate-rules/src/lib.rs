@@ -16,6 +16,7 @@
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
 //! - [`acme`]: certificates that come by themselves.
+//! - [`dns_provider`]: who writes the TXT records that prove names.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
@@ -25,6 +26,7 @@ pub mod caching;
 pub mod client_address;
 pub mod compression;
 pub mod cors;
+pub mod dns_provider;
 pub mod fixed_response;
 pub mod headers;
 pub mod host_pattern;
@@ -49,6 +51,7 @@ pub use caching::Caching;
 pub use client_address::ClientAddress;
 pub use compression::Compression;
 pub use cors::{Cors, Origin, Origins};
+pub use dns_provider::{DnsParam, DnsProvider, DnsProviderError, PropagationCheck};
 pub use fixed_response::FixedResponse;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use host_pattern::HostPattern;
