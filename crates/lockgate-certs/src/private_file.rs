@@ -3,10 +3,11 @@
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::Path;
 
 use rustix::fs::OFlags;
+use rustix::process::geteuid;
 
 /// Writes a file (mode 0600), at once or not at all, also across a power cut. Its folder must exist.
 ///
@@ -15,10 +16,35 @@ use rustix::fs::OFlags;
 /// # Errors
 /// What the system says; the old file then stays.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    replace_as(path, bytes, None)
+}
+
+/// The same as [`replace`], but what root writes gets the owner of its folder: a service without root
+/// must be able to read it.
+///
+/// # Errors
+/// What the system says; the old file then stays.
+pub fn replace_for_folder_owner(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let owner = path.parent().map(owner_of_new_files).transpose()?;
+    replace_as(path, bytes, owner.flatten())
+}
+
+/// The user and group that files in `folder` are to be given to; `None` leaves them to this process,
+/// which only root need not do.
+///
+/// # Errors
+/// What the system says of the folder.
+pub(crate) fn owner_of_new_files(folder: &Path) -> io::Result<Option<(u32, u32)>> {
+    let owner = fs::metadata(folder)?;
+    let is_given = geteuid().is_root() && owner.uid() != 0;
+    Ok(is_given.then(|| (owner.uid(), owner.gid())))
+}
+
+fn replace_as(path: &Path, bytes: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
     let mut unfinished = OsString::from(path);
     unfinished.push(".new");
     let unfinished = Path::new(&unfinished);
-    write_new(unfinished, bytes)?;
+    write_new(unfinished, bytes, owner)?;
     fs::rename(unfinished, path)?;
     sync_folder(path)
 }
@@ -66,7 +92,7 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     }
 }
 
-fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8], owner: Option<(u32, u32)>) -> io::Result<()> {
     // Left behind by a crash; `create_new` then neither follows a link nor keeps another mode.
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -77,6 +103,9 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
         .create_new(true)
         .mode(0o600)
         .open(path)?;
+    if let Some((user, group)) = owner {
+        fchown(&file, Some(user), Some(group))?;
+    }
     file.write_all(bytes)?;
     file.sync_all()
 }
@@ -84,7 +113,7 @@ fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt as _, symlink};
+    use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 
     #[test]
     fn a_private_file_is_replaced_whole_and_readable_by_its_owner_alone() {
@@ -100,6 +129,23 @@ mod tests {
         remove(&path).unwrap();
         remove(&path).unwrap();
         assert_eq!(read(&path, 10).unwrap(), None);
+    }
+
+    #[test]
+    fn what_root_writes_can_have_the_owner_of_its_folder() {
+        if !geteuid().is_root() {
+            return println!("skipped: only root can give files away");
+        }
+        let dir = tempfile::tempdir().unwrap();
+        chown(dir.path(), Some(65_534), Some(65_534)).unwrap();
+        let owner = |name: &str| {
+            let found = fs::metadata(dir.path().join(name)).unwrap();
+            (found.uid(), found.gid(), found.mode() & 0o777)
+        };
+        replace(&dir.path().join("own"), b"key").unwrap();
+        replace_for_folder_owner(&dir.path().join("given"), b"key").unwrap();
+        assert_eq!(owner("own"), (0, 0, 0o600));
+        assert_eq!(owner("given"), (65_534, 65_534, 0o600));
     }
 
     #[test]

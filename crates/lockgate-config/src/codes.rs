@@ -73,6 +73,8 @@ codes! {
     WrongProtocol "E0044" "A protocol does not fit its connection: `h2` needs TLS, `h2c` is without TLS, and a `[tcp]` table has no protocol.";
     BadRedirect "E0045" "A line of a file of redirects cannot be read.";
     BadTunnelRule "E0046" "A rule of `allow` or `deny` in a `[tunnel]` table cannot be read.";
+    NotCertified "E0047" "The authority of `[acme]` issues no certificate for a host, and the table has no other source of one.";
+    NoState "E0048" "Certificates come by themselves, but `state = false` leaves them no folder.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";

@@ -4,6 +4,7 @@
 //! The names are one table, `ROWS`, in a file for each subject. Does not report: see `check`.
 
 mod absent;
+mod certificates;
 mod connections;
 mod content;
 mod foreign_text;
@@ -20,7 +21,7 @@ use crate::spelling::LONGEST;
 
 pub(crate) use foreign_text::recognise;
 pub(crate) use values::{Given, other_type_cure};
-pub(crate) use words::{later_certificate, later_provider, later_word, other_word, table_for};
+pub(crate) use words::{certificate_word, later_provider, later_word, other_word, table_for};
 
 /// Names of other servers with one meaning.
 #[derive(Debug, Clone, Copy)]
@@ -44,13 +45,14 @@ pub(crate) enum Meaning {
     Absent(&'static str),
 }
 
-const ROWS: [&[ForeignName]; 8] = [
+const ROWS: [&[ForeignName]; 9] = [
     listening::ROWS,
     upstream::ROWS,
     requests::ROWS,
     content::ROWS,
     connections::ROWS,
     tls::ROWS,
+    certificates::ROWS,
     process::ROWS,
     absent::ROWS,
 ];

@@ -32,8 +32,10 @@ macro_rules! table {
 }
 
 pub(crate) mod access_log;
+pub(crate) mod acme;
 pub(crate) mod answers;
 pub(crate) mod content;
+pub(crate) mod dns_provider;
 mod examples;
 pub(crate) mod files;
 pub(crate) mod http2;

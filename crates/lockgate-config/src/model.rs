@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_rules::{Cidr, Http2, MinRates};
+use lockgate_rules::{CertFallback, CertIssuer, Cidr, Http2, MinRates};
 
 use crate::source::SourceSpan;
 
@@ -296,9 +296,14 @@ pub struct DownstreamTls {
     /// The certificate for clients without a server name or with one that no certificate covers;
     /// `None` refuses them.
     ///
-    /// If a table names exactly one certificate, it is this one. At least one of `certs` and
-    /// `default` is set, unless every pattern in `certs` matches no file (a warning).
+    /// If a table names exactly one certificate, it is this one.
     pub default: Option<CertPaths>,
+    /// The source of certificates for the names of this table that no file covers; `None` if there
+    /// are only files.
+    ///
+    /// At least one of `certs`, `default` and this is set, unless every pattern in `certs` matches
+    /// no file (a warning).
+    pub managed: Option<ManagedCerts>,
     /// The versions offered; never empty.
     pub versions: Vec<TlsVersion>,
     /// The cipher suites offered, best first; at least one for each version.
@@ -311,6 +316,18 @@ pub struct DownstreamTls {
     pub tickets: Tickets,
     /// The verification of client certificates; `None` requests none.
     pub client_auth: Option<ClientAuth>,
+}
+
+/// The source of certificates for the names of a table that no file covers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagedCerts {
+    /// The authority that issues them. Tables with equal settings of ACME share one value of them.
+    pub issuer: CertIssuer,
+    /// What is served for a name until its certificate is there; `None` for the authority in the
+    /// state folder, which issues at once.
+    pub fallback: CertFallback,
+    /// The key that asks for them, in the configuration file.
+    pub at: SourceSpan,
 }
 
 /// The certificates of a table: its own one, then those that it lists or inherits.

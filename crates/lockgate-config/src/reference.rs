@@ -98,7 +98,9 @@ fn chapter(way: &KeyPath) -> Option<String> {
         [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
             Some("## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned())
         }
-        [first] if first.name == "tls" => Some("## `[tls]`\n\n".to_owned()),
+        [first] if matches!(first.name, "tls" | "acme") => {
+            Some(format!("## `[{}]`\n\n", first.name))
+        }
         [.., last] => last
             .language
             .by()
@@ -194,8 +196,9 @@ LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate-config --test documents -->
 Lockgate reads one TOML file. This is a complete one:
 
 ```toml
+[acme]
+
 [site."app.example.com"]
-tls = { cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }
 proxy = "unix:/run/app.sock"
 ```
 

@@ -2,13 +2,13 @@
 //!
 //! Does not look at the form of values: `check` has.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_rules::{AcceptProxy, Cidr, MinRates};
+use lockgate_rules::{AcceptProxy, AcmeSettings, CertIssuer, Cidr, MinRates};
 use logs::log;
 use pool::Pools;
 use view::View;
@@ -19,8 +19,8 @@ use crate::environment::Environment;
 use crate::include::SourceTree;
 use crate::keys::{ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
 use crate::model::{
-    AccessLog, AdminSocket, CertPaths, Config, Drain, EndpointAddr, Metrics, Ports, ProcessLimits,
-    Protocol, RedirectFile, SocketOptions, Tcp, Timeouts, Workers,
+    AccessLog, AdminSocket, CertPaths, Config, Drain, EndpointAddr, HostedSite, ManagedCerts,
+    Metrics, Ports, ProcessLimits, Protocol, RedirectFile, SocketOptions, Tcp, Timeouts, Workers,
 };
 use crate::report::Report;
 use crate::source::SourceSpan;
@@ -30,7 +30,9 @@ use crate::values::ShortOrLong;
 mod answers;
 mod auth;
 mod bindings;
+mod certificates;
 mod content;
+mod dns_provider;
 mod files;
 mod health;
 mod logs;
@@ -58,6 +60,8 @@ struct Resolver<'a> {
     redirect_maps: HashMap<PathBuf, Option<Arc<RedirectFile>>>,
     /// The certificates of each `certs` by its place: sites that inherit one share it.
     cert_lists: HashMap<(usize, usize), Arc<[CertPaths]>>,
+    /// Settings of ACME: tables with equal ones share them.
+    acme: HashSet<Arc<AcmeSettings>>,
     /// Values by name, and whether something puts them in.
     value_names: BTreeMap<String, bool>,
     /// The access log of all, and those of sites.
@@ -97,6 +101,7 @@ pub(crate) fn resolve(
         forwards: Vec::new(),
         redirect_maps: HashMap::new(),
         cert_lists: HashMap::new(),
+        acme: HashSet::new(),
         value_names: BTreeMap::new(),
         shared_log: None,
         site_logs: Vec::new(),
@@ -109,10 +114,11 @@ pub(crate) fn resolve(
     let tcp = resolver.tcp();
     let tunnels = resolver.tunnels();
     let sites = resolver.sites();
+    let state = resolver.state(managed(&tcp, &sites).next());
     let mut config = Config {
         workers: workers(&top),
         user: top.get(&top::USER),
-        state: top.get(&top::STATE),
+        state,
         reload: top.get(&top::RELOAD),
         metrics: metrics(&top),
         admin: admin(&top),
@@ -181,24 +187,7 @@ impl<'a> Resolver<'a> {
     }
 
     fn name_servers(&mut self, dns: &View<'_>) -> Vec<SocketAddr> {
-        let mut servers = Vec::new();
-        for (server, at) in dns.items(&top::dns::SERVERS).placed() {
-            match server {
-                EndpointAddr::Ip(address) => servers.push(*address),
-                _ => {
-                    let message = "a name server needs an IP address";
-                    let why = "its own name could not be resolved";
-                    self.report.push_at(
-                        Code::BadAddress,
-                        at,
-                        message,
-                        why,
-                        "write \"10.0.0.53:53\"",
-                    );
-                }
-            }
-        }
-        servers
+        self.addresses_of_name_servers(&dns.items(&top::dns::SERVERS))
     }
 
     fn no_listener(&mut self, written: &SourceTree) {
@@ -236,6 +225,8 @@ impl<'a> Resolver<'a> {
         let no_tls = relays.all(|relay| relay.tls.is_none())
             && tunnels.iter().all(|tunnel| tunnel.tls.is_none())
             && sites.iter().all(|site| site.tls.is_none());
+        let no_acme = managed(&config.tcp, sites)
+            .all(|managed| !matches!(managed.issuer, CertIssuer::Acme(_)));
         let protocols = sites.iter().map(|site| &site.protocols);
         let protocols = protocols.chain(tunnels.iter().map(|tunnel| &tunnel.protocols));
         let no_http2 = protocols
@@ -254,6 +245,12 @@ impl<'a> Resolver<'a> {
                 no_tls,
                 unused,
                 "write tls = {} in a [site] or [tcp] table, or remove [tls]",
+            ),
+            (
+                top::ACME.row(),
+                no_acme,
+                "no table on TLS takes its certificates from it",
+                "write a host: [site.\"app.example.com\"], or remove it",
             ),
             (top::PORTS.row(), sites.is_empty(), unused, for_sites),
             (top::RATES.row(), no_http, unused, for_sites),
@@ -287,9 +284,17 @@ impl<'a> Resolver<'a> {
 
 /// The first lines to write, for a file that listens nowhere.
 pub(crate) const FIRST_LINES: &str = "begin with\n\
+    [acme]\n\
     [site.\"app.example.com\"]\n\
-    tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }\n\
     proxy = \"127.0.0.1:3000\"";
+
+/// What the tables say about certificates that come by themselves.
+fn managed<'a>(tcp: &'a [Tcp], sites: &'a [HostedSite]) -> impl Iterator<Item = &'a ManagedCerts> {
+    let relays = tcp.iter().flat_map(Tcp::relays);
+    let tls = relays.map(|relay| &relay.tls);
+    let all = tls.chain(sites.iter().map(|site| &site.tls));
+    all.flatten().filter_map(|tls| tls.managed.as_ref())
+}
 
 fn metrics(top: &View<'_>) -> Option<Metrics> {
     let long = top.section(&top::METRICS);

@@ -2,10 +2,13 @@
 //!
 //! They do not know which keys are written in them: see `keys`.
 
+mod acme;
 mod address;
 mod cache_policy;
+mod certificate;
 mod choice;
 mod cures;
+mod dns_provider;
 mod duration;
 mod field;
 mod file_mode;
@@ -35,13 +38,16 @@ mod tls;
 mod tunnel_rule;
 mod words;
 
+pub(crate) use acme::{DirectoryName, MacKey, MailAddress};
 pub(crate) use address::{
     BindAddress, Ip, PoolOrAddress, PoolOrEndpoint, SocketPath, UpstreamAddress,
 };
 pub(crate) use cache_policy::CachePolicy;
+pub(crate) use certificate::CertificateFile;
 pub(crate) use choice::{
     As, Either, False, Flag, OneOrMore, OrFlag, Short, ShortOrLong, Switch, Unless,
 };
+pub(crate) use dns_provider::{Credential, DnsProviderName};
 pub(crate) use duration::{Age, Time};
 pub(crate) use field::RequestField;
 pub(crate) use file_mode::FileMode;

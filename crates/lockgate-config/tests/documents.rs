@@ -50,7 +50,11 @@ fn every_example_in_the_reference_is_valid() {
     let env = Environment::none()
         .with_file("/sites/a.toml", "")
         .with_file("/etc/tls/a.pem", "");
-    let env = env.with_file("/etc/lockgate/redirects", "");
+    let env = env
+        .with_file("/etc/lockgate/redirects", "")
+        .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
+        .with_file("/etc/lockgate/dns.token", "s3cret\n")
+        .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n");
     for example in examples {
         let rest = "[tcp.\":8443\"]\nproxy = \"127.0.0.1:3000\"\n";
         let text = if ["[tcp.", "[tunnel.", "[site."]

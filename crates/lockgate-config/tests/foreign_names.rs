@@ -174,16 +174,9 @@ fn unknown_keys_show_at_most_five_similar_ones() {
 
 #[test]
 fn keys_that_will_come_are_told_with_what_to_do_today() {
-    let acme = "get certificates with certbot or lego and write tls = { cert = \"/etc/letsencrypt/live/app.example.com/fullchain.pem\", \
-         key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are reloaded";
     let export = "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there";
     let scripts = "there are no scripts: ask a service of your own with auth = { forward = \"127.0.0.1:4181\" }, or change pages with rewrite_body";
     for (text, name, cure) in [
-        (
-            "[acme]\nemail = \"me@example.com\"\n[site.\"a.b\"]\nrespond = 404\n".into(),
-            "acme",
-            acme,
-        ),
         (
             format!("{SITE}[ddns]\nnames = [\"a.b\"]\n"),
             "ddns",
@@ -552,12 +545,12 @@ fn values_of_another_type_or_unit_are_told_as_they_were_meant() {
             "E0012 2:31 true: write tls = {}",
         ),
         (
-            "[site.\"a.b\"]\nrespond = 404\ntls = \"internal\"\n".into(),
-            "E0011 3:7 \"internal\": write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: mkcert or openssl makes them; `lockgate proxy --tls self` is for a try",
+            "[site.\"a.b\"]\nrespond = 404\ntls = \"selfsigned\"\n".into(),
+            "E0015 3:7 \"selfsigned\": write tls = \"internal\", for certificates of Lockgate's own authority",
         ),
         (
             "[tcp.\":1\"]\nproxy = \"a.b:1\"\ntls = \"auto\"\n".into(),
-            "E0011 3:7 \"auto\": write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are reloaded",
+            "E0015 3:7 \"auto\": add [acme], and remove it; where the key has a port, write tls = {}",
         ),
         (
             "[site.\":1\"]\nproxy = \"docker:label=app\"\n".into(),
@@ -652,7 +645,7 @@ fn what_people_guess_is_told_as_it_is_written() {
         // The first site of a beginner.
         (
             "[site.\"localhost\"]\nproxy = \"127.0.0.1:3000\"\n".into(),
-            "E0024 1:7 \"localhost\": write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]; for plain HTTP write tls = false",
+            "E0024 1:7 \"localhost\": write tls = \"internal\" for one of Lockgate's own authority; or tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]; for plain HTTP write tls = false",
         ),
         (
             "[site.\":443\"]\nrespond = 404\n".into(),

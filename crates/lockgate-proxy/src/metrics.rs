@@ -24,12 +24,13 @@ use crate::access_log::Cause;
 
 /// Reasons of a failed handshake, as [`lockgate_net::tls::handshake::HandshakeError::reason`] gives
 /// them and this crate.
-pub const HANDSHAKE_REASONS: [&str; 14] = [
+pub const HANDSHAKE_REASONS: [&str; 15] = [
     "alert",
     "bad_certificate",
     "closed",
     "malformed",
     "no_application_protocol",
+    "no_certificate_yet",
     "no_client_certificate",
     "no_common_cipher",
     "no_common_version",

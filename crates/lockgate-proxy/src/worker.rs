@@ -24,6 +24,7 @@ use lockgate_limits::preemption::{IdleAge, close_connections};
 use lockgate_limits::sockets::SocketLimit;
 use lockgate_limits::{Permit, WorkerIndex};
 use lockgate_metrics::{Top, TopSnapshot};
+use lockgate_net::challenges::Challenges;
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::millis::Millis;
 use lockgate_net::nanos::Nanos;
@@ -70,6 +71,8 @@ pub struct ProcessState {
     pub clients: Arc<Clients>,
     /// The clients that are banned.
     pub bans: ClientBans,
+    /// The answers to challenges of ACME.
+    pub challenges: Arc<Challenges>,
     /// The readers of the access log.
     pub tails: Arc<Tails>,
     /// The last errors.

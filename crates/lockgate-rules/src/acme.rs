@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::dns_provider::DnsProvider;
+
 /// The source of a certificate that no file of the operator has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CertIssuer {
@@ -39,6 +41,8 @@ pub struct AcmeSettings {
     pub profile: Option<String>,
     /// The kinds of keys, each with a certificate of its own; never empty.
     pub keys: Vec<CertKeyKind>,
+    /// The provider that writes the records of challenges by DNS (RFC 8555 §8.4); `None` has no such challenge.
+    pub dns: Option<Arc<DnsProvider>>,
 }
 
 /// An authority's ACME directory (RFC 8555 §7.1.1).

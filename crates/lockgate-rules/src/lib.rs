@@ -15,14 +15,15 @@
 //! - [`limits`]: rate limits, minimum rates, bandwidth, limits of HTTP/2.
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
-//! - [`acme`]: certificates that come by themselves.
-//! - [`dns_provider`]: who writes the TXT records that prove names.
+//! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
+//! - [`dns_provider`]: the provider that writes TXT records for them.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
 
 pub mod acme;
 pub mod caching;
+pub mod certifiable;
 pub mod client_address;
 pub mod compression;
 pub mod cors;
@@ -48,10 +49,11 @@ pub use acme::{
     SecretBytes,
 };
 pub use caching::Caching;
+pub use certifiable::{NameRefusal, public_refusal};
 pub use client_address::ClientAddress;
 pub use compression::Compression;
 pub use cors::{Cors, Origin, Origins};
-pub use dns_provider::{DnsParam, DnsProvider, DnsProviderError, PropagationCheck};
+pub use dns_provider::{DnsProvider, KnownDnsProvider, SecretText};
 pub use fixed_response::FixedResponse;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use host_pattern::HostPattern;

@@ -4,6 +4,7 @@
 //! Reads certificates, keys, authorities, users and pages, and finds every mistake in them at once.
 //! Binds nothing and starts nothing.
 
+mod certificates;
 mod changes;
 mod files;
 mod mistakes;
@@ -39,6 +40,8 @@ use crate::fetcher::Fetcher;
 use crate::prober::Prober;
 use crate::resolver::EndpointResolver;
 
+use certificates::WantedCerts;
+pub(crate) use certificates::WantedSet;
 use files::ReusableFiles;
 use mistakes::MistakeLog;
 use pools::{AssembledPools, PoolSuccession, ReusablePools};
@@ -79,6 +82,8 @@ pub(crate) struct Assembly {
     pub(crate) prober: Prober,
     /// Every value that is to be fetched.
     pub(crate) fetcher: Fetcher,
+    /// Every certificate that is to be obtained.
+    pub(crate) wanted_certs: WantedSet,
     /// The files of users, each once.
     pub(crate) checkers: Vec<Arc<PasswordFile>>,
     /// The maintenance of each of `sites`.
@@ -286,6 +291,7 @@ pub(crate) fn assemble(
         rings: TicketRings::after(&previous.rings),
         pools,
         fetcher,
+        wanted: WantedCerts::of(config),
         sites: AssembledSites::after(previous, config),
         tunnels: AssembledTunnels::after(&previous.tunnels),
         relays: Vec::new(),
@@ -313,6 +319,7 @@ struct Assembler<'a> {
     rings: TicketRings<'a>,
     pools: AssembledPools<'a>,
     fetcher: Fetcher,
+    wanted: WantedCerts,
     sites: AssembledSites<'a>,
     tunnels: AssembledTunnels<'a>,
     relays: Vec<RelayName>,
@@ -372,6 +379,7 @@ impl Assembler<'_> {
             resolver: parts.resolver,
             prober: parts.prober,
             fetcher: self.fetcher,
+            wanted_certs: self.wanted.finish(),
             checkers: reusable.rules.checkers().cloned().collect(),
             limits: reusable.rules.limits(),
             reusable,

@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use lockgate_certs::{CertId, CertKeeper, FailureKind};
 use lockgate_limits::clock;
 use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
@@ -80,6 +81,8 @@ pub(crate) struct SharedState {
     pub(crate) generation: u64,
     /// The bound listeners, in their order.
     pub(crate) bound: Vec<BoundAddress>,
+    /// The certificates that come by themselves.
+    pub(crate) certificates: Arc<CertKeeper>,
 }
 
 /// A bound listener as it is shown.
@@ -327,6 +330,54 @@ impl Exposition {
                 &[("listener", listener), ("path", path), ("name", name)],
                 *expiry,
             );
+        }
+        self.managed_certificates(text);
+    }
+
+    /// Certificates that the program obtains. Without one there are no families.
+    fn managed_certificates(&self, text: &mut ExpositionText) {
+        let managed = self.managed_certs();
+        if managed.is_empty() {
+            return;
+        }
+        let labels = |id: &CertId| [("name", id.name.clone()), ("key", id.key.name().to_owned())];
+        let mut family = text.gauge(
+            "lockgate_managed_cert_valid",
+            "Whether there is a valid certificate for a name whose certificate Lockgate obtains.",
+        );
+        let now = SystemTime::now();
+        for (id, status) in &managed {
+            let [name, key] = labels(id);
+            let valid = status
+                .validity
+                .is_some_and(|validity| now < validity.not_after);
+            family.sample(&[(name.0, &name.1), (key.0, &key.1)], i64::from(valid));
+        }
+        let mut family = text.gauge(
+            "lockgate_managed_cert_failures",
+            "Failed tries to obtain the certificate since the last success, by the kind of the last.",
+        );
+        for (id, status) in &managed {
+            let [name, key] = labels(id);
+            let kind = status.failure.as_ref().and_then(|(kind, _)| *kind);
+            let kind = kind.map_or("none", FailureKind::as_str);
+            let labels = [(name.0, &*name.1), (key.0, &*key.1), ("kind", kind)];
+            family.sample(&labels, i64::from(status.failures));
+        }
+        let tried = managed
+            .iter()
+            .filter_map(|(id, status)| Some((id, status.tried?)));
+        let mut tried = tried.peekable();
+        if tried.peek().is_none() {
+            return;
+        }
+        let mut family = text.gauge(
+            "lockgate_managed_cert_last_try_timestamp_seconds",
+            "When the last try to obtain the certificate began, in seconds since 1970.",
+        );
+        for (id, tried) in tried {
+            let [name, key] = labels(id);
+            family.sample(&[(name.0, &name.1), (key.0, &key.1)], seconds(tried));
         }
     }
 

@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Weak};
 
 use foldhash::{HashMap, HashMapExt};
+use lockgate_certs::CertKeeper;
 use lockgate_config::{AccessFormat, AccessLog, Config};
 use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
@@ -78,6 +79,7 @@ pub(crate) struct GenerationParts {
     pub(crate) assembly: Arc<Assembly>,
     pub(crate) logs: Logs,
     pub(crate) statuses: EndpointStatuses,
+    pub(crate) certificates: Arc<CertKeeper>,
 }
 
 /// How the listeners of a generation come to their sockets.
@@ -203,6 +205,7 @@ impl RunningGeneration {
             assembly,
             logs,
             statuses,
+            certificates,
         } = parts;
         let number = before.map_or(1, |before| before.rules.number + 1);
         let earlier = EarlierIndexes {
@@ -269,6 +272,7 @@ impl RunningGeneration {
                 earlier: old.clone(),
                 generation: number,
                 bound,
+                certificates,
             },
         ));
         Self {

@@ -225,6 +225,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         workers: tickers.len(),
         clients: Clients::new(),
         bans: ClientBans::default(),
+        challenges: Arc::default(),
         tails: Tails::new(tickers.len()),
         errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),

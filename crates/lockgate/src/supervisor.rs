@@ -3,6 +3,7 @@
 
 mod assembled_config;
 mod background;
+mod certificates;
 mod closing;
 mod commands;
 mod confirmation;
@@ -23,6 +24,7 @@ use lockgate_config::{Color, Config, LoadedConfig, Report};
 use lockgate_limits::clock::TICK;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::threads;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use tokio::time::{MissedTickBehavior, interval};
@@ -48,6 +50,7 @@ use crate::start_steps::{self, Prepared};
 use crate::{descriptors, operator_log, print, state, systemd};
 
 use background::RunningBackground;
+use certificates::RunningCertificates;
 use closing::ClosingListeners;
 use reload::Reloads;
 use stopping::LoopEnd;
@@ -191,6 +194,7 @@ async fn supervise(
     let changes = handover.as_ref().map(handed_changes).transpose()?;
     let mut signals = Signals::new()?;
     let background = RunningBackground::start(&mut prepared.assembly).await?;
+    certificates::issue_before_start(&prepared.assembly, prepared.config.state.as_deref());
     // Everything that needs a descriptor takes it before connections can have the last one.
     let watched = WatchedFiles::new();
     watched.set(prepared.assembly.files());
@@ -222,7 +226,9 @@ async fn supervise(
     // With thousands of sites the start has read as much as it keeps.
     lockgate_net::memory::collect();
     // A worker that died is no failed start: the service manager may restart the process.
-    match running.serve(&mut signals, watch).await {
+    let end = running.serve(&mut signals, watch).await;
+    running.certificates.end();
+    match end {
         ServeEnd::Stop { is_urgent } => Ok(running.stop(signals, is_urgent).await),
         ServeEnd::HandedOver(sockets) => Ok(running.finish_begun(sockets, signals).await),
         ServeEnd::WorkerEnded => Ok(ExitCode::from(UNCLEAN)),
@@ -289,6 +295,9 @@ pub(crate) struct RunningServer {
     memory: MemoryLimit,
     monitor: MemoryMonitor,
     background: RunningBackground,
+    certificates: RunningCertificates,
+    /// Files that have changed, told to the loop.
+    changed: UnboundedSender<Vec<PathBuf>>,
     watched: Arc<WatchedFiles>,
     closing: ClosingListeners,
     /// When what is held to generations before one is cut.
@@ -358,12 +367,14 @@ impl RunningServer {
                 ),
             }
         }
+        let certificates = RunningCertificates::default();
         let parts = GenerationParts {
             config,
             file,
             assembly: Arc::new(assembly),
             logs,
             statuses,
+            certificates: Arc::clone(&certificates.keeper),
         };
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let started_with = Arc::clone(&generation.config);
@@ -396,6 +407,8 @@ impl RunningServer {
             monitor: MemoryMonitor::begin(&memory),
             memory,
             background,
+            certificates,
+            changed: unbounded_channel().0,
             watched,
             closing: ClosingListeners::default(),
             cuts: Vec::new(),
@@ -411,7 +424,10 @@ impl RunningServer {
     /// Serves until a signal asks for a stop, another process takes over, or a worker has died.
     async fn serve(&mut self, signals: &mut Signals, watch: FileWatcher) -> ServeEnd {
         tokio::spawn(systemd::keep_watchdog_calm());
-        let mut changes = files::changes(watch);
+        let (changed, mut changes) = unbounded_channel();
+        files::tell_changes(watch, changed.clone());
+        self.changed = changed;
+        self.keep_certificates();
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
         self.watch_files();
@@ -435,7 +451,10 @@ impl RunningServer {
                     self.check_confirmation(&mut reloads);
                 }
                 _ = rotation.tick() => self.rotate(),
-                Some(changed) = changes.recv() => {
+                Some(mut changed) = changes.recv() => {
+                    while let Ok(more) = changes.try_recv() {
+                        changed.extend(more);
+                    }
                     self.reread(&changed);
                     let changed = self.of_configuration(changed);
                     if !changed.is_empty() {

@@ -80,6 +80,7 @@ impl Site {
         let file = folder.path().join("a.pem");
         std::fs::write(&file, own.cert.pem() + &own.signing_key.serialize_pem()).expect("a file");
         let settings = ServerSettings {
+            managed: Vec::new(),
             certs: vec![CertFiles::of(&file)],
             default: None,
             policy: Policy::intermediate(),

@@ -2,15 +2,7 @@
 
 use super::{ForeignName, absent, later};
 
-const ACME: &str = "get certificates with certbot or lego and write tls = { cert = \"/etc/letsencrypt/live/app.example.com/fullchain.pem\", key = \"/etc/letsencrypt/live/app.example.com/privkey.pem\" }; renewed files are reloaded";
-
 pub(super) const ROWS: &[ForeignName] = &[
-    later(
-        "acme letsencrypt lego certbot autocert auto_tls cert_resolver certificates_resolvers \
-         certresolvers certificate_resolver on_demand_tls auto_https acme_ca acme_email acme_issuer \
-         acme_certificate email issuer on_demand managed_certs automatic_https md_domain crt_store",
-        ACME,
-    ),
     later(
         "ddns dyndns dynamic_dns",
         "let ddclient or your router keep the name at this address",

@@ -144,8 +144,4 @@ pub(super) const ROWS: &[ForeignName] = &[
         "sni_strict strict_sni ssl_reject_handshake",
         "remove it: without default in [tls] clients without a known name are refused",
     ),
-    write(
-        "local_certs self_signed skip_install_trust",
-        "for a try `lockgate proxy --tls self` makes a certificate; otherwise write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }",
-    ),
 ];

@@ -92,7 +92,17 @@ const VALUES: &[(&str, Given, &str)] = &[
     (
         "tls",
         True,
-        "write tls = {}, which uses the certificates of [tls]; or tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }",
+        "write tls = {}, which uses [tls] and [acme]; or tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }",
+    ),
+    (
+        "acme",
+        True,
+        "write acme = {} in a site, or [acme] at the top for all",
+    ),
+    (
+        "acme",
+        Text,
+        "write acme = { directory = \"letsencrypt\" }, or acme = { email = \"me@example.com\" }",
     ),
     (
         "rewrite",

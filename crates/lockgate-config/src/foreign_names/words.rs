@@ -75,6 +75,39 @@ const OTHER_WORDS: WordTable = &[
         ],
         "require",
     ),
+    (
+        "rsa2048",
+        &[
+            "ecdsa",
+            "ec",
+            "ecc",
+            "ec256",
+            "ecdsa-p256",
+            "ecdsa256",
+            "p-256",
+            "p384",
+            "ec384",
+            "prime256v1",
+            "secp256r1",
+            "ed25519",
+        ],
+        "p256",
+    ),
+    (
+        "rsa2048",
+        &["rsa", "rsa-2048", "2048", "rsa4096", "rsa-4096", "4096"],
+        "rsa2048",
+    ),
+    (
+        "acme",
+        &["letsencrypt", "lets-encrypt", "le", "auto"],
+        "acme",
+    ),
+    (
+        "internal",
+        &["self", "self-signed", "selfsigned", "local", "own"],
+        "internal",
+    ),
     ("auto", &["max", "all", "cpu", "cpus", "cores"], "auto"),
     ("debug", &["warning"], "warn"),
     ("debug", &["notice"], "info"),
@@ -142,14 +175,18 @@ fn find(table: WordTable, known: &[&str], word: &str) -> Option<&'static str> {
     found.map(|(_, _, cure)| *cure)
 }
 
-/// Ways to get certificates that this version does not have, as a value of `tls`.
-pub(crate) fn later_certificate(word: &str) -> Option<&'static str> {
-    match word {
-        "auto" | "acme" | "letsencrypt" | "lets-encrypt" | "zerossl" => Some(
-            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: certbot or lego gets them, and renewed files are reloaded",
-        ),
-        "internal" | "self" | "self-signed" | "selfsigned" | "local" | "adhoc" => Some(
-            "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }: mkcert or openssl makes them; `lockgate proxy --tls self` is for a try",
+/// The cure for a word that stands for certificates in place of the path of one.
+pub(crate) fn certificate_word(word: &str) -> Option<&'static str> {
+    match &*word.to_ascii_lowercase() {
+        "auto" | "acme" | "letsencrypt" | "lets-encrypt" | "zerossl" => {
+            Some("add [acme], and remove it; where the key has a port, write tls = {}")
+        }
+        "self" | "self-signed" | "selfsigned" | "self_signed" | "local" | "adhoc" => {
+            Some("write tls = \"internal\", for certificates of Lockgate's own authority")
+        }
+        // Sites and entries of `sni` take it as a word.
+        "internal" => Some(
+            "write it in a [site], or in an entry of sni: sni.\"mail.example.com\" = { proxy = \"10.0.0.5:25\", tls = \"internal\" }; only those have names",
         ),
         _ => None,
     }

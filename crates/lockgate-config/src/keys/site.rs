@@ -1,7 +1,6 @@
 //! The keys of `[site."HOST"]` tables beside those that they share with their paths.
 
 use std::net::IpAddr;
-use std::path::PathBuf;
 
 use lockgate_rules::{AcceptProxy, HostPattern, PathKey};
 
@@ -10,9 +9,10 @@ use crate::values::*;
 
 use super::Unset::{Absent, Within};
 use super::access_log::{self, AccessLogForm};
-use super::{ConfigKey, Defaulted, KeyRow, PROXY_HEADER, SPOKEN, route, tls};
+use super::tls::TlsForm;
+use super::{ConfigKey, Defaulted, KeyRow, PROXY_HEADER, SPOKEN, acme, route, tls};
 
-pub(crate) use reached::{ACCEPT_PROXY, ALIAS, LISTEN, PROTOCOLS, TLS};
+pub(crate) use reached::{ACCEPT_PROXY, ACME, ALIAS, LISTEN, PROTOCOLS, TLS};
 pub(crate) use whole::{ACCESS_LOG, PATH};
 
 /// The keys of a site.
@@ -57,15 +57,26 @@ table! {
         "The addresses to bind, without ports.",
     );
 
-    const TLS: ConfigKey<ShortOrLong<Option<PathBuf>>> = ConfigKey::new(
+    const TLS: ConfigKey<TlsForm> = ConfigKey::new(
         "tls",
-        &Short { short: Unless(False, FilePath), long: TableOf(tls::site::ALL) },
-        Absent("`[tls]` if the key has no port, else plain HTTP"),
+        &Short { short: tls::SHORT, long: TableOf(tls::site::ALL) },
+        Absent("`[tls]` and `[acme]` if the key has no port, else plain HTTP"),
         r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
-        "Terminates TLS. The short form is the path of `cert`; `{}` uses `[tls]` unchanged; `false` \
-         is plain HTTP, on `ports.http` if the site's key has no port.",
+        "Terminates TLS. The short form is the path of `cert`, or `\"internal\"`: certificates of \
+         Lockgate's own authority, as `issuer` says. `{}` uses `[tls]` and `[acme]` unchanged; `false` is \
+         plain HTTP, on `ports.http` if the site's key has no port.",
     )
     .inside(r#"cert = "/etc/tls/app.pem""#);
+
+    const ACME: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
+        "acme",
+        &Short { short: False, long: TableOf(acme::ALL) },
+        Absent("`[acme]`, if it is there"),
+        r#"{ profile = "shortlived" }"#,
+        "How this site gets certificates by ACME, merged over `[acme]` key by key. Where there is no \
+         `[acme]`, this table is enough. `false` gets none for this site.",
+    )
+    .with("tls = {}");
 
     const PROTOCOLS: ConfigKey<Items<Protocol>> = ConfigKey::new(
         "protocols",

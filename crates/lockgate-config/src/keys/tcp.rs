@@ -1,6 +1,5 @@
 //! The keys of `[tcp."ADDR"]` tables, and of the addresses that they share with pools and sites.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use lockgate_rules::{AcceptProxy, ProxyVersion, SentHeader};
@@ -10,6 +9,7 @@ use crate::table::CheckedTable;
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
+use super::tls::TlsForm;
 use super::{
     AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, MapKeys, OFF, PROXY_HEADER, shape, timeouts, tls,
 };
@@ -40,13 +40,19 @@ const RELAYED: Short<Either<Destination>> = Short {
     long: TableOf(relay::ALL),
 };
 
+/// A way of a server name.
+const NAMED: Short<Either<Destination>> = Short {
+    short: DESTINATION,
+    long: TableOf(entry::ALL),
+};
+
 table! {
-    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = TLS_OFF;
+    const TLS: Defaulted<TlsForm> = TLS_OFF;
     const PROXY: ConfigKey<ShortOrLong<Destination>> = WHERE_TO.or_absent("`sni`, `alpn` and `default` say where the bytes go");
 
     const SNI: ConfigKey<MapOf<ShortOrLong<Destination>>> = ConfigKey::new(
         "sni",
-        &Map { names: MapKeys::Servers, of: RELAYED, beside: &[] },
+        &Map { names: MapKeys::Servers, of: NAMED, beside: &[] },
         Absent("server names are ignored"),
         r#"{ "mail.example.com" = "10.0.0.5:443", "*.example.net" = { proxy = "10.0.0.6:80", tls = { cert = "/etc/tls/net.pem" } } }"#,
         "Where connections go, by the server name in the ClientHello: an exact name, or \
@@ -111,10 +117,10 @@ table! {
     const SHAPE: Defaulted<ShortOrLong<Option<u64>>> = shape::SHAPE;
 }
 
-const TLS_OFF: Defaulted<ShortOrLong<Option<PathBuf>>> = ConfigKey::defaulted(
+const TLS_OFF: Defaulted<TlsForm> = ConfigKey::defaulted(
     "tls",
     &Short {
-        short: Unless(False, FilePath),
+        short: tls::FILE_ONLY,
         long: TableOf(tls::tcp::ALL),
     },
     "false",
@@ -173,11 +179,31 @@ pub(super) const TLS_TO: ConfigKey<CheckedTable> = ConfigKey::new(
 );
 
 table! {
-    /// An entry of `sni` and `alpn`, and `default`.
+    /// An entry of `alpn`, and `default`.
     mod relay;
 
     const PROXY: ConfigKey<ShortOrLong<Destination>> = WHERE_TO;
-    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = TLS_OFF;
+    const TLS: Defaulted<TlsForm> = TLS_OFF;
+
+    const PROXY_PROTOCOL: ConfigKey<SentHeader> = SENT_HEADER;
+}
+
+table! {
+    /// An entry of `sni`.
+    mod entry;
+
+    const PROXY: ConfigKey<ShortOrLong<Destination>> = WHERE_TO;
+
+    const TLS: Defaulted<TlsForm> = ConfigKey::defaulted(
+        "tls",
+        &Short { short: tls::SHORT, long: TableOf(tls::entry::ALL) },
+        "false",
+        r#"{ cert = "/etc/tls/app.pem", key = "/etc/tls/app.key" }"#,
+        "Terminates TLS. The short form is the path of `cert`, or `\"internal\"`: certificates of \
+         Lockgate's own authority, as `issuer` says. `{}` uses `[tls]` and `[acme]` unchanged; `false` \
+         relays the bytes unchanged.",
+    )
+    .inside(r#"cert = "/etc/tls/app.pem""#);
 
     const PROXY_PROTOCOL: ConfigKey<SentHeader> = SENT_HEADER;
 }

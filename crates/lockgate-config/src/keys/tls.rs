@@ -21,6 +21,52 @@ const POLICIES: Words<PolicyName> = Words(&[
     ("modern", PolicyName::Modern),
 ]);
 
+/// The issuer of the certificates that a table has besides those of files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IssuerName {
+    Internal,
+    Acme,
+}
+
+/// The short form of `tls` of a listener.
+#[derive(Debug, Clone)]
+pub(crate) enum TlsShort {
+    /// No TLS.
+    Off,
+    /// TLS with certificates of our own authority.
+    Internal,
+    /// TLS with the certificate of a file.
+    Cert(PathBuf),
+}
+
+/// `tls` of a listener.
+pub(crate) type TlsForm = ShortOrLong<TlsShort>;
+
+/// The short forms of `tls` in tables that name hosts.
+pub(super) const SHORT: Either<TlsShort> = Either(&[
+    &As(False, off),
+    &As(INTERNAL, internal),
+    &As(CertificateFile, TlsShort::Cert),
+]);
+
+/// Those of tables that name none.
+pub(super) const FILE_ONLY: Either<TlsShort> =
+    Either(&[&As(False, off), &As(CertificateFile, TlsShort::Cert)]);
+
+const INTERNAL: Words<()> = Words(&[("internal", ())]);
+
+fn off(_: ()) -> TlsShort {
+    TlsShort::Off
+}
+
+fn internal(_: ()) -> TlsShort {
+    TlsShort::Internal
+}
+
+/// The authorities of a server's certificate.
+pub(super) const AUTHORITIES: Either<AuthoritySource> =
+    Either(&[&As(SYSTEM, system), &As(FilePath, AuthoritySource::File)]);
+
 const SYSTEM: Words<()> = Words(&[("system", ())]);
 
 fn system(_: ()) -> AuthoritySource {
@@ -52,6 +98,17 @@ table! {
         Absent("such a client is refused, unless the table names exactly one certificate: then that one is used"),
         r#""/etc/tls/default.pem""#,
         "The certificate for clients without a server name, or with one that no certificate covers.",
+    );
+
+    const ISSUER: ConfigKey<IssuerName> = ConfigKey::new(
+        "issuer",
+        &Words(&[("internal", IssuerName::Internal), ("acme", IssuerName::Acme)]),
+        Absent("`\"acme\"` where there is `[acme]`, else none"),
+        r#""internal""#,
+        "Whose certificates hosts get that no file covers. `\"internal\"` is Lockgate's own authority, \
+         whose root certificate is in `state`: clients must trust it first. It certifies every host, \
+         IP addresses too. `\"acme\"` is the authority of `[acme]`. It is for sites and for entries \
+         of `sni`.",
     );
 
     const TICKETS: ConfigKey<ShortOrLong<()>> = ConfigKey::new(
@@ -200,7 +257,7 @@ table! {
 
     const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
         "ca",
-        &Either(&[&As(SYSTEM, system), &As(FilePath, AuthoritySource::File)]),
+        &AUTHORITIES,
         r#""system""#,
         r#""/etc/tls/internal-ca.pem""#,
         "The authorities of the endpoint's certificate: the system's, or a PEM file.",
@@ -216,7 +273,7 @@ table! {
 }
 
 table! {
-    /// TLS of a site or a tunnel. HTTP says itself which protocols are offered.
+    /// TLS of a site. HTTP says itself which protocols are offered.
     mod site;
 
     const CERT: ConfigKey<PathBuf> = ConfigKey::new(
@@ -246,6 +303,25 @@ table! {
 
     const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
     const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
+    const ISSUER: ConfigKey<IssuerName> = super::ISSUER;
+
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
+
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
+}
+
+table! {
+    /// TLS of a tunnel.
+    mod tunnel;
+
+    const CERT: ConfigKey<PathBuf> = site::CERT;
+    const KEY: ConfigKey<PathBuf> = site::KEY;
+
+    const OCSP: ConfigKey<PathBuf> = site::OCSP;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
+
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
 
     const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
     const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
@@ -273,6 +349,27 @@ table! {
         "Application protocols to accept, in order of preference. The application must then speak \
          the negotiated protocol. Without this key ALPN is not answered.",
     );
+
+    const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
+    const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;
+
+    const CLIENT_AUTH: Defaulted<ShortOrLong<()>> = super::CLIENT_AUTH;
+}
+
+table! {
+    /// TLS of an entry of `sni`, which has a name.
+    mod entry;
+
+    const CERT: ConfigKey<PathBuf> = site::CERT;
+    const KEY: ConfigKey<PathBuf> = site::KEY;
+
+    const OCSP: ConfigKey<PathBuf> = site::OCSP;
+    const CERTS: Defaulted<Items<ShortOrLong<PathBuf>>> = super::CERTS;
+
+    const DEFAULT: ConfigKey<ShortOrLong<PathBuf>> = super::DEFAULT;
+    const ISSUER: ConfigKey<IssuerName> = super::ISSUER;
+
+    const ALPN: Defaulted<Items<String>> = tcp::ALPN;
 
     const POLICY: Defaulted<ShortOrLong<PolicyName>> = super::POLICY;
     const TICKETS: ConfigKey<ShortOrLong<()>> = super::TICKETS;

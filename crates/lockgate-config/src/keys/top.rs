@@ -14,8 +14,8 @@ use crate::values::*;
 use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
 use super::{
-    AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, content, http2, pool, ports, rates,
-    site, tcp, timeouts, tls, tunnel,
+    AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, acme, content, http2, pool, ports,
+    rates, site, tcp, timeouts, tls, tunnel,
 };
 
 table! {
@@ -48,12 +48,16 @@ table! {
          ports below 1024.",
     );
 
-    const STATE: ConfigKey<PathBuf> = ConfigKey::new(
+    const STATE: ConfigKey<Option<PathBuf>> = ConfigKey::new(
         "state",
-        &FilePath,
-        Absent("the configuration is not kept"),
+        &Unless(False, FilePath),
+        Absent(
+            "none, unless certificates come by themselves: then `$STATE_DIRECTORY` if that is set, \
+             as systemd does, else `/var/lib/lockgate`",
+        ),
         r#""/var/lib/lockgate""#,
-        "A folder for the last good configuration. Every successful start writes it to \
+        "A folder for what Lockgate keeps: certificates that come by themselves, with their keys and \
+         accounts (`certs`), and the last good configuration. `false` is for none. Every successful start writes it to \
          `last-good.toml`: with included files merged, absolute paths, and `${…}` unexpanded. \
          Lockgate does not read it by itself; a failed start names it. To go back, run `lockgate \
          run -c /var/lib/lockgate/last-good.toml`, or copy it over your file.",
@@ -237,6 +241,20 @@ table! {
          key by key.",
     )
     .inside(r#"certs = ["/etc/tls/*.pem"]"#);
+
+    const ACME: ConfigKey<CheckedTable> = ConfigKey::new(
+        "acme",
+        &TableOf(acme::ALL),
+        Absent("certificates are those of files, and of `issuer = \"internal\"`"),
+        r#"{ email = "me@example.com" }"#,
+        "Certificates that come by themselves, by ACME (RFC 8555). With this table, which may be empty, \
+         every site on TLS and every entry of `sni` that ends TLS gets a certificate for each of its \
+         hosts that no file covers, and renews it in time. Having the table accepts the terms of \
+         service of the authority.\n\n\
+         The authority must reach this machine under the host's name, on port 80 or 443. Names that \
+         no public authority certifies (`box.lan`, `localhost`, IP addresses) are an error: write \
+         `tls = \"internal\"` in their sites. Wildcards need `dns`.",
+    );
 
     const SITE: ConfigKey<Vec<Keyed<SiteKey>>> = ConfigKey::new(
         "site",

@@ -11,15 +11,16 @@ use crate::tunnel_rule::TunnelRule;
 use crate::values::*;
 
 use super::Unset::{Absent, Required, Within};
+use super::tls::TlsForm;
 use super::{
     AT_LEAST_1MS, ConfigKey, Defaulted, KeyRow, OFF, PROXY_HEADER, PROXY_VERSIONS, SPOKEN, route,
     shape, timeouts, tls,
 };
 
 table! {
-    const TLS: Defaulted<ShortOrLong<Option<PathBuf>>> = ConfigKey::defaulted(
+    const TLS: Defaulted<TlsForm> = ConfigKey::defaulted(
         "tls",
-        &Short { short: Unless(False, FilePath), long: TableOf(tls::site::ALL) },
+        &Short { short: tls::FILE_ONLY, long: TableOf(tls::tunnel::ALL) },
         "false",
         r#"{ cert = "/etc/tls/proxy.pem", key = "/etc/tls/proxy.key" }"#,
         "TLS with clients (an HTTPS proxy). The short form is the path of `cert`; `{}` uses `[tls]` \

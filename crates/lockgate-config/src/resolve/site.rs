@@ -1,17 +1,20 @@
 //! `[site."HOST"]` tables: hosts, listeners, and their routes in order.
 
+use std::iter;
 use std::net::{IpAddr, SocketAddr};
 
 use lockgate_rules::HostPattern;
 
 use crate::codes::Code;
 use crate::host::SiteKey;
+use crate::keys::tls::TlsShort;
 use crate::keys::{site, top};
 use crate::model::{DownstreamTls, HostedSite, ListenAddr, Protocol, SiteListener};
 use crate::source::SourceSpan;
 use crate::table::{CheckedTable, PlacedValue};
 use crate::values::{Keyed, ShortOrLong};
 
+use super::certificates::{CertNames, OwnAcme, TableKind};
 use super::route::error_pages;
 use super::{Resolver, View};
 
@@ -30,7 +33,11 @@ impl Resolver<'_> {
     fn site(&mut self, one: &Keyed<SiteKey>) -> Option<HostedSite> {
         let key = &one.key;
         let view = View::of(&one.table);
-        let mut tls = self.site_tls(&view, key, &one.at);
+        let names = cert_names(&view, key, &one.at);
+        let mut tls = self.site_tls(&view, key, &one.at, &names);
+        if !view.has(&site::TLS) || view.written(&site::TLS).is_some() {
+            self.unused_acme(&names, tls.as_ref());
+        }
         let by_permission = matches!(key, SiteKey::Unix(_));
         let accept_proxy = self.accept_proxy(&view, &site::ACCEPT_PROXY, by_permission);
         // Also where its TLS is a mistake.
@@ -70,10 +77,10 @@ impl Resolver<'_> {
         view: &View<'_>,
         key: &SiteKey,
         at: &SourceSpan,
+        names: &CertNames<'_>,
     ) -> Option<DownstreamTls> {
         let implied = ShortOrLong::Long(CheckedTable::default());
         let written = match view.written(&site::TLS) {
-            Some(written) if self.automatic(written.at) => return None,
             Some(written) => written,
             None if view.has(&site::TLS) => return None,
             None if matches!(key, SiteKey::Implied(_)) => PlacedValue {
@@ -82,7 +89,7 @@ impl Resolver<'_> {
             },
             None => return None,
         };
-        self.tls_as(written, &view.section(&site::TLS), view, at)
+        self.tls_as(written, &view.section(&site::TLS), view, at, names)
     }
 
     /// The hosts of a site, that of the key first, each once.
@@ -156,6 +163,20 @@ impl Resolver<'_> {
     }
 }
 
+/// The hosts of a site as they were written, for certificates.
+fn cert_names<'a>(view: &View<'a>, key: &SiteKey, at: &'a SourceSpan) -> CertNames<'a> {
+    let host = key.host().cloned().unwrap_or(HostPattern::Any);
+    let is_any = host == HostPattern::Any;
+    let alias = view.written(&site::ALIAS).filter(|_| !is_any);
+    let alias = alias.into_iter().flat_map(|alias| alias.value.placed());
+    let alias = alias.map(|(host, at)| (host.clone(), at));
+    CertNames {
+        table: TableKind::Site,
+        hosts: iter::once((host, at)).chain(alias).collect(),
+        acme: OwnAcme::of(view),
+    }
+}
+
 /// The name that is offered over TLS (RFC 7301 §6, RFC 9113 §3.1).
 pub(super) fn alpn(protocol: &Protocol) -> Option<String> {
     match protocol {
@@ -168,7 +189,7 @@ pub(super) fn alpn(protocol: &Protocol) -> Option<String> {
 /// Whether `tls = false` was written.
 fn plain(view: &View<'_>) -> bool {
     let tls = view.written(&site::TLS);
-    tls.is_some_and(|tls| matches!(tls.value, ShortOrLong::Short(None)))
+    tls.is_some_and(|tls| matches!(tls.value, ShortOrLong::Short(TlsShort::Off)))
 }
 
 /// The addresses with a port; the two that mean every address are one listener.

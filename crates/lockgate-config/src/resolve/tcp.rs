@@ -14,6 +14,7 @@ use crate::source::SourceSpan;
 use crate::table::{CheckedTable, PlacedValue};
 use crate::values::{Keyed, MapEntry, MapOf, ShortOrLong};
 
+use super::certificates::CertNames;
 use super::{Resolver, View, timeouts};
 
 /// The kind of a listener's destination.
@@ -38,7 +39,9 @@ impl Resolver<'_> {
         let by_permission = matches!(addr, ListenAddr::Unix(_));
         let accept_proxy = self.accept_proxy(&view, &tcp::ACCEPT_PROXY, by_permission);
         let way = match self.tcp_verb(&view, &one.at)? {
-            RelayVerb::Proxy => RelaySelection::Proxy(self.relay(&view, None, &one.at)?),
+            RelayVerb::Proxy => {
+                RelaySelection::Proxy(self.relay(&view, None, &one.at, &CertNames::none())?)
+            }
             RelayVerb::Hello => RelaySelection::Hello(self.by_hello(&view)?),
         };
         Some(Tcp {
@@ -97,8 +100,9 @@ impl Resolver<'_> {
         view: &View<'_>,
         table: Option<&View<'_>>,
         at: &SourceSpan,
+        names: &CertNames<'_>,
     ) -> Option<RelayDestination> {
-        let tls = self.tls(view, &relay::TLS, at);
+        let tls = self.tls(view, &relay::TLS, at, names);
         let written = view.written(&relay::PROXY)?;
         let pool = self.proxy(written, &view.section(&relay::PROXY))?;
         self.relayed(pool, tls.is_some(), written.at);
@@ -181,13 +185,17 @@ impl Resolver<'_> {
                 self.report
                     .push_pair(Code::SameHost, &one.name_at, texts, (first, "here"));
             }
-            match self.named(one, view) {
+            let names = CertNames {
+                hosts: vec![(host.clone(), &one.name_at)],
+                ..CertNames::none()
+            };
+            match self.named(one, view, &names) {
                 Some(relay) => sni.push((host, relay)),
                 None => whole = false,
             }
         }
         for one in entries(view, &tcp::ALPN) {
-            match self.named(one, view) {
+            match self.named(one, view, &CertNames::none()) {
                 Some(relay) => alpn.push((one.name.clone(), relay)),
                 None => whole = false,
             }
@@ -195,7 +203,7 @@ impl Resolver<'_> {
         let default = match view.written(&tcp::DEFAULT) {
             Some(written) => {
                 let at = view.key_at(&tcp::DEFAULT).unwrap_or(written.at);
-                let default = self.entry(written, view, at);
+                let default = self.entry(written, view, at, &CertNames::none());
                 whole &= default.is_some();
                 default
             }
@@ -226,17 +234,18 @@ impl Resolver<'_> {
         (whole && !broken).then_some(RelaysByHello { alpn, sni, default })
     }
 
-    /// The relay of a name.
+    /// The relay of a name of `sni` or `alpn`.
     fn named(
         &mut self,
         one: &MapEntry<ShortOrLong<Destination>>,
         table: &View<'_>,
+        names: &CertNames<'_>,
     ) -> Option<RelayDestination> {
         let written = PlacedValue {
             value: one.value.as_ref()?,
             at: &one.at,
         };
-        self.entry(written, table, &one.name_at)
+        self.entry(written, table, &one.name_at, names)
     }
 
     /// One entry of `table`: a table of its own, or what `proxy` would be in it.
@@ -245,9 +254,10 @@ impl Resolver<'_> {
         written: PlacedValue<'_, ShortOrLong<Destination>>,
         table: &View<'_>,
         key_at: &SourceSpan,
+        names: &CertNames<'_>,
     ) -> Option<RelayDestination> {
         match written.value {
-            ShortOrLong::Long(own) => self.relay(&View::of(own), Some(table), key_at),
+            ShortOrLong::Long(own) => self.relay(&View::of(own), Some(table), key_at, names),
             ShortOrLong::Short(destination) => {
                 self.short_relay(destination, written.at, table, key_at)
             }

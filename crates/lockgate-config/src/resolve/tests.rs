@@ -13,6 +13,9 @@ fn env() -> Environment {
     env.with_file("/etc/tls/a.pem", "")
         .with_file("/etc/tls/b.pem", "")
         .with_file("/etc/lockgate/redirects", "/a /b\n")
+        .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
+        .with_file("/etc/lockgate/dns.token", "s3cret\n")
+        .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n")
 }
 
 fn outcome(text: &str) -> Result<Config, Vec<&'static str>> {
@@ -30,6 +33,10 @@ fn complete(way: &[&'static KeyRow]) -> String {
         .any(|section| example.contains(section))
     {
         return example;
+    }
+    // What is for the hosts of sites.
+    if example.contains("acme") || example.contains("issuer = ") {
+        return format!("{example}\n[site.\"example.com\"]\nproxy = \"127.0.0.1:3000\"\n");
     }
     let tls = if example.contains("certs = ") {
         "tls = {}\n"

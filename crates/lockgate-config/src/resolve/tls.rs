@@ -5,49 +5,35 @@ use std::sync::Arc;
 
 use crate::codes::Code;
 use crate::environment::is_pattern;
-use crate::foreign_names::later_certificate;
-use crate::keys::tls::{self as keys, PolicyName, cert, client_auth, policy, site, tickets};
+use crate::keys::tls::{
+    self as keys, PolicyName, TlsForm, TlsShort, cert, client_auth, policy, site, tickets,
+};
 use crate::keys::top;
+use crate::language::KeyRow;
 use crate::model::{CertList, CertPaths, ClientAuth, DownstreamTls, Suite, Tickets, TlsVersion};
 use crate::policy::TlsPreset;
 use crate::source::SourceSpan;
 use crate::table::{PlacedValue, Typed};
 use crate::values::{Items, Listed, ShortOrLong};
 
+use super::certificates::{CertFiles, CertNames, OwnAcme};
 use super::{Resolver, View};
-
-/// `tls` of a listener: the path of its certificate, or its table; nothing is plain.
-type TlsForm = ShortOrLong<Option<PathBuf>>;
 
 /// The value of `certs`.
 type CertItems = Items<ShortOrLong<PathBuf>>;
 
 impl Resolver<'_> {
-    /// TLS of the listener that `view` shows, by its `tls`. The key of the listener stands at
-    /// `listener`.
+    /// TLS of the listener that `view` shows, by its `tls`, with certificates for `names`. The key of
+    /// the listener stands at `listener`.
     pub(super) fn tls<K: Typed<Value = TlsForm>>(
         &mut self,
         view: &View<'_>,
         key: &K,
         listener: &SourceSpan,
+        names: &CertNames<'_>,
     ) -> Option<DownstreamTls> {
         let written = view.written(key)?;
-        if self.automatic(written.at) {
-            return None;
-        }
-        self.tls_as(written, &view.section(key), view, listener)
-    }
-
-    /// Whether certificates are to be fetched, which is not a path.
-    pub(super) fn automatic(&mut self, at: &SourceSpan) -> bool {
-        let word = at.text().trim_matches(['"', '\'']);
-        let Some(cure) = later_certificate(word) else {
-            return false;
-        };
-        let message = format!("{word:?} is not in this version");
-        let why = "it will come later";
-        self.push_once(Code::NotYet, at, message, why, cure);
-        true
+        self.tls_as(written, &view.section(key), view, listener, names)
     }
 
     /// The same, with `written` in place of the key, and `own` of its table.
@@ -57,21 +43,31 @@ impl Resolver<'_> {
         own: &View<'_>,
         view: &View<'_>,
         listener: &SourceSpan,
+        names: &CertNames<'_>,
     ) -> Option<DownstreamTls> {
         let own_cert = match written.value {
-            ShortOrLong::Short(None) => return None,
-            ShortOrLong::Short(Some(path)) => Some(certificate_at(path, written.at)),
+            ShortOrLong::Short(TlsShort::Off) => return None,
+            ShortOrLong::Short(TlsShort::Cert(path)) => Some(certificate_at(path, written.at)),
+            ShortOrLong::Short(TlsShort::Internal) => None,
             ShortOrLong::Long(_) => self.own_cert(own),
         };
         let merged = own.clone().over(self.top().section(&top::TLS));
         let (certs, default) = self.certificates(own_cert, own, &merged);
-        if certs.is_empty() && default.is_none() && !self.is_certificate_reported(&merged, view) {
-            self.no_certificate(written.at, listener);
+        let reported = self.is_certificate_reported(&merged, view, names);
+        let files = match certs.is_empty() && default.is_none() {
+            false => CertFiles::Some,
+            true if reported => CertFiles::Mistaken,
+            true => CertFiles::None,
+        };
+        let managed = self.managed(written, own, names, files);
+        if files == CertFiles::None && managed.is_none() {
+            self.no_certificate(written.at, listener, names);
         }
         let policy = self.policy(&merged);
         Some(DownstreamTls {
             certs,
             default,
+            managed,
             versions: policy.versions,
             suites: policy.suites,
             groups: policy.groups,
@@ -149,9 +145,16 @@ impl Resolver<'_> {
     }
 
     /// Whether a mistake in what names certificates has been reported: then none is missing.
-    fn is_certificate_reported(&self, merged: &View<'_>, listener: &View<'_>) -> bool {
-        const NAMED: [&str; 4] = [
+    fn is_certificate_reported(
+        &self,
+        merged: &View<'_>,
+        listener: &View<'_>,
+        names: &CertNames<'_>,
+    ) -> bool {
+        const NAMED: [&str; 6] = [
+            top::ACME.row().name,
             top::TLS.row().name,
+            keys::ISSUER.row().name,
             site::CERT.row().name,
             keys::CERTS.row().name,
             keys::DEFAULT.row().name,
@@ -161,34 +164,18 @@ impl Resolver<'_> {
             .iter()
             .chain(&listener.layers)
             .chain([&self.root]);
-        merged.broken(&[site::CERT.row(), keys::CERTS.row(), keys::DEFAULT.row()])
+        const KEYS: [KeyRow; 4] = [
+            site::CERT.row(),
+            keys::CERTS.row(),
+            keys::DEFAULT.row(),
+            keys::ISSUER.row(),
+        ];
+        merged.broken(&KEYS)
+            || matches!(names.acme, OwnAcme::Broken)
+            || self.root.is_invalid(&top::ACME)
             || merged.has(&site::CERT)
             || !merged.items(&keys::CERTS).is_empty()
             || layers.any(|table| table.strange.meant_one_of(&NAMED))
-    }
-
-    fn no_certificate(&mut self, tls: &SourceSpan, listener: &SourceSpan) {
-        let cure = "write tls = { cert = \"/etc/tls/app.pem\", key = \"/etc/tls/app.key\" }, or certs = [\"/etc/tls/*.pem\"] in [tls]";
-        // A host without a port is served over TLS, which not every beginner wants.
-        let plain = if listener.text().contains(':') {
-            ""
-        } else {
-            "; for plain HTTP write tls = false"
-        };
-        let cure = format!("{cure}{plain}");
-        let texts = (
-            "this listener has no certificate",
-            "neither here nor in [tls]",
-            cure,
-        );
-        if tls.rank() == listener.rank() {
-            let (message, why, cure) = texts;
-            return self
-                .report
-                .push_at(Code::NoCertificate, tls, message, why, cure);
-        }
-        self.report
-            .push_pair(Code::NoCertificate, tls, texts, (listener, "the listener"));
     }
 
     /// The certificates of one entry of `certs`, which may be a pattern.

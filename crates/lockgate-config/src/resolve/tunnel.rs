@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 use lockgate_rules::{Cidr, Directions, HostPattern, TargetName, TargetRule};
 
 use crate::codes::Code;
+use crate::keys::tls::TlsShort;
 use crate::keys::{ConfigKey, top, tunnel};
 use crate::model::{ListenAddr, TunnelListener};
 use crate::source::SourceSpan;
@@ -13,6 +14,7 @@ use crate::tunnel_rule::TunnelRule;
 use crate::values::{Items, Keyed, ShortOrLong};
 
 use super::auth::basic;
+use super::certificates::CertNames;
 use super::route::limit_of;
 use super::site::alpn;
 use super::{Resolver, View};
@@ -60,9 +62,9 @@ impl Resolver<'_> {
         let view = View::of(&one.table);
         let by_permission = matches!(addr, ListenAddr::Unix(_));
         let tls = view.written(&tunnel::TLS);
-        let secure = tls.is_some_and(|tls| !matches!(tls.value, ShortOrLong::Short(None)));
+        let secure = tls.is_some_and(|tls| !matches!(tls.value, ShortOrLong::Short(TlsShort::Off)));
         let protocols = self.protocols(&view.items(&tunnel::PROTOCOLS), secure);
-        let mut tls = self.tls(&view, &tunnel::TLS, &one.at);
+        let mut tls = self.tls(&view, &tunnel::TLS, &one.at, &CertNames::none());
         if let Some(tls) = &mut tls {
             tls.alpn = protocols.iter().filter_map(alpn).collect();
         }

@@ -75,6 +75,17 @@ impl Acceptors {
         chosen.serves(name).then_some((place, chosen))
     }
 
+    /// Whether the certificate for a client with the SNI `name` (any case) is to be obtained yet.
+    pub fn awaits(&self, name: Option<&str>) -> bool {
+        let place = if self.all.len() > 1 {
+            self.place(name)
+        } else {
+            self.default
+        };
+        let acceptor = self.all.get(place.get());
+        acceptor.is_some_and(|acceptor| acceptor.awaits(name))
+    }
+
     /// Whether the acceptor with this index has the rules of `other`, which may be one of an earlier
     /// configuration: a connection made by that serves as well.
     pub fn has_rules_of(&self, index: AcceptorIndex, other: &Acceptor) -> bool {

@@ -24,3 +24,17 @@ impl CertFiles {
         }
     }
 }
+
+/// A certificate that the program itself obtains and renews. Its file may be missing: then its
+/// names have no certificate yet.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ManagedCert {
+    /// The files of the certificate.
+    pub files: CertFiles,
+    /// The DNS names that it is for, in lower case; a wildcard as `*.example.com`.
+    pub names: Vec<String>,
+    /// Whether it is used only for names without any other certificate.
+    pub fallback: bool,
+    /// Whether it is for clients without SNI or with an unknown name, too, unless a file is.
+    pub default: bool,
+}

@@ -14,7 +14,7 @@ use rustls::SignatureScheme;
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 
-use super::cert_files::CertFiles;
+use super::cert_files::{CertFiles, ManagedCert};
 use super::certs::{Certificate, UnmatchedCert};
 use super::error::{CertError, TlsSetupError, Warning};
 use super::x509::CertFacts;
@@ -53,22 +53,31 @@ impl CertStore {
     pub(super) fn open(
         certs: Vec<CertFiles>,
         default: Option<CertFiles>,
+        managed: Vec<ManagedCert>,
     ) -> Result<(Self, Vec<Warning>), Vec<TlsSetupError>> {
-        let sources = CertSources::new(certs, default);
-        if sources.all.is_empty() {
+        let sources = CertSources::new(certs, default, managed);
+        if sources.is_empty() {
             return Err(vec![TlsSetupError::NoCertificates]);
         }
-        let (mut loaded, mut errors) = (Vec::new(), Vec::new());
-        for (files, result) in load_all(&sources.all, &[]) {
+        let (mut loaded, mut errors, mut unusable) = (Vec::new(), Vec::new(), Vec::new());
+        for LoadedEntry {
+            files,
+            managed,
+            result,
+        } in load_all(&sources, &[])
+        {
             match result {
                 Ok(certificate) => loaded.push(certificate),
+                Err(found) if managed => unusable.extend(unless_missing(&files, found)),
                 Err(found) => errors.extend(found.into_iter().map(failed(&files))),
             }
         }
         if !errors.is_empty() {
             return Err(errors);
         }
-        let (table, warnings) = CertTable::new(sources, loaded);
+        let (table, mut warnings) = CertTable::new(sources, loaded);
+        // It is obtained again: no reason against a start.
+        warnings.extend(unusable.into_iter().map(Warning::ManagedUnusable));
         Ok((
             Self {
                 table: ArcSwap::from_pointee(table),
@@ -84,6 +93,13 @@ impl CertStore {
         table.default.is_some() || sni.is_some_and(|name| !table.serving(name).is_empty())
     }
 
+    /// Whether a client with this SNI (any case) will have a certificate once that is obtained.
+    pub fn awaits(&self, sni: Option<&str>) -> bool {
+        let table = self.table.load();
+        sni.and_then(Lowercase::new)
+            .is_some_and(|name| table.awaits(name.as_str()))
+    }
+
     /// Reloads changed files. Sessions and tickets stay valid.
     ///
     /// Reads files: not for a worker thread. Calls must not overlap, or one may undo the other.
@@ -93,9 +109,18 @@ impl CertStore {
         let sources = before.sources.clone();
         let by_files = by_files(&before.all);
         let mut loaded = Vec::new();
-        for (files, result) in load_all(&sources.all, &before.all) {
+        for LoadedEntry {
+            files,
+            managed,
+            result,
+        } in load_all(&sources, &before.all)
+        {
             let old = by_files.get(&files).copied();
             match result {
+                // A managed certificate is taken away by its owner alone, and for a reason.
+                Err(found) if managed && is_missing(&files, &found) => {
+                    report.changed.extend(old.map(|_| files.cert));
+                }
                 Ok(new) => {
                     if !old.is_some_and(|old| Arc::ptr_eq(old, &new)) {
                         report.changed.push(files.cert);
@@ -116,7 +141,7 @@ impl CertStore {
         report
     }
 
-    /// All files of the certificates, for watching.
+    /// All files of the certificates, for watching; those that are missing yet included.
     pub fn files(&self) -> Vec<PathBuf> {
         let table = self.table.load();
         let mut paths: Vec<_> = table
@@ -125,6 +150,8 @@ impl CertStore {
             .flat_map(|cert| cert.paths())
             .map(ToOwned::to_owned)
             .collect();
+        let managed = table.sources.managed.iter();
+        paths.extend(managed.map(|managed| managed.files.cert.clone()));
         paths.sort();
         paths.dedup();
         paths
@@ -148,22 +175,26 @@ impl CertStore {
         table.all.iter().map(summary).collect()
     }
 
-    /// All names with a certificate, sorted; the default's are marked.
+    /// All names with a certificate, sorted; the default's are marked. Those of managed
+    /// certificates are among them before there is one.
     pub(super) fn identity(&self) -> Vec<String> {
         let table = self.table.load();
+        let managed = &table.sources.managed;
+        let is_managed: HashSet<_> = managed.iter().map(|one| &one.files).collect();
         let mut names: Vec<_> = table
             .all
             .iter()
+            .filter(|cert| !is_managed.contains(cert.files()))
             .flat_map(|cert| &cert.facts.names)
             .cloned()
             .collect();
-        names.extend(
-            table
-                .default
-                .iter()
-                .flat_map(|cert| &cert.facts.names)
-                .map(|name| format!("default {name}")),
-        );
+        names.extend(managed.iter().flat_map(|one| one.names.iter().cloned()));
+        let default = table.default.iter();
+        let default = default.filter(|cert| !is_managed.contains(cert.files()));
+        let default = default.flat_map(|cert| cert.facts.names.iter());
+        let managed_default = managed.iter().filter(|one| one.default);
+        let default = default.chain(managed_default.flat_map(|one| one.names.iter()));
+        names.extend(default.map(|name| format!("default {name}")));
         names.sort();
         names.dedup();
         names
@@ -189,17 +220,41 @@ impl fmt::Debug for CertStore {
 
 #[derive(Clone, PartialEq)]
 struct CertSources {
-    /// Each entry once, the default included.
-    all: Vec<CertFiles>,
+    /// The operator's files, each entry once, the default included.
+    given: Vec<CertFiles>,
     default: Option<CertFiles>,
+    /// Those that the program obtains.
+    managed: Vec<ManagedCert>,
 }
 
 impl CertSources {
-    fn new(certs: Vec<CertFiles>, default: Option<CertFiles>) -> Self {
+    fn new(
+        certs: Vec<CertFiles>,
+        default: Option<CertFiles>,
+        mut managed: Vec<ManagedCert>,
+    ) -> Self {
         let mut seen = HashSet::new();
         let named = certs.into_iter().chain(default.clone());
-        let all = named.filter(|files| seen.insert(files.clone())).collect();
-        Self { all, default }
+        let given = named.filter(|files| seen.insert(files.clone())).collect();
+        managed.retain(|managed| seen.insert(managed.files.clone()));
+        // The others have taken their names before.
+        managed.sort_by_key(|managed| managed.fallback);
+        Self {
+            given,
+            default,
+            managed,
+        }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.given.is_empty() && self.managed.is_empty()
+    }
+
+    /// Every entry, and whether the program obtains it.
+    fn all(&self) -> impl Iterator<Item = (&CertFiles, bool)> {
+        let given = self.given.iter().map(|files| (files, false));
+        let managed = self.managed.iter().map(|managed| (&managed.files, true));
+        given.chain(managed)
     }
 }
 
@@ -211,6 +266,8 @@ struct CertTable {
     /// Keyed by the part behind `*.`.
     wildcard: CertsByName,
     default: Option<Arc<Certificate>>,
+    /// The names of managed certificates that are missing, wildcards as `*.example.com`.
+    awaited: HashSet<Box<str>>,
 }
 
 /// The certificates of one name, the preferred kind of key first, each kind once.
@@ -218,14 +275,33 @@ type CertsByName = HashMap<Box<str>, Vec<Arc<Certificate>>>;
 
 impl CertTable {
     fn new(sources: CertSources, all: Vec<Arc<Certificate>>) -> (Self, Vec<Warning>) {
+        let managed_default = sources.managed.iter().find(|managed| managed.default);
+        let default = sources
+            .default
+            .as_ref()
+            .or(managed_default.map(|managed| &managed.files));
         let default = all
             .iter()
-            .find(|cert| Some(cert.files()) == sources.default.as_ref())
+            .find(|cert| Some(cert.files()) == default)
             .map(Arc::clone);
         let (mut exact, mut wildcard) = (CertsByName::new(), CertsByName::new());
-        let mut warnings = Vec::new();
+        let (mut warnings, mut awaited) = (Vec::new(), HashSet::new());
         let now = SystemTime::now();
+        let managed: HashMap<_, _> = sources
+            .managed
+            .iter()
+            .map(|managed| (&managed.files, managed))
+            .collect();
         for cert in &all {
+            if let Some(managed) = managed.get(cert.files()) {
+                for name in &managed.names {
+                    let list = list_of(&mut exact, &mut wildcard, name);
+                    if !managed.fallback || list.is_empty() {
+                        insert(list, cert, name);
+                    }
+                }
+                continue;
+            }
             warnings.extend(cert.warnings(now));
             if cert.facts.names.is_empty()
                 && default
@@ -237,23 +313,34 @@ impl CertTable {
                 });
             }
             for name in &cert.facts.names {
-                let list = match name.strip_prefix("*.") {
-                    Some(parent) => wildcard.entry(parent.into()).or_default(),
-                    None => exact.entry(name.as_str().into()).or_default(),
-                };
+                let list = list_of(&mut exact, &mut wildcard, name);
                 warnings.extend(insert(list, cert, name));
             }
         }
-        (
-            Self {
-                sources,
-                all,
-                exact,
-                wildcard,
-                default,
-            },
-            warnings,
-        )
+        let obtained = by_files(&all);
+        for managed in &sources.managed {
+            if !obtained.contains_key(&managed.files) {
+                awaited.extend(managed.names.iter().map(|name| name.as_str().into()));
+            }
+        }
+        let table = Self {
+            exact,
+            wildcard,
+            default,
+            awaited,
+            all,
+            sources,
+        };
+        (table, warnings)
+    }
+
+    /// Whether a name in lower case waits for its certificate.
+    fn awaits(&self, name: &str) -> bool {
+        let wildcard = || {
+            let (_, parent) = name.split_once('.')?;
+            Some(self.awaited.contains(format!("*.{parent}").as_str()))
+        };
+        !self.awaited.is_empty() && (self.awaited.contains(name) || wildcard().unwrap_or_default())
     }
 
     /// The certificates that are valid for a name: those with the exact name first.
@@ -299,6 +386,18 @@ impl MatchingCerts<'_> {
     }
 }
 
+/// The list of a name.
+fn list_of<'t>(
+    exact: &'t mut CertsByName,
+    wildcard: &'t mut CertsByName,
+    name: &str,
+) -> &'t mut Vec<Arc<Certificate>> {
+    match name.strip_prefix("*.") {
+        Some(parent) => wildcard.entry(parent.into()).or_default(),
+        None => exact.entry(name.into()).or_default(),
+    }
+}
+
 fn insert(
     list: &mut Vec<Arc<Certificate>>,
     cert: &Arc<Certificate>,
@@ -320,8 +419,16 @@ fn insert(
 /// A certificate, or all errors of its files.
 type LoadedCert = Result<Arc<Certificate>, Vec<CertError>>;
 
+/// An entry of the settings, and what was loaded of it.
+struct LoadedEntry {
+    files: CertFiles,
+    /// Whether the program obtains it.
+    managed: bool,
+    result: LoadedCert,
+}
+
 /// Loads every entry; unchanged ones are taken from `before`.
-fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFiles, LoadedCert)> {
+fn load_all(sources: &CertSources, before: &[Arc<Certificate>]) -> Vec<LoadedEntry> {
     enum CertRead {
         Kept(Arc<Certificate>),
         Fresh(Box<UnmatchedCert>),
@@ -332,12 +439,12 @@ fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFile
         _ => UnmatchedCert::read(files).map(|parts| CertRead::Fresh(Box::new(parts))),
     };
     let all: Vec<_> = sources
-        .iter()
-        .map(|files| (files.clone(), read(files)))
+        .all()
+        .map(|(files, managed)| (files.clone(), managed, read(files)))
         .collect();
 
     let mut owners: HashMap<Vec<u8>, PathBuf> = HashMap::new();
-    for (files, read) in &all {
+    for (files, _, read) in &all {
         let public = match read {
             Ok(CertRead::Kept(cert)) => &cert.facts.public_key,
             Ok(CertRead::Fresh(parts)) => parts.public_key(),
@@ -356,8 +463,27 @@ fn load_all(sources: &[CertFiles], before: &[Arc<Certificate>]) -> Vec<(CertFile
             .map_err(|error| vec![error]),
     };
     all.into_iter()
-        .map(|(files, read)| (files, finish(read)))
+        .map(|(files, managed, read)| LoadedEntry {
+            files,
+            managed,
+            result: finish(read),
+        })
         .collect()
+}
+
+/// Whether the file of a certificate does not exist.
+fn is_missing(files: &CertFiles, found: &[CertError]) -> bool {
+    let missing =
+        |error: &CertError| matches!(error, CertError::Missing { path } if *path == files.cert);
+    found.iter().any(missing)
+}
+
+/// The errors of a managed certificate that is there.
+fn unless_missing(files: &CertFiles, found: Vec<CertError>) -> Vec<CertError> {
+    match is_missing(files, &found) {
+        true => Vec::new(),
+        false => found,
+    }
 }
 
 fn failed(files: &CertFiles) -> impl Fn(CertError) -> TlsSetupError {

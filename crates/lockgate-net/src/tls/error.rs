@@ -215,6 +215,9 @@ pub enum Warning {
         /// The file of the OCSP response.
         ocsp: PathBuf,
     },
+    /// A certificate that the program has obtained before cannot be used: it is obtained again.
+    #[error("{0}; a new certificate is obtained")]
+    ManagedUnusable(CertError),
     /// A file with secrets that every user of the machine can read.
     #[error("{}: holds secret keys and every user can read it; chmod o-r", .path.display())]
     ReadableByOthers {

@@ -14,7 +14,7 @@ use rustls::unbuffered::{ConnectionState, EncodeError, UnbufferedStatus};
 use rustls::{CipherSuite, CommonState, Error, ExtractedSecrets, HandshakeKind, ProtocolVersion};
 
 use super::client::Connector;
-use super::server::Acceptor;
+use super::server::{Acceptor, HandshakeSettings};
 use super::session::{HandshakeRest, SessionRole, TlsSession};
 use super::verify;
 use crate::socket::Socket;
@@ -68,7 +68,7 @@ pub async fn accept(
     acceptor: &Acceptor,
     received: Vec<u8>,
 ) -> Result<Established, HandshakeError> {
-    accept_in_turn(socket, acceptor, received, async || ()).await
+    accept_in_turn(socket, acceptor.handshake(), received, async || ()).await
 }
 
 /// The same. `permit` is awaited before a flight is computed; its output is dropped while the
@@ -78,11 +78,11 @@ pub async fn accept(
 /// As [`accept`].
 pub async fn accept_in_turn<P>(
     socket: &Socket,
-    acceptor: &Acceptor,
+    settings: HandshakeSettings,
     received: Vec<u8>,
     permit: impl AsyncFn() -> P,
 ) -> Result<Established, HandshakeError> {
-    let mut connection = UnbufferedServerConnection::new(acceptor.config())?;
+    let mut connection = UnbufferedServerConnection::new(settings.0)?;
     let mut wire = HandshakeIo::new(socket, received);
     let mut held = Some(permit().await);
     loop {

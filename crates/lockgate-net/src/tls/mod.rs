@@ -7,7 +7,7 @@
 //!   [`Connector`], TLS to endpoints
 //! - `cert_store`: certificates by SNI · `certs`: one certificate from its files (`cert_files`) ·
 //!   `pem`, `x509`, `private_key`, `ocsp`: the contents of these · `file_stamp`: whether they
-//!   changed
+//!   changed · `challenge_cert`: the certificate of a challenge by TLS-ALPN-01
 //! - `tickets`: session tickets · `policy`: versions, suites, groups · `verify`: client
 //!   certificates
 
@@ -15,6 +15,7 @@ mod acceptors;
 mod cert_files;
 mod cert_store;
 mod certs;
+mod challenge_cert;
 mod client;
 mod error;
 mod file_stamp;
@@ -35,14 +36,16 @@ mod verify;
 mod x509;
 
 pub use acceptors::{AcceptorIndex, Acceptors, SniPattern};
-pub use cert_files::CertFiles;
+pub use cert_files::{CertFiles, ManagedCert};
 pub use cert_store::{CertStore, CertSummary, ReloadReport};
+pub(crate) use challenge_cert::ACME_TLS;
+pub use challenge_cert::ChallengeCert;
 pub use client::{CaSource, ClientSettings, Connector, ConnectorError};
 pub use error::{CertError, TlsSetupError, Warning};
 pub use file_stamp::{FileStamp, stamp};
 pub use policy::{Group, Policy, PolicyError, Suite, Version};
 pub use private_key::KeyKind;
-pub use server::{Acceptor, ServerSettings};
+pub use server::{Acceptor, HandshakeSettings, ServerSettings};
 pub use tickets::{HandedKeys, KeyRotation, KeysReloaded, TicketError, TicketRing};
 pub use verify::{ClientAuthMode, ClientAuthSettings, common_name};
 pub use x509::CertFacts;

@@ -9,7 +9,7 @@ use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 
-use super::cert_files::CertFiles;
+use super::cert_files::{CertFiles, ManagedCert};
 use super::cert_store::{CertStore, ReloadReport};
 use super::error::{TlsSetupError, Warning};
 use super::file_stamp::{FileStamp, stamp};
@@ -25,6 +25,8 @@ pub struct ServerSettings {
     /// The certificate for clients without SNI or with an unknown name; without it they are
     /// refused.
     pub default: Option<CertFiles>,
+    /// Certificates that the program obtains.
+    pub managed: Vec<ManagedCert>,
     /// The versions, suites and groups.
     pub policy: Policy,
     /// The protocol names, the preferred one first. A client that offers only others is refused
@@ -43,6 +45,10 @@ pub struct Acceptor {
     client_auth: Option<ClientAuthSettings>,
     running: ArcSwap<ActiveServerConfig>,
 }
+
+/// The settings of one handshake with a client.
+#[derive(Debug, Clone)]
+pub struct HandshakeSettings(pub(super) Arc<ServerConfig>);
 
 /// The part that no reload replaces.
 #[derive(Debug)]
@@ -73,13 +79,14 @@ impl Acceptor {
         let ServerSettings {
             certs,
             default,
+            managed,
             policy,
             alpn,
             client_auth,
             tickets,
         } = settings;
         let mut errors = alpn_errors(&alpn);
-        let store = CertStore::open(certs, default)
+        let store = CertStore::open(certs, default, managed)
             .map_err(|found| errors.extend(found))
             .ok();
         let read = stamp_of(client_auth.as_ref());
@@ -110,8 +117,8 @@ impl Acceptor {
     }
 
     /// The settings of the next handshake.
-    pub(crate) fn config(&self) -> Arc<ServerConfig> {
-        self.running.load().config.clone()
+    pub fn handshake(&self) -> HandshakeSettings {
+        HandshakeSettings(self.running.load().config.clone())
     }
 
     /// The certificates that it chooses from.
@@ -130,6 +137,11 @@ impl Acceptor {
     /// As [`CertStore::serves`], with its own certificates.
     pub fn serves(&self, sni: Option<&str>) -> bool {
         self.fixed.store.serves(sni)
+    }
+
+    /// As [`CertStore::awaits`].
+    pub fn awaits(&self, sni: Option<&str>) -> bool {
+        self.fixed.store.awaits(sni)
     }
 
     /// All files, for watching: certificates, keys, OCSP responses, the CA list.

@@ -3,4 +3,5 @@
 mod acceptors;
 mod files;
 mod handshakes;
+mod managed;
 mod resumption;

@@ -287,7 +287,8 @@ impl Cause {
             }
             Self::HandshakeFailed => {
                 "See `lockgate_tls_handshake_failures_total` by reason. `refused_our_certificate`: the certificate or its chain; \
-                 `unknown_name`: a name without a certificate; `no_common_version`: old clients."
+                 `unknown_name`: a name without a certificate; `no_certificate_yet`: \
+                 one that is being obtained; `no_common_version`: old clients."
             }
             Self::ConnectFailed => {
                 "See `lockgate_upstream_up` and `lockgate_upstream_failures_total`: the endpoint is down, its address is wrong, or a \

@@ -48,6 +48,8 @@ pub(super) enum OpeningError {
     NotTls,
     #[error("no certificate for the name {0:?}")]
     UnknownName(Box<str>),
+    #[error("the certificate for the name {0:?} is not obtained yet")]
+    AwaitedCert(Box<str>),
     #[error("the client sent no server name, and there is no default certificate")]
     NoName,
     #[error("no entry for this server name, and no default")]
@@ -59,7 +61,7 @@ impl OpeningError {
     pub(super) fn last_bytes(&self) -> Vec<u8> {
         match self {
             Self::Hello(error) => client_hello::fatal_alert(error.alert()).to_vec(),
-            Self::UnknownName(_) | Self::NoName | Self::NoRoute => {
+            Self::UnknownName(_) | Self::AwaitedCert(_) | Self::NoName | Self::NoRoute => {
                 client_hello::fatal_alert(UNRECOGNIZED_NAME).to_vec()
             }
             Self::PlainHttp => PLAIN_HTTP.to_vec(),
@@ -74,6 +76,7 @@ impl OpeningError {
         match self {
             Self::Hello(_) => Some("malformed"),
             Self::UnknownName(_) | Self::NoName | Self::NoRoute => Some("unknown_name"),
+            Self::AwaitedCert(_) => Some("no_certificate_yet"),
             Self::PlainHttp => Some("plain_http"),
             Self::NotTls => Some("not_tls"),
             Self::Io(_) | Self::Closed | Self::Proxy(_) | Self::UntrustedProxy => None,

@@ -196,6 +196,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
             };
             match self.locate() {
                 Ok(Located::Server) => self.respond_alive().await,
+                Ok(Located::Challenge(answer)) => self.respond_challenge(&answer).await,
                 // Browsers ask without credentials (Fetch §3.2.2).
                 Ok(Located::Preflight(cors)) => self.respond_preflight(cors).await,
                 Ok(Located::Route(route)) => self.serve_route(route, received).await,

@@ -11,6 +11,7 @@ mod maintenance;
 mod pool_endpoints;
 mod pools;
 mod reload;
+mod renew_cert;
 mod sites;
 mod status;
 mod stop;
@@ -139,6 +140,10 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/certs",
         handlers: &[(Method::GET, |request| written(certs::show(request)))],
+    },
+    Resource {
+        path: "/v1/certs/renew",
+        handlers: &[(Method::POST, |request| written(renew_cert::renew(request)))],
     },
     Resource {
         path: "/v1/log-level",

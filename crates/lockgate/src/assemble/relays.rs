@@ -27,7 +27,7 @@ impl Assembler<'_> {
         let shape = shape.map(|shape| self.sites.guards.shape(user, shape));
         let (tls, service) = match &tcp.way {
             config::RelaySelection::Proxy(relay) => {
-                let way = self.way(tcp, relay, &tcp.name, shape.as_ref())?;
+                let way = self.way(tcp, relay, (&tcp.name, None), shape.as_ref())?;
                 (way.tls, ListenerService::Relay(way.relaying))
             }
             config::RelaySelection::Hello(by_hello) => (
@@ -68,18 +68,20 @@ impl Assembler<'_> {
         })
     }
 
-    /// One relay; `user` is the name of a pool that has none of its own.
+    /// One relay; `user` is the name of a pool that has none of its own, `host` the server name that
+    /// leads to it.
     fn way(
         &mut self,
         tcp: &config::Tcp,
         relay: &config::RelayDestination,
-        user: &str,
+        (user, host): (&str, Option<&HostPattern>),
         shape: Option<&Arc<Shape>>,
     ) -> Option<RelayRoute> {
-        let tls = relay
-            .tls
-            .as_ref()
-            .map(|tls| self.rings.acceptor(&mut self.mistakes, &relay.at, tls));
+        let tls = relay.tls.as_ref().map(|tls| {
+            let (mistakes, wanted) = (&mut self.mistakes, &mut self.wanted);
+            self.rings
+                .relay_acceptor(mistakes, &relay.at, tls, host, wanted)
+        });
         let pool = self
             .pools
             .pool(&mut self.mistakes, self.config, relay.pool, user);
@@ -143,7 +145,14 @@ impl Assembler<'_> {
         let ways: Vec<Option<_>> = alpn
             .chain(sni)
             .chain(default)
-            .map(|(user, asked, relay)| Some((vec![asked], self.way(tcp, relay, &user, shape)?)))
+            .map(|(user, asked, relay)| {
+                let host = match &asked {
+                    HelloMatch::Name(host) => Some(host),
+                    HelloMatch::Protocol(_) => None,
+                };
+                let way = self.way(tcp, relay, (&user, host), shape)?;
+                Some((vec![asked], way))
+            })
             .collect();
         let sites = self.sites_beside(tcp, written.default.is_none());
         Some(SniRouter::new(

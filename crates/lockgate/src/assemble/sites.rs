@@ -187,7 +187,7 @@ impl Assembler<'_> {
         let written: Vec<_> = sites.iter().map(|one| one.site).collect();
         let tls = self
             .rings
-            .acceptors(&mut self.mistakes, &written, neighbours);
+            .acceptors(&mut self.mistakes, &written, neighbours, &mut self.wanted);
         // The mistakes of both are reported at once.
         let table = self.table(sites, &protocols_of(sites));
         let ((tls, indexes), mut table) = (tls?, table?);

@@ -16,6 +16,7 @@ use lockgate_net::tls::{
 use lockgate_rules::HostPattern;
 
 use super::MistakeLog;
+use super::certificates::{WantedCerts, cert_name};
 
 /// The ticket keys: listeners with the same settings share theirs.
 pub(super) struct TicketRings<'a> {
@@ -43,6 +44,7 @@ impl<'a> TicketRings<'a> {
         mistakes: &mut MistakeLog<'_>,
         at: &SourceSpan,
         written: &config::DownstreamTls,
+        managed: Vec<tls::ManagedCert>,
     ) -> Option<Arc<Acceptor>> {
         let versions: Vec<_> = written
             .versions
@@ -57,6 +59,7 @@ impl<'a> TicketRings<'a> {
             .ok();
         let tickets = self.ring(mistakes, at, &written.tickets);
         let settings = tls::ServerSettings {
+            managed,
             certs: certificates(mistakes, &written.certs),
             default: written.default.as_ref().map(files),
             policy: policy?,
@@ -101,6 +104,7 @@ impl<'a> TicketRings<'a> {
         mistakes: &mut MistakeLog<'_>,
         sites: &[&config::HostedSite],
         neighbours: Neighbours,
+        wanted: &mut WantedCerts,
     ) -> Option<(Acceptors, Vec<AcceptorIndex>)> {
         let mut groups: Vec<AcceptorGroup<'_>> = Vec::new();
         let (mut names, mut places, mut default) = (Vec::new(), Vec::new(), AcceptorIndex::new(0));
@@ -135,21 +139,84 @@ impl<'a> TicketRings<'a> {
             places.push(place);
         }
         // Not lazily: the mistakes of all are reported at once.
-        let made: Vec<_> = groups
-            .into_iter()
-            .map(|group| self.acceptor(mistakes, group.at, &group.settings()))
-            .collect();
+        let mut made = Vec::with_capacity(groups.len());
+        for (place, group) in AcceptorIndex::enumerate(groups) {
+            let of_group = sites.iter().zip(&places).filter(|(_, of)| **of == place);
+            let of_group: Vec<_> = of_group.map(|(site, _)| *site).collect();
+            made.push(self.group_acceptor(mistakes, group, &of_group, wanted));
+        }
         let made: Vec<_> = made.into_iter().collect::<Option<_>>()?;
-        let covered: Vec<_> = made.iter().map(|made| CoveredNames::of(made)).collect();
-        for (site, place) in sites.iter().zip(&places) {
-            let Some(covered) = covered.get(place.get()) else {
-                continue;
-            };
-            for host in &site.hosts {
-                warn_uncovered(mistakes, site, host, covered);
+        Some((Acceptors::new(made, names, default), places))
+    }
+
+    /// The acceptor of sites that share their rules. Certificates are obtained for names that no file
+    /// covers, if their site has a source of certificates; the other names are warned of.
+    fn group_acceptor(
+        &mut self,
+        mistakes: &mut MistakeLog<'_>,
+        group: AcceptorGroup<'_>,
+        sites: &[&config::HostedSite],
+        wanted: &mut WantedCerts,
+    ) -> Option<Arc<Acceptor>> {
+        let at = group.at;
+        let settings = group.settings();
+        let has_files = !settings.certs.is_empty() || settings.default.is_some();
+        let is_managed = |site: &&config::HostedSite| {
+            let tls = site.tls.as_ref();
+            tls.is_some_and(|tls| tls.managed.is_some())
+        };
+        let is_managed = sites.iter().any(is_managed);
+        let of_files = if has_files || !is_managed {
+            Some(self.acceptor(mistakes, at, &settings, Vec::new())?)
+        } else {
+            None
+        };
+        let covered = of_files.as_deref().map(CoveredNames::of);
+        let covered = covered.unwrap_or_default();
+        let (mut sourced, mut without) = (Vec::new(), Vec::new());
+        for site in sites {
+            let source = site.tls.as_ref().and_then(|tls| tls.managed.as_ref());
+            let uncovered = site.hosts.iter().filter(|host| !covered.covers(host));
+            for host in uncovered {
+                match source {
+                    Some(source) => sourced.push((host, source)),
+                    None => without.push(host.clone()),
+                }
             }
         }
-        Some((Acceptors::new(made, names, default), places))
+        let managed = wanted.of_hosts(sourced, |host| without.push(host.clone()));
+        for site in sites {
+            let hosts = site.hosts.iter().filter(|host| without.contains(host));
+            hosts.for_each(|host| warn_uncovered(mistakes, site, host));
+        }
+        match of_files {
+            Some(acceptor) if managed.is_empty() => Some(acceptor),
+            _ => self.acceptor(mistakes, at, &settings, managed),
+        }
+    }
+
+    /// The acceptor of a relay for one name; none of its names lacks a certificate where it says how
+    /// they are obtained.
+    pub(super) fn relay_acceptor(
+        &mut self,
+        mistakes: &mut MistakeLog<'_>,
+        at: &SourceSpan,
+        written: &config::DownstreamTls,
+        host: Option<&HostPattern>,
+        wanted: &mut WantedCerts,
+    ) -> Option<Arc<Acceptor>> {
+        let Some((host, source)) = host.zip(written.managed.as_ref()) else {
+            return self.acceptor(mistakes, at, written, Vec::new());
+        };
+        let has_files = !written.certs.is_empty() || written.default.is_some();
+        if has_files {
+            let of_files = self.acceptor(mistakes, at, written, Vec::new())?;
+            if CoveredNames::of(&of_files).covers(host) {
+                return Some(of_files);
+            }
+        }
+        let managed = wanted.of_hosts([(host, source)], |_| ());
+        self.acceptor(mistakes, at, written, managed)
     }
 
     /// The ticket keys for these settings; the inner `None` is no tickets.
@@ -288,6 +355,7 @@ impl<'a> AcceptorGroup<'a> {
                 listed: self.certificates().into(),
             },
             default: self.default.cloned(),
+            managed: None,
             versions: self.rules.versions.clone(),
             suites: self.rules.suites.clone(),
             groups: self.rules.groups.clone(),
@@ -303,6 +371,7 @@ fn same_rules(one: &config::DownstreamTls, other: &config::DownstreamTls) -> boo
     let config::DownstreamTls {
         certs: _,
         default: _,
+        managed: _,
         versions,
         suites,
         groups,
@@ -345,45 +414,36 @@ impl CoveredNames {
         }
         covered
     }
+
+    /// Whether a certificate is valid for all of a host; for every host none is.
+    fn covers(&self, host: &HostPattern) -> bool {
+        let has = |wanted: &str| self.names.contains(wanted);
+        match host {
+            HostPattern::Any => false,
+            HostPattern::Exact(host) => {
+                let address = host.trim_start_matches('[').trim_end_matches(']');
+                let by_address = address.parse().is_ok_and(|ip| self.addresses.contains(&ip));
+                let parent = host.split_once('.');
+                let by_parent = parent.is_some_and(|(_, parent)| has(&format!("*.{parent}")));
+                has(host) || by_address || by_parent
+            }
+            HostPattern::Under(parent) => has(&format!("*.{parent}")),
+        }
+    }
 }
 
 /// Warns of a host that no certificate covers.
-fn warn_uncovered(
-    mistakes: &mut MistakeLog<'_>,
-    site: &config::HostedSite,
-    host: &HostPattern,
-    certs: &CoveredNames,
-) {
-    let has = |wanted: &str| certs.names.contains(wanted);
-    let (covered, shown) = match host {
-        HostPattern::Any => return,
-        HostPattern::Exact(host) => {
-            let address = host
-                .trim_start_matches('[')
-                .trim_end_matches(']')
-                .parse::<IpAddr>();
-            let by_address = address.is_ok_and(|ip| certs.addresses.contains(&ip));
-            let parent = host
-                .split_once('.')
-                .map(|(_, parent)| format!("*.{parent}"));
-            (
-                has(host) || by_address || parent.is_some_and(|parent| has(&parent)),
-                host.clone(),
-            )
-        }
-        HostPattern::Under(parent) => (has(&format!("*.{parent}")), format!("*.{parent}")),
-    };
-    if !covered {
-        let message = format!("no certificate covers {shown}");
-        let cure = "add one to `tls` of the site or to `certs` of [tls]";
-        mistakes.warn(
-            Code::CertificateElsewhere,
-            &site.at,
-            message,
-            "clients will not trust it",
-            cure,
-        );
-    }
+fn warn_uncovered(mistakes: &mut MistakeLog<'_>, site: &config::HostedSite, host: &HostPattern) {
+    let Some(shown) = cert_name(host) else { return };
+    let message = format!("no certificate covers {shown}");
+    let cure = "add one to `tls` of the site or to `certs` of [tls]";
+    mistakes.warn(
+        Code::CertificateElsewhere,
+        &site.at,
+        message,
+        "clients will not trust it",
+        cure,
+    );
 }
 
 pub(super) fn connector(

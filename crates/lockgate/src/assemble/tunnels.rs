@@ -99,10 +99,10 @@ impl Assembler<'_> {
         index: SiteIndex,
     ) -> Option<PlannedListener> {
         let config = self.config;
-        let tls = tunnel
-            .tls
-            .as_ref()
-            .map(|tls| self.rings.acceptor(&mut self.mistakes, &tunnel.at, tls));
+        let tls = tunnel.tls.as_ref().map(|tls| {
+            self.rings
+                .acceptor(&mut self.mistakes, &tunnel.at, tls, Vec::new())
+        });
         let auth = match &tunnel.auth {
             Some(auth) => self.sites.guards.basic(&mut self.mistakes, auth).map(Some),
             None => Some(None),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use lockgate_certs::{CertId, CertStatus};
 use lockgate_limits::clock;
 use lockgate_net::memory::{self, MemoryKind, MemoryLevel};
 use lockgate_net::tls::{Acceptor, CertSummary};
@@ -191,6 +192,16 @@ impl Exposition {
             all.map(|one| (listener.clone(), one)).collect::<Vec<_>>()
         };
         self.acceptors.iter().flat_map(of).collect()
+    }
+
+    /// The certificates that the program obtains, by name, and how each stands.
+    pub(crate) fn managed_certs(&self) -> Vec<(CertId, CertStatus)> {
+        self.state.certificates.statuses()
+    }
+
+    /// Renews the certificates of a name now; returns how many there are.
+    pub(crate) fn renew_certs(&self, name: &str) -> usize {
+        self.state.certificates.renew(name)
     }
 
     /// The sites, and at the end what has none.

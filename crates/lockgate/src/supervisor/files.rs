@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use lockgate_net::tls::{Acceptor, KeyRotation, KeysReloaded, TicketRing, TlsSetupError};
 use lockgate_proxy::admit::basic_auth::PasswordFile;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::sync::mpsc::UnboundedSender;
 
 use super::RunningServer;
 use crate::file_watcher::FileWatcher;
@@ -75,12 +75,10 @@ impl RunningServer {
     }
 }
 
-/// Changed files, watched in a task of its own: it waits until writes to them pause, which nothing
-/// else may interrupt.
-pub(super) fn changes(mut watch: FileWatcher) -> UnboundedReceiver<Vec<PathBuf>> {
-    let (tell, changes) = unbounded_channel();
-    tokio::spawn(async move { while tell.send(watch.changed().await).is_ok() {} });
-    changes
+/// Tells of changed files, watched in a task of its own: it waits until writes to them pause, which
+/// nothing else may interrupt.
+pub(super) fn tell_changes(mut watch: FileWatcher, changed: UnboundedSender<Vec<PathBuf>>) {
+    tokio::spawn(async move { while changed.send(watch.changed().await).is_ok() {} });
 }
 
 fn reload_certificates(listener: &str, acceptor: &Acceptor) {

@@ -545,6 +545,7 @@ impl RunningServer {
             assembly: Arc::new(assembly),
             logs: opened.logs,
             statuses,
+            certificates: Arc::clone(&self.certificates.keeper),
         };
         self.set_limits(&parts.config, &parts.assembly);
         let before = &self.generation;
@@ -579,6 +580,7 @@ impl RunningServer {
         self.change_metrics(opened.metrics);
         self.remove_socket_files();
         self.watch_files();
+        self.keep_certificates();
         async move {
             for adopted in adopted {
                 // A worker that has ended runs none.

@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use lockgate_net::tls::CertSummary;
 use serde::Serialize;
 
+use super::managed_certs::{ManagedCertView, managed_cert};
 use super::timestamp::timestamp;
 use crate::exposition::Exposition;
 
@@ -14,6 +15,8 @@ const DAY: i64 = 86_400;
 #[derive(Serialize)]
 struct CertsView {
     certs: Vec<CertView>,
+    /// Those that the program obtains, by name.
+    managed: Vec<ManagedCertView>,
 }
 
 #[derive(Serialize)]
@@ -34,13 +37,20 @@ struct CertView {
 
 /// All certificates.
 pub(crate) fn certs(exposition: &Exposition) -> impl Serialize {
-    let now = seconds(SystemTime::now());
+    let time = SystemTime::now();
+    let now = seconds(time);
     let mut certificates = exposition.summaries();
     certificates.sort_by_key(|(_, summary)| summary.facts.not_after);
     let certificates = certificates.into_iter();
     let shown = certificates.map(|(listener, summary)| certificate(listener, summary, now));
     CertsView {
         certs: shown.collect(),
+        managed: {
+            let managed = exposition.managed_certs().into_iter();
+            managed
+                .map(|(id, status)| managed_cert(id, status, time))
+                .collect()
+        },
     }
 }
 

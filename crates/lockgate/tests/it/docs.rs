@@ -71,7 +71,11 @@ fn mistakes(text: &str) -> Option<String> {
         };
         format!("{text}\n[tcp.\":1\"]\n{listener}proxy = \"127.0.0.1:3000\"\n")
     };
-    let env = Environment::none().with_file("/etc/lockgate/redirects", "/old /new\n");
+    let env = Environment::none()
+        .with_file("/etc/lockgate/redirects", "/old /new\n")
+        .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
+        .with_file("/etc/lockgate/dns.token", "s3cret\n")
+        .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n");
     let report = parse_str_in(&whole, Path::new("/etc/lockgate/lockgate.toml"), &env).err()?;
     Some(report.to_string())
 }

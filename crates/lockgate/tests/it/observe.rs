@@ -68,8 +68,13 @@ fn application() -> Serving {
 /// fails, a call of gRPC.
 fn everything() -> (Lockgate, Vec<Serving>) {
     let (site, application, echo) = (Site::new(), application(), Origin::tcp().echo());
+    // Its authority cannot be reached.
+    let state = tempfile::tempdir().unwrap();
     let toml = format!(
-        "[pool.app]\nendpoints = [\"{0}\", \"{1}\"]\nhealth = {{ path = \"/health\", every = \"50ms\" }}\n\
+        "state = \"{6}\"\n\
+         acme = {{ directory = \"https://{2}/dir\", ca = \"{7}\" }}\n\
+         [site.\"managed.example.com:0\"]\ntls = {{}}\nlisten = [\"127.0.0.5\"]\nrespond = \"\"\n\
+         [pool.app]\nendpoints = [\"{0}\", \"{1}\"]\nhealth = {{ path = \"/health\", every = \"50ms\" }}\n\
          [pool.broken]\nendpoints = [\"{1}\", \"{2}\"]\n{3}{4}\
          [site.\":0\".path.\"/broken\"]\nproxy = \"pool:broken\"\n\
          [tcp.\"127.0.0.3:0\"]\nproxy = \"{5}\"\n\
@@ -80,6 +85,8 @@ fn everything() -> (Lockgate, Vec<Serving>) {
         plain_site("pool:app"),
         secure_site(&site.cert, application.address()),
         echo.address(),
+        state.path().display(),
+        site.cert,
     );
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.at("127.0.0.1:0"));

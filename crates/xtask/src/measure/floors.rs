@@ -20,8 +20,8 @@ const CRATES: &Floors = &[
         "lockgate-limits",
         "lockgate-load",
     ],
-    &["lockgate-certs", "lockgate-report", "lockgate-upstream"],
-    &["lockgate-compare", "lockgate-proxy"],
+    &["lockgate-dns", "lockgate-report", "lockgate-upstream"],
+    &["lockgate-certs", "lockgate-compare", "lockgate-proxy"],
     &["lockgate"],
 ];
 

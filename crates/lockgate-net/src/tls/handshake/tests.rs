@@ -422,6 +422,7 @@ fn site(change: impl FnOnce(&Folder, &Ca, &mut ServerSettings)) -> Site {
     let (folder, ca) = (Folder::new(), Ca::new("ca"));
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let mut settings = ServerSettings {
+        managed: Vec::new(),
         certs: vec![CertFiles::of(&cert)],
         default: None,
         policy: Policy::intermediate(),
@@ -590,7 +591,8 @@ fn a_client_hello_read_before_is_used_whole_or_partly() {
         let hello = client.take_sent();
         for cut in [1, 5, hello.len() / 2, hello.len()] {
             let mut wire = HandshakeIo::new(&near, hello[..cut].to_vec());
-            let mut connection = UnbufferedServerConnection::new(site.acceptor.config()).unwrap();
+            let mut connection =
+                UnbufferedServerConnection::new(site.acceptor.handshake().0).unwrap();
             send_all(&far, &hello[cut..]).await;
             while wire.outgoing.is_empty() {
                 let (used, step) = absorb(

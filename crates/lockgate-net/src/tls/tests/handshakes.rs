@@ -50,7 +50,7 @@ pub(super) fn shake_shared(
     let name = ServerName::try_from(sni.to_owned()).unwrap();
     let mut pair = Pair {
         client: ClientConnection::new(client.clone(), name)?,
-        server: ServerConnection::new(acceptor.config())?,
+        server: ServerConnection::new(acceptor.handshake().0)?,
     };
     while pair.client.wants_write() || pair.server.wants_write() {
         let mut bytes = Vec::new();
@@ -121,6 +121,7 @@ fn roots(ca: &Ca) -> RootCertStore {
 
 pub(super) fn settings(certs: &[&PathBuf], default: Option<&PathBuf>) -> ServerSettings {
     ServerSettings {
+        managed: Vec::new(),
         certs: certs.iter().map(CertFiles::of).collect(),
         default: default.map(CertFiles::of),
         policy: Policy::intermediate(),

@@ -8,12 +8,13 @@ use lockgate_limits::PerClientPermit;
 use lockgate_limits::clients::{ClientClass, CountedConnection};
 use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_limits::memory;
+use lockgate_net::challenges::Challenges;
 use lockgate_net::client_hello::ClientHello;
 use lockgate_net::listen::Peer;
 use lockgate_net::socket::Socket;
 use lockgate_net::tls::handshake::{self, HandshakeError};
 use lockgate_net::tls::session::TlsSession;
-use lockgate_net::tls::{Acceptor, AcceptorIndex, Acceptors};
+use lockgate_net::tls::{Acceptor, AcceptorIndex, Acceptors, ChallengeCert, HandshakeSettings};
 use lockgate_rules::{AcceptProxy, ClientAddress};
 
 use super::{ClientConnection, ConnectionPurpose};
@@ -29,11 +30,12 @@ use crate::generation::Generation;
 /// The detail of a connection of a banned client.
 const BANNED: &str = "the client is banned";
 
-/// The acceptor for a client's handshake.
-struct ChosenAcceptor {
-    /// Its index among those of the address.
-    index: AcceptorIndex,
-    acceptor: Arc<Acceptor>,
+/// The other side of a client's handshake.
+enum ChosenHandshake {
+    /// An acceptor, with its index among those of the address.
+    Acceptor(AcceptorIndex, Arc<Acceptor>),
+    /// The proof of a name for an authority (RFC 8737).
+    Challenge(ChallengeCert),
 }
 
 impl ClientConnection {
@@ -68,28 +70,33 @@ impl ClientConnection {
         }
         let slot = self.take_client_permit(&snapshot.generation).await?;
         let began = Instant::now();
-        let (purpose, chosen) = match &listener.service {
+        let (purpose, chosen): (Option<_>, _) = match &listener.service {
             ListenerService::Relay(relaying) => {
                 self.limit_lifetime(relaying);
                 if listener.tls.is_none() && relaying.pool.settings.sessions().is_some() {
                     self.peek_client_hello(&mut first).await?;
                 }
                 let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
-                (ConnectionPurpose::Relay(relaying), acceptor.await?)
+                (Some(ConnectionPurpose::Relay(relaying)), acceptor.await?)
             }
             ListenerService::Http(sites) => {
                 let acceptor = self.choose_acceptor(&mut first, listener.tls.as_ref());
-                (ConnectionPurpose::Http(sites), acceptor.await?)
+                (Some(ConnectionPurpose::Http(sites)), acceptor.await?)
             }
             ListenerService::Sni(router) => self.route_by_hello(&mut first, router).await?,
         };
         let (session, received, unsent) = match chosen {
-            Some(ChosenAcceptor { index, acceptor }) => {
+            Some(ChosenHandshake::Acceptor(index, acceptor)) => {
                 let (session, unsent) = self
-                    .shake_hands(&socket, &acceptor, received, began)
+                    .shake_hands(&socket, acceptor.handshake(), received, began)
                     .await?;
                 self.set_acceptor(snapshot, index, acceptor);
                 (Some(session), Vec::new(), unsent)
+            }
+            Some(ChosenHandshake::Challenge(cert)) => {
+                self.shake_hands(&socket, cert.handshake(), received, began)
+                    .await?;
+                return Err(challenge_ended());
             }
             None => {
                 self.spoke |= !received.is_empty();
@@ -97,6 +104,7 @@ impl ClientConnection {
                 (None, received, Vec::new())
             }
         };
+        let purpose = purpose.ok_or_else(challenge_ended)?;
         let client = ClientTransport {
             socket,
             session,
@@ -119,40 +127,51 @@ impl ClientConnection {
         &mut self,
         first: &mut FirstBytes<'_>,
         acceptors: Option<&Acceptors>,
-    ) -> Result<Option<ChosenAcceptor>, Termination> {
+    ) -> Result<Option<ChosenHandshake>, Termination> {
         let Some(acceptors) = acceptors else {
             return Ok(None);
         };
-        let choose = |hello: &ClientHello<'_>| chosen(acceptors, hello.server_name.as_deref());
-        self.read_client_hello(first, choose, unknown)
+        let shared = Arc::clone(&self.worker.shared);
+        let choose = |hello: &ClientHello<'_>| chosen(acceptors, hello, &shared.challenges);
+        let refused = |name: ServerName| refused(acceptors, name);
+        self.read_client_hello(first, choose, refused)
             .await
             .map(Some)
     }
 
-    /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`.
+    /// Routes by the ClientHello. Bytes of TLS that is passed through stay in `received`. A challenge
+    /// may be for a name that has no route here.
     async fn route_by_hello<'l>(
         &mut self,
         first: &mut FirstBytes<'_>,
         router: &'l SniRouter,
-    ) -> Result<(ConnectionPurpose<'l>, Option<ChosenAcceptor>), Termination> {
+    ) -> Result<(Option<ConnectionPurpose<'l>>, Option<ChosenHandshake>), Termination> {
         let mut session = None;
+        let shared = Arc::clone(&self.worker.shared);
         let choose = |hello: &ClientHello<'_>| {
-            let chosen = router.choose(hello)?;
-            if let HelloRoute::Relay(RelayRoute {
-                tls: None,
-                relaying,
-            }) = &chosen
-                && relaying.pool.settings.sessions().is_some()
-            {
-                session = Some(hello.session_id.as_ref().into());
-            }
-            Some(chosen)
+            let Some(route) = router.choose(hello) else {
+                let cert = shared.challenges.of_hello(hello)?;
+                return Some((None, Some(Some(ChosenHandshake::Challenge(cert)))));
+            };
+            let acceptors = match &route {
+                HelloRoute::Relay(RelayRoute { tls, relaying }) => {
+                    if tls.is_none() && relaying.pool.settings.sessions().is_some() {
+                        session = Some(hello.session_id.as_ref().into());
+                    }
+                    tls.as_ref()
+                }
+                HelloRoute::Sites(secure) => Some(&secure.tls),
+            };
+            // TLS that is passed through is the endpoint's, its challenges included.
+            let chosen = acceptors.map(|acceptors| chosen(acceptors, hello, &shared.challenges));
+            Some((Some(route), chosen))
         };
-        let (purpose, acceptors) = match self
+        let (route, chosen) = self
             .read_client_hello(first, choose, |_| OpeningError::NoRoute)
-            .await?
-        {
-            HelloRoute::Relay(route) => {
+            .await?;
+        let (purpose, acceptors) = match route {
+            None => return Ok((None, chosen.flatten())),
+            Some(HelloRoute::Relay(route)) => {
                 self.session = session;
                 self.limit_lifetime(&route.relaying);
                 (
@@ -160,17 +179,16 @@ impl ClientConnection {
                     route.tls.as_ref(),
                 )
             }
-            HelloRoute::Sites(secure) => {
+            Some(HelloRoute::Sites(secure)) => {
                 (ConnectionPurpose::Http(&secure.sites), Some(&secure.tls))
             }
         };
-        let Some(acceptors) = acceptors else {
-            return Ok((purpose, None));
-        };
-        match chosen(acceptors, self.server_name.as_deref()) {
-            Some(chosen) => Ok((purpose, Some(chosen))),
-            None => {
-                let error = unknown(self.server_name.clone());
+        let purpose = Some(purpose);
+        match (acceptors, chosen.flatten()) {
+            (None, _) => Ok((purpose, None)),
+            (_, Some(chosen)) => Ok((purpose, Some(chosen))),
+            (Some(acceptors), None) => {
+                let error = refused(acceptors, self.server_name.clone());
                 Err(self.refuse(first.socket, error).await)
             }
         }
@@ -214,7 +232,7 @@ impl ClientConnection {
         &mut self,
         first: &mut FirstBytes<'_>,
         choose: impl FnOnce(&ClientHello<'_>) -> Option<T>,
-        otherwise: fn(ServerName) -> OpeningError,
+        otherwise: impl FnOnce(ServerName) -> OpeningError,
     ) -> Result<T, Termination> {
         let begins = self.note_waiting(first.received.is_empty());
         let hello = self.guard.within(first.client_hello(begins, choose)).await;
@@ -314,7 +332,7 @@ impl ClientConnection {
     async fn shake_hands(
         &mut self,
         socket: &Socket,
-        acceptor: &Acceptor,
+        settings: HandshakeSettings,
         received: Vec<u8>,
         began: Instant,
     ) -> Result<(Box<TlsSession>, Vec<u8>), Termination> {
@@ -342,7 +360,7 @@ impl ClientConnection {
         let made = self
             .guard
             .within(handshake::accept_in_turn(
-                socket, acceptor, received, permit,
+                socket, settings, received, permit,
             ))
             .await;
         watch.set_wait(WaitReason::Nothing);
@@ -404,15 +422,30 @@ impl ClientConnection {
     }
 }
 
-/// The acceptor for clients that ask for `name`.
-fn chosen(acceptors: &Acceptors, name: Option<&str>) -> Option<ChosenAcceptor> {
-    let (index, acceptor) = acceptors.choose(name)?;
-    Some(ChosenAcceptor {
-        index,
-        acceptor: Arc::clone(acceptor),
-    })
+/// The handshake for a ClientHello; nothing calls for the alert unrecognized_name (RFC 6066 §3).
+fn chosen(
+    acceptors: &Acceptors,
+    hello: &ClientHello<'_>,
+    challenges: &Challenges,
+) -> Option<ChosenHandshake> {
+    if let Some(cert) = challenges.of_hello(hello) {
+        return Some(ChosenHandshake::Challenge(cert));
+    }
+    let (index, acceptor) = acceptors.choose(hello.server_name.as_deref())?;
+    Some(ChosenHandshake::Acceptor(index, Arc::clone(acceptor)))
 }
 
-fn unknown(name: ServerName) -> OpeningError {
-    name.map_or(OpeningError::NoName, OpeningError::UnknownName)
+/// The end of a connection that proved a name: the handshake was all (RFC 8737 §3).
+fn challenge_ended() -> Termination {
+    let (cause, side) = (Cause::ClientClosed, CauseSide::Lockgate);
+    Termination::because(cause, side, "a challenge of ACME by TLS-ALPN-01")
+}
+
+/// Why there is no handshake for a name.
+fn refused(acceptors: &Acceptors, name: ServerName) -> OpeningError {
+    match name {
+        Some(name) if acceptors.awaits(Some(&name)) => OpeningError::AwaitedCert(name),
+        Some(name) => OpeningError::UnknownName(name),
+        None => OpeningError::NoName,
+    }
 }

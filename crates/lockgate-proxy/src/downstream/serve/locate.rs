@@ -2,6 +2,7 @@
 //! could be read as that of another route.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use lockgate_http::head::Method;
 use lockgate_http::path_interpretations::{interpretations, without_parameters};
@@ -20,6 +21,8 @@ use crate::site::Route;
 pub(super) enum Located<'e, 's> {
     /// The server as a whole (`OPTIONS *`).
     Server,
+    /// The proof of a name for an authority (RFC 8555 §8.3): its key authorization.
+    Challenge(Arc<str>),
     /// A CORS preflight, to be answered by these rules.
     Preflight(&'s Cors),
     /// A route of a site.
@@ -42,6 +45,13 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
         let target = target.map_err(|error| Refusal::malformed(error));
         let site = target.and_then(|target| Ok((target, self.locate_site(target)?)));
         ban?;
+        // For any host: the name that is being proved may have no site for port 80.
+        if let Ok(target) = self.target
+            && matches!(self.head.method, Method::Get | Method::Head)
+            && let Some(answer) = self.worker().shared.challenges.of_path(target.path)
+        {
+            return Ok(Located::Challenge(answer));
+        }
         let (target, site) = site?;
         if let Some(response) = self.context.sites.site(site).maintenance.response() {
             return Err(Refusal::for_maintenance(response));

@@ -364,6 +364,21 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         self.send(response, b"", responded()).await
     }
 
+    /// Proves to an authority that the name is ours: the body is the key authorization (RFC 8555
+    /// §8.3).
+    pub(super) async fn respond_challenge(self, key_authorization: &str) -> NextStep {
+        let mut response = ResponseHead::of(200);
+        let body = key_authorization.as_bytes();
+        let fields = &mut response.fields;
+        fields.append(b"Content-Type", b"application/octet-stream");
+        fields.append(
+            b"Content-Length",
+            itoa::Buffer::new().format(body.len()).as_bytes(),
+        );
+        self.add_date(&mut response.fields);
+        self.send(response, body, responded()).await
+    }
+
     /// Sends a response of our own, however long the client takes for it as long as it keeps to its
     /// rate.
     async fn send(self, response: ResponseHead, body: &[u8], termination: Termination) -> NextStep {

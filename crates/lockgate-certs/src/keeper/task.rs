@@ -1,0 +1,394 @@
+//! The task of one certificate: it does what the schedule says, and keeps what came of it.
+
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime};
+
+use lockgate_net::challenges::Challenges;
+use time::OffsetDateTime;
+use tokio::time::sleep;
+
+use super::{CertState, CertStatus, ChangedFn, WantedCert};
+use crate::directory::DirectoryClient;
+use crate::dns_record::DnsRecords;
+use crate::error::{Failure, FailureKind};
+use crate::keys;
+use crate::leaf::Leaf;
+use crate::order::{Attempt, ChallengeKind};
+use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check, spread_of};
+use crate::store::{CertFolder, CertRecord, FailureRecord, RenewalRecord};
+
+/// The time after which an authority is asked again that has not told the window of a renewal.
+const NO_WINDOW: Duration = Duration::from_secs(6 * 3600);
+
+/// The task of one certificate.
+pub(super) struct CertTask {
+    pub(super) wanted: WantedCert,
+    pub(super) clients: Rc<[Rc<DirectoryClient>]>,
+    pub(super) state: Arc<CertState>,
+    pub(super) folder: CertFolder,
+    pub(super) challenges: Arc<Challenges>,
+    pub(super) changed: ChangedFn,
+}
+
+/// What is known of the certificate.
+struct Known {
+    leaf: Option<Leaf>,
+    record: CertRecord,
+}
+
+impl CertTask {
+    pub(super) async fn run(self) {
+        let mut known = self.read().await;
+        let mut was_late = false;
+        // A process may have ended before it removed them.
+        self.remove_records(&mut known.record).await;
+        loop {
+            let now = SystemTime::now();
+            let standing = self.standing(&known);
+            self.tell(&standing, &known);
+            if standing.is_late(now) && standing.failures > 0 && !was_late {
+                was_late = true;
+                self.shout(&standing, &known, now);
+            }
+            match schedule::next(&standing, now) {
+                Next::Obtain => {
+                    self.obtain(&mut known, &standing).await;
+                    was_late &= known.record.failures.is_some();
+                }
+                Next::CheckWindow => self.check_window(&mut known).await,
+                Next::Wait(time) => {
+                    tokio::select! {
+                        () = sleep(time) => {}
+                        () = self.state.woken.notified() => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// What the files say. While they cannot be read the task waits: an order would end nowhere.
+    async fn read(&self) -> Known {
+        let id = &self.wanted.id;
+        loop {
+            match self.read_once() {
+                Ok(known) => return known,
+                Err(error) => {
+                    tracing::error!(name = id.name, %error, "what is kept of the certificate cannot be read");
+                    sleep(Duration::from_secs(60)).await;
+                }
+            }
+        }
+    }
+
+    async fn remove_records(&self, record: &mut CertRecord) {
+        let records = DnsRecords {
+            folder: &self.folder,
+            id: &self.wanted.id,
+            provider: self.wanted.settings.dns.as_deref(),
+        };
+        records.remove_all(record).await;
+    }
+
+    fn read_once(&self) -> io::Result<Known> {
+        let id = &self.wanted.id;
+        let mut record = self.folder.record(id)?;
+        let leaf = self.folder.cert(id)?;
+        let leaf = leaf.and_then(|pem| Leaf::of_pem(&pem).ok());
+        let key = self.folder.pending_key(id)?;
+        // A process may have ended right after the last step of an order, or the one before.
+        let public = key.as_deref().and_then(keys::public_key);
+        let is_done = leaf
+            .as_ref()
+            .zip(public)
+            .is_some_and(|(leaf, key)| leaf.public_key == key);
+        let done = record.order.take_if(|_| is_done);
+        if let Some(order) = done {
+            (record.directory, record.failures) = (Some(order.directory), None);
+            record.profile.clone_from(&self.wanted.settings.profile);
+            record.renewal = None;
+            self.folder.keep_record(id, &record)?;
+        }
+        if key.is_some() && record.order.is_none() {
+            self.folder.remove_pending_key(id)?;
+        }
+        Ok(Known { leaf, record })
+    }
+
+    fn standing(&self, known: &Known) -> Standing {
+        let Known { leaf, record } = known;
+        let settings = &self.wanted.settings;
+        let is_other = |directory: &String| {
+            let mut directories = settings.directories.iter();
+            !directories.any(|one| one.url == *directory)
+        };
+        // Also where the operator has put another file in its place.
+        let covers = |leaf: &Leaf| leaf.names.contains(&self.wanted.id.name);
+        let leaf = leaf.as_ref().filter(|leaf| covers(leaf));
+        let outdated = self.state.forced.load(Ordering::Relaxed)
+            || record.directory.as_ref().is_some_and(is_other)
+            || (record.directory.is_some() && record.profile != settings.profile);
+        let renewal = record.renewal.as_ref();
+        let window = renewal.and_then(|renewal| {
+            Some(RenewalWindow {
+                start: renewal.start?.into(),
+                end: renewal.end?.into(),
+            })
+        });
+        let failures = record.failures.as_ref();
+        Standing {
+            validity: leaf.map(|leaf| leaf.validity),
+            outdated,
+            window,
+            window_check: leaf.and_then(|leaf| leaf.ari.as_ref()).map(|_| {
+                renewal.map_or(SystemTime::UNIX_EPOCH, |renewal| renewal.next_check.into())
+            }),
+            failures: failures.map_or(0, |failures| failures.count),
+            failed: failures.map(|failures| failures.last.into()),
+            retry_after: failures.and_then(|failures| Some(failures.retry_after?.into())),
+            spread: spread_of(&self.wanted.id.name),
+        }
+    }
+
+    /// Publishes how the certificate stands.
+    fn tell(&self, standing: &Standing, known: &Known) {
+        let record = &known.record;
+        let next_try = match schedule::next(standing, SystemTime::now()) {
+            Next::Wait(time) if standing.failures > 0 => SystemTime::now().checked_add(time),
+            _ => None,
+        };
+        let mut status = self.state.status();
+        *status = CertStatus {
+            validity: standing.validity,
+            directory: record.directory.clone(),
+            challenge: record.challenge.clone(),
+            window: standing.window,
+            due: standing.due(),
+            tried: status.tried,
+            failures: standing.failures,
+            failure: record.failures.as_ref().map(|failures| {
+                let kind = FailureKind::of_str(&failures.kind);
+                (kind, failures.message.clone())
+            }),
+            next_try,
+        };
+    }
+
+    /// Says that a certificate is not renewed in time.
+    fn shout(&self, standing: &Standing, known: &Known, now: SystemTime) {
+        let name = &self.wanted.id.name;
+        let left = standing.validity.map(|validity| {
+            let left = validity.not_after.duration_since(now);
+            left.unwrap_or_default().as_secs() / 3600
+        });
+        let error = known.record.failures.as_ref();
+        let error = error.map_or("", |failures| &failures.message);
+        tracing::error!(
+            name,
+            hours_left = left.unwrap_or_default(),
+            failures = standing.failures,
+            error,
+            "the certificate is not renewed: it is served to its end"
+        );
+    }
+
+    async fn obtain(&self, known: &mut Known, standing: &Standing) {
+        let id = &self.wanted.id;
+        self.state.status().tried = Some(SystemTime::now());
+        match self.try_each(known, standing).await {
+            Ok((leaf, directory)) => {
+                self.state.forced.store(false, Ordering::Relaxed);
+                let life = leaf.validity.not_after.duration_since(SystemTime::now());
+                tracing::info!(
+                    name = id.name,
+                    key = id.key.name(),
+                    directory,
+                    challenge = known.record.challenge.as_deref().unwrap_or("none"),
+                    days = life.unwrap_or_default().as_secs() / 86_400,
+                    "certificate obtained"
+                );
+                known.leaf = Some(leaf);
+                (self.changed)(&self.folder.cert_file(id));
+            }
+            Err((failure, directory)) => {
+                let count = standing.failures.saturating_add(1);
+                known.record.failures = Some(FailureRecord {
+                    count,
+                    last: OffsetDateTime::now_utc(),
+                    kind: failure.kind.as_str().to_owned(),
+                    message: failure.message.clone(),
+                    retry_after: failure.retry_after.map(OffsetDateTime::from),
+                });
+                if let Err(error) = self.folder.keep_record(id, &known.record) {
+                    tracing::error!(name = id.name, %error, "the failure is not kept");
+                }
+                let after = self.standing(known);
+                let again = match schedule::next(&after, SystemTime::now()) {
+                    Next::Wait(time) => time.as_secs(),
+                    _ => 0,
+                };
+                tracing::warn!(
+                    name = id.name,
+                    directory,
+                    kind = failure.kind.as_str(),
+                    error = failure.message,
+                    failures = count,
+                    again_in_seconds = again,
+                    "no certificate obtained"
+                );
+            }
+        }
+    }
+
+    /// Tries one authority after the other; returns the failure of the preferred one.
+    async fn try_each(
+        &self,
+        known: &mut Known,
+        standing: &Standing,
+    ) -> Result<(Leaf, String), (Failure, String)> {
+        let mut first = None;
+        for client in &*self.clients {
+            let directory = client.directory.name.clone();
+            if let Some(until) = client.quiet_until(SystemTime::now()) {
+                let message = "the authority has asked for fewer requests";
+                let mut failure = Failure::new(FailureKind::RateLimited, message);
+                failure.retry_after = Some(until);
+                first = Some(first_of(first, failure, directory));
+                continue;
+            }
+            match self.try_ways(client, known, standing).await {
+                Ok(leaf) => return Ok((leaf, directory)),
+                Err(failure) => first = Some(first_of(first, failure, directory)),
+            }
+        }
+        let none = || {
+            let failure = Failure::new(FailureKind::Rejected, "no authority is configured");
+            (failure, String::new())
+        };
+        Err(first.unwrap_or_else(none))
+    }
+
+    /// Tries one authority. The first time, each challenge that can work has a try: which of the ports
+    /// can be reached from outside is known only then. Later there is one try at a time, since
+    /// authorities limit failures.
+    async fn try_ways(
+        &self,
+        client: &DirectoryClient,
+        known: &mut Known,
+        standing: &Standing,
+    ) -> Result<Leaf, Failure> {
+        let is_same = known.record.directory.as_ref() == Some(&client.directory.url);
+        let leaf = known.leaf.as_ref().filter(|_| is_same);
+        let mut ways = self.ways(standing, &known.record);
+        let mut attempt = Attempt {
+            folder: &self.folder,
+            client,
+            challenges: &self.challenges,
+            id: &self.wanted.id,
+            profile: self.wanted.settings.profile.as_deref(),
+            dns: self.wanted.settings.dns.as_deref(),
+            ways: ways.clone(),
+            replaces: leaf.and_then(|leaf| leaf.ari.clone()),
+            record: &mut known.record,
+        };
+        loop {
+            match attempt.obtain().await {
+                Err(failure)
+                    if failure.kind == FailureKind::Validation
+                        && standing.failures == 0
+                        && ways.len() > 1 =>
+                {
+                    let challenge = ways.remove(0).as_str();
+                    let error = failure.message;
+                    tracing::info!(
+                        name = self.wanted.id.name,
+                        challenge,
+                        error,
+                        "the challenge has failed: another one is tried"
+                    );
+                    attempt.ways.clone_from(&ways);
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The challenges: the one that has worked before first, and another one first after each
+    /// failure.
+    fn ways(&self, standing: &Standing, record: &CertRecord) -> Vec<ChallengeKind> {
+        let mut ways = self.wanted.ways.clone();
+        let worked = record.challenge.as_deref();
+        ways.sort_by_key(|way| Some(way.as_str()) != worked);
+        if !ways.is_empty() {
+            let by = standing.failures as usize % ways.len();
+            ways.rotate_left(by);
+        }
+        ways
+    }
+
+    async fn check_window(&self, known: &mut Known) {
+        let id = &self.wanted.id;
+        let url = known.record.directory.as_ref();
+        let mut clients = self.clients.iter();
+        let client = clients.find(|client| Some(&client.directory.url) == url);
+        let ari = known.leaf.as_ref().and_then(|leaf| leaf.ari.clone());
+        let now = SystemTime::now();
+        let (mut window, mut explanation, mut again) = (None, None, NO_WINDOW);
+        if let (Some(client), Some(ari)) = (client, ari) {
+            match client.renewal(&ari).await {
+                Ok(Some(advice)) => {
+                    (window, explanation, again) =
+                        (Some(advice.window), advice.explanation, advice.again);
+                }
+                Ok(None) => {}
+                // The last word of the authority stays.
+                Err(failure) => {
+                    tracing::debug!(
+                        name = id.name,
+                        error = failure.message,
+                        "the authority has not told when to renew"
+                    );
+                    let before = known.record.renewal.take();
+                    let before =
+                        before.map(|before| (before.start, before.end, before.explanation));
+                    if let Some((start, end, why)) = before {
+                        window = start.zip(end).map(|(start, end)| RenewalWindow {
+                            start: start.into(),
+                            end: end.into(),
+                        });
+                        explanation = why;
+                    }
+                }
+            }
+        }
+        known.record.renewal = Some(RenewalRecord {
+            start: window.map(|window| window.start.into()),
+            end: window.map(|window| window.end.into()),
+            explanation,
+            next_check: next_window_check(now, again).into(),
+        });
+        if let Err(error) = self.folder.keep_record(id, &known.record) {
+            tracing::error!(name = id.name, %error, "the window of renewal is not kept");
+        }
+    }
+}
+
+/// The failure to tell: that of the first authority, with the earliest time of a next try.
+fn first_of(
+    first: Option<(Failure, String)>,
+    failure: Failure,
+    directory: String,
+) -> (Failure, String) {
+    match first {
+        Some((mut first, name)) => {
+            first.retry_after = first
+                .retry_after
+                .zip(failure.retry_after)
+                .map(|(a, b)| a.min(b));
+            (first, name)
+        }
+        None => (failure, directory),
+    }
+}

@@ -1,0 +1,246 @@
+//! The providers with a protocol of their own, which the crate `dns-update` speaks.
+//!
+//! Their parameters have our names: a provider's documentation calls them otherwise.
+
+use std::time::Duration;
+
+use dns_update::providers::azuredns::{AzureDnsConfig, AzureEnvironment};
+use dns_update::providers::google_cloud_dns::GoogleCloudDnsConfig;
+use dns_update::providers::route53::Route53Config;
+use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error};
+use hickory_proto::rr::Name;
+use lockgate_rules::DnsProvider;
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::error::{DnsError, bounded, shown};
+use crate::update::Change;
+
+/// The time for one request.
+const REQUEST_TIME: Option<Duration> = Some(Duration::from_secs(30));
+/// The time for a change, which takes several requests.
+const TIME: Duration = Duration::from_secs(90);
+
+/// Held during a change.
+static CHANGES: Mutex<()> = Mutex::const_new(());
+
+/// The account at a provider.
+pub(crate) struct ProviderAccount {
+    name: &'static str,
+    updater: DnsUpdater,
+}
+
+impl ProviderAccount {
+    /// The account of some settings.
+    ///
+    /// # Errors
+    /// When a parameter is missing or cannot be read.
+    pub(crate) fn new(provider: &DnsProvider) -> Result<Self, DnsError> {
+        let name = provider.provider.name;
+        let bad = |why: String| DnsError::Settings {
+            provider: name,
+            why,
+        };
+        let mut required = provider.provider.required.iter();
+        if let Some(missing) = required.find(|name| provider.parameter(name).is_none()) {
+            return Err(bad(format!("`{missing}` is missing")));
+        }
+        match updater(provider) {
+            Some(Ok(updater)) => Ok(Self { name, updater }),
+            Some(Err(error)) => Err(bad(bounded(&error.to_string()))),
+            None => Err(bad("this provider is not known".to_owned())),
+        }
+    }
+
+    /// Adds or removes a TXT record. Others of the same name stay.
+    ///
+    /// # Errors
+    /// When the provider refuses or cannot be reached.
+    pub(crate) async fn update(
+        &self,
+        change: Change,
+        zone: &Name,
+        name: &Name,
+        value: &str,
+    ) -> Result<(), DnsError> {
+        let (name, zone) = (shown(name), shown(zone));
+        let records = vec![DnsRecord::TXT(value.to_owned())];
+        // Most providers replace all records of a name: two changes at once would lose one.
+        let _one = CHANGES.lock().await;
+        let changed = async {
+            let kind = DnsRecordType::TXT;
+            match change {
+                Change::Add => {
+                    let ttl = self.ttl();
+                    self.updater
+                        .add_to_rrset(&*name, kind, ttl, records, &*zone)
+                        .await
+                }
+                Change::Remove => {
+                    self.updater
+                        .remove_from_rrset(&*name, kind, records, &*zone)
+                        .await
+                }
+            }
+        };
+        let why = match timeout(TIME, changed).await {
+            Ok(Ok(())) => return Ok(()),
+            // It is gone already.
+            Ok(Err(Error::NotFound)) if change == Change::Remove => return Ok(()),
+            Ok(Err(error)) => bounded(&error.to_string()),
+            Err(_) => format!("no answer within {} s", TIME.as_secs()),
+        };
+        Err(DnsError::Provider {
+            provider: self.name,
+            why,
+        })
+    }
+
+    /// The time in seconds that a record may be kept elsewhere: the shortest that the provider takes,
+    /// where `dns-update` does not see to it.
+    fn ttl(&self) -> u32 {
+        match self.name {
+            "godaddy" | "porkbun" => 600,
+            _ => 120,
+        }
+    }
+}
+
+/// The client of a provider; `None` if it is not one of these, or lacks a parameter.
+fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
+    let get = |name: &str| provider.parameter(name);
+    let text = |name: &str| get(name).map(str::to_owned);
+    let (token, time) = (get("token"), REQUEST_TIME);
+    let key = get("key").zip(get("secret"));
+    let user = get("user").zip(get("password"));
+    let user_token = get("user").zip(token);
+    Some(match provider.provider.name {
+        "alidns" => {
+            let (key, secret) = key?;
+            DnsUpdater::new_alidns(key, secret, get("region"), None::<&str>, None::<&str>, time)
+        }
+        "arvancloud" => DnsUpdater::new_arvancloud(token?, time),
+        "autodns" => DnsUpdater::new_autodns(user?.0, user?.1, None, time),
+        "azure" => DnsUpdater::new_azuredns(AzureDnsConfig {
+            tenant_id: text("tenant")?,
+            client_id: text("user")?,
+            client_secret: text("password")?,
+            subscription_id: text("subscription")?,
+            resource_group: text("resource_group")?,
+            environment: AzureEnvironment::Public,
+            request_timeout: time,
+        }),
+        "baiducloud" => DnsUpdater::new_baiducloud(key?.0, key?.1, time),
+        "bunny" => DnsUpdater::new_bunny(token?, time),
+        "cloudflare" => DnsUpdater::new_cloudflare(token?, time),
+        "cloudns" => DnsUpdater::new_cloudns(Some(user?.0), None::<&str>, user?.1, time),
+        "constellix" => DnsUpdater::new_constellix(key?.0, key?.1, time),
+        "cpanel" => DnsUpdater::new_cpanel(get("url")?, get("user")?, token?, time),
+        "ddnss" => DnsUpdater::new_ddnss(token?, time),
+        "desec" => DnsUpdater::new_desec(token?, time),
+        "digitalocean" => DnsUpdater::new_digitalocean(token?, time),
+        "dnsimple" => DnsUpdater::new_dnsimple(token?, get("account")?, time),
+        "dnsmadeeasy" => DnsUpdater::new_dnsmadeeasy(key?.0, key?.1, time),
+        "domeneshop" => DnsUpdater::new_domeneshop(key?.0, key?.1, time),
+        "dreamhost" => DnsUpdater::new_dreamhost(token?, time),
+        "duckdns" => DnsUpdater::new_duckdns(token?, time),
+        "dynu" => DnsUpdater::new_dynu(token?, time),
+        "easydns" => DnsUpdater::new_easydns(key?.0, key?.1, time),
+        "exoscale" => DnsUpdater::new_exoscale(key?.0, key?.1, time),
+        "freemyip" => DnsUpdater::new_freemyip(token?, time),
+        "gandi" => DnsUpdater::new_gandiv5(token?, time),
+        "gcore" => DnsUpdater::new_gcore(token?, time),
+        "glesys" => DnsUpdater::new_glesys(user_token?.0, user_token?.1, time),
+        "godaddy" => DnsUpdater::new_godaddy(key?.0, key?.1, time),
+        "google" => DnsUpdater::new_google_cloud_dns(GoogleCloudDnsConfig {
+            service_account_json: text("account")?,
+            project_id: text("project")?,
+            managed_zone: None,
+            private_zone: false,
+            impersonate_service_account: None,
+            request_timeout: time,
+        }),
+        "hetzner" => DnsUpdater::new_hetzner(token?, time),
+        "hostingde" => DnsUpdater::new_hostingde(token?, time),
+        "hostinger" => DnsUpdater::new_hostinger(token?, time),
+        "huaweicloud" => DnsUpdater::new_huaweicloud(key?.0, key?.1, get("region")?, time),
+        "ibmcloud" => DnsUpdater::new_ibmcloud(user_token?.0, user_token?.1, time),
+        "infomaniak" => DnsUpdater::new_infomaniak(token?, time),
+        "inwx" => DnsUpdater::new_inwx(user?.0, user?.1, false, time),
+        "ionos" => DnsUpdater::new_ionos(token?, time),
+        "ipv64" => DnsUpdater::new_ipv64(token?, time),
+        "linode" => DnsUpdater::new_linode(token?, time),
+        "luadns" => DnsUpdater::new_luadns(user_token?.0, user_token?.1, time),
+        "mythicbeasts" => DnsUpdater::new_mythicbeasts(user?.0, user?.1, time),
+        "namedotcom" => DnsUpdater::new_namedotcom(user_token?.0, user_token?.1, time),
+        "namesilo" => DnsUpdater::new_namesilo(token?, time),
+        "netcup" => DnsUpdater::new_netcup(get("account")?, get("key")?, get("password")?, time),
+        "netlify" => DnsUpdater::new_netlify(token?, time),
+        "nifcloud" => DnsUpdater::new_nifcloud(key?.0, key?.1, time),
+        "ns1" => DnsUpdater::new_ns1(token?, time),
+        "plesk" => DnsUpdater::new_plesk(get("url")?, token?, time),
+        "porkbun" => DnsUpdater::new_porkbun(key?.0, key?.1, time),
+        "powerdns" => DnsUpdater::new_pdns(token?, Some(get("url")?), None::<&str>, time),
+        "route53" => DnsUpdater::new_route53(Route53Config {
+            access_key_id: text("key")?,
+            secret_access_key: text("secret")?,
+            session_token: None,
+            region: text("region"),
+            hosted_zone_id: None,
+            private_zone_only: Some(false),
+            endpoint: None,
+        }),
+        "scaleway" => DnsUpdater::new_scaleway(token?, time),
+        "selectel" => {
+            let (account, project) = (get("account")?, get("project")?);
+            DnsUpdater::new_selectel(user?.0, user?.1, account, project, time)
+        }
+        "simplycom" => DnsUpdater::new_simplycom(user_token?.0, user_token?.1, time),
+        "spaceship" => DnsUpdater::new_spaceship(key?.0, key?.1, time),
+        "vercel" => DnsUpdater::new_vercel(token?, get("account"), time),
+        "vultr" => DnsUpdater::new_vultr(token?, time),
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use lockgate_rules::SecretText;
+    use lockgate_rules::dns_provider::{ACME_DNS, DNS_PROVIDERS, EXEC, RFC2136};
+
+    use super::*;
+
+    /// With a text for each required parameter there is a client, or what it lacks is its form.
+    #[test]
+    fn every_known_dns_provider_has_a_client() {
+        for known in &DNS_PROVIDERS {
+            let text = |name: &'static str| (name, SecretText("https://x.example".to_owned()));
+            let provider = DnsProvider {
+                provider: known,
+                parameters: known.parameters().map(text).collect(),
+                command: Vec::new(),
+                propagation: Duration::from_secs(1),
+                resolvers: Vec::new(),
+            };
+            let made = updater(&provider).is_some();
+            let own = [ACME_DNS, EXEC, RFC2136].contains(&known.name);
+            assert_eq!(made, !own, "{}", known.name);
+        }
+    }
+
+    #[test]
+    fn a_missing_parameter_of_a_dns_provider_is_named() {
+        let provider = DnsProvider {
+            provider: lockgate_rules::KnownDnsProvider::named("netcup").unwrap(),
+            parameters: vec![("account", SecretText("1".to_owned()))],
+            command: Vec::new(),
+            propagation: Duration::from_secs(1),
+            resolvers: Vec::new(),
+        };
+        let error = ProviderAccount::new(&provider).err().unwrap();
+        assert_eq!(
+            error.to_string(),
+            "the settings of `netcup`: `key` is missing"
+        );
+    }
+}

@@ -1,0 +1,202 @@
+//! Where the record of a name is: the aliases from it (RFC 1034 §3.6.2), the zone, and the servers
+//! of that zone.
+//!
+//! Asks the name servers of the system, or those of the settings. Writes nothing.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use hickory_proto::op::{Message, ResponseCode};
+use hickory_proto::rr::{Name, RData, RecordType};
+
+use crate::error::{DnsError, shown};
+use crate::exchange::ask;
+
+/// The port of name servers (RFC 1035 §4.2).
+pub(crate) const PORT: u16 = 53;
+/// Aliases that are followed, one after the other.
+const ALIASES: usize = 8;
+/// The most servers of a zone that are asked.
+const SERVERS: usize = 32;
+/// The most addresses of a server that are asked.
+const ADDRESSES: usize = 4;
+/// The most name servers of the system that are asked (resolv.conf(5)).
+const SYSTEM_SERVERS: usize = 3;
+
+/// The name servers that are asked for what others know.
+#[derive(Debug)]
+pub(crate) struct Resolvers {
+    servers: Vec<SocketAddr>,
+    /// The port of the servers of zones.
+    pub(crate) zone_port: u16,
+}
+
+/// A server of a zone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ZoneServer {
+    /// Its name.
+    pub(crate) name: String,
+    /// Its addresses; none where it has none.
+    pub(crate) addresses: Vec<SocketAddr>,
+}
+
+impl Resolvers {
+    /// These servers, or those of the system if there are none.
+    pub(crate) fn new(servers: &[SocketAddr]) -> Self {
+        let servers = match servers {
+            [] => system_servers(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default()),
+            servers => servers.to_vec(),
+        };
+        Self {
+            servers,
+            zone_port: PORT,
+        }
+    }
+
+    /// The name at the end of the aliases that begin with a name; the name itself if it is none.
+    ///
+    /// # Errors
+    /// When the aliases do not end, or no server answers.
+    pub(crate) async fn follow(&self, name: &Name) -> Result<Name, DnsError> {
+        let (mut name, mut seen) = (name.clone(), HashSet::new());
+        for _ in 0..=ALIASES {
+            if !seen.insert(name.to_lowercase()) {
+                return Err(DnsError::AliasLoop(shown(&name)));
+            }
+            let answer = self.ask(&name, RecordType::CNAME).await?;
+            let mut records = answer.answers.iter();
+            let alias = records.find_map(|record| match &record.data {
+                RData::CNAME(alias) if record.name == name => Some(alias.0.clone()),
+                _ => None,
+            });
+            match alias {
+                Some(alias) => name = alias,
+                None => return Ok(name),
+            }
+        }
+        Err(DnsError::TooManyAliases(ALIASES))
+    }
+
+    /// The zone that holds a name: the nearest name upwards with a record SOA.
+    ///
+    /// # Errors
+    /// When there is none, or no server answers.
+    pub(crate) async fn zone_of(&self, name: &Name) -> Result<Name, DnsError> {
+        let mut candidate = name.clone();
+        while !candidate.is_root() {
+            let answer = self.ask(&candidate, RecordType::SOA).await?;
+            let owns = |record: &&hickory_proto::rr::Record| {
+                matches!(record.data, RData::SOA(_)) && record.name == candidate
+            };
+            if answer.answers.iter().any(|record| owns(&record)) {
+                return Ok(candidate);
+            }
+            candidate = candidate.base_name();
+        }
+        Err(DnsError::NoZone(shown(name)))
+    }
+
+    /// The servers of a zone, with their addresses.
+    ///
+    /// # Errors
+    /// When there is none, or no server answers.
+    pub(crate) async fn servers_of(&self, zone: &Name) -> Result<Vec<ZoneServer>, DnsError> {
+        let answer = self.ask(zone, RecordType::NS).await?;
+        let records = answer.answers.iter();
+        let names = records.filter_map(|record| match &record.data {
+            RData::NS(server) if record.name == *zone => Some(server.0.clone()),
+            _ => None,
+        });
+        let mut servers = Vec::new();
+        for name in names.take(SERVERS) {
+            servers.push(ZoneServer {
+                addresses: self.addresses_of(&name).await,
+                name: shown(&name),
+            });
+        }
+        match servers.is_empty() {
+            true => Err(DnsError::NoZone(shown(zone))),
+            false => Ok(servers),
+        }
+    }
+
+    /// The addresses of a host; none if no server tells them.
+    async fn addresses_of(&self, host: &Name) -> Vec<SocketAddr> {
+        let mut found = Vec::new();
+        for kind in [RecordType::A, RecordType::AAAA] {
+            let Ok(answer) = self.ask(host, kind).await else {
+                continue;
+            };
+            let addresses = answer
+                .answers
+                .iter()
+                .filter_map(|record| match record.data {
+                    RData::A(address) => Some(IpAddr::V4(address.0)),
+                    RData::AAAA(address) => Some(IpAddr::V6(address.0)),
+                    _ => None,
+                });
+            found.extend(
+                addresses
+                    .map(|address| SocketAddr::new(address, self.zone_port))
+                    .take(ADDRESSES),
+            );
+        }
+        found
+    }
+
+    /// Asks one server after the other until one knows the answer, also that there is no record.
+    async fn ask(&self, name: &Name, kind: RecordType) -> Result<Message, DnsError> {
+        let mut reasons = Vec::new();
+        for server in &self.servers {
+            let why = match ask(*server, name, kind, true).await {
+                Ok(answer) => match answer.response_code {
+                    ResponseCode::NoError | ResponseCode::NXDomain => return Ok(answer),
+                    code => code.to_string(),
+                },
+                Err(error) => error.to_string(),
+            };
+            reasons.push(format!("{server}: {why}"));
+        }
+        Err(DnsError::Unanswered {
+            question: format!("{} {kind}", shown(name)),
+            why: reasons.join("; "),
+        })
+    }
+}
+
+/// The name servers of a resolv.conf(5); this machine if it names none.
+fn system_servers(text: &str) -> Vec<SocketAddr> {
+    let server = |line: &str| {
+        let mut words = line.split_ascii_whitespace();
+        let is_server = words.next() == Some("nameserver");
+        // A scope of IPv6 behind `%` is left out: such a server is on the link.
+        let address: IpAddr = words.next().filter(|_| is_server)?.parse().ok()?;
+        Some(SocketAddr::new(address, PORT))
+    };
+    let mut servers: Vec<_> = text
+        .lines()
+        .filter_map(server)
+        .take(SYSTEM_SERVERS)
+        .collect();
+    if servers.is_empty() {
+        servers.push((Ipv4Addr::LOCALHOST, PORT).into());
+    }
+    servers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_servers_of_the_system_are_read_from_resolv_conf() {
+        let text = "# nameserver 192.0.2.9\nsearch lan\nnameserver 192.0.2.1\nnameserver ::1 # x\n\
+                    nameserver\nnameserver x\nnameserver 192.0.2.3\nnameserver 192.0.2.4\n";
+        let shown: Vec<_> = system_servers(text)
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(shown, ["192.0.2.1:53", "[::1]:53", "192.0.2.3:53"]);
+        assert_eq!(system_servers("").len(), 1);
+    }
+}
