@@ -13,7 +13,7 @@ mod error;
 mod folder;
 mod leaf;
 mod names;
-mod pem;
+pub(crate) mod pem;
 mod period;
 
 use std::fmt;

@@ -3,8 +3,13 @@
 //! Everything runs in one thread. The other threads see a [`CertKeeper`], with which they say what
 //! is wanted and see how it stands.
 
+mod demand;
+mod revocation;
+pub(crate) mod status;
 mod task;
+mod trial;
 
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -12,20 +17,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use lockgate_net::cert_demand::CertDemand;
 use lockgate_net::challenges::Challenges;
-use lockgate_rules::{AcmeDirectory, AcmeSettings};
-use tokio::sync::{Notify, watch};
+use lockgate_rules::{AcmeDirectory, AcmeSettings, HostPattern, OnDemand};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::task::{AbortHandle, spawn_local};
 use tokio::time::sleep;
 
 use crate::directory::DirectoryClient;
-use crate::error::FailureKind;
 use crate::leaves::{WantedLeaf, issue_leaves};
 use crate::order::ChallengeKind;
-use crate::schedule::{RenewalWindow, Validity};
+use crate::schedule::spread_of;
 use crate::store::{CertFolder, CertId, FolderLock};
 
-use task::CertTask;
+use demand::Demands;
+use revocation::PendingRevocation;
+use status::CertStatus;
+use task::{CertTask, FIRST_CHECKS};
+use trial::PendingTrial;
+
+pub use revocation::{RevocationError, RevocationWord, RevokedCert};
+pub use trial::{CertTrial, TrialFailure};
 
 /// The time between two tries for the lock of the folder, while another process has it.
 const LOCK_TRIES: Duration = Duration::from_secs(2);
@@ -41,29 +53,39 @@ pub struct WantedCert {
     pub settings: Arc<AcmeSettings>,
     /// The challenges that can work, the preferred one first.
     pub ways: Vec<ChallengeKind>,
+    /// The permission that it needs anew for each order, if it was obtained on demand.
+    pub permission: Option<Arc<OnDemand>>,
 }
 
-/// How a certificate stands.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct CertStatus {
-    /// The time in which it is valid; `None` where there is none.
-    pub validity: Option<Validity>,
-    /// The URL of the directory that has issued it.
-    pub directory: Option<String>,
-    /// The challenge by which its name was proved last.
-    pub challenge: Option<String>,
-    /// The window in which the authority wants it to be renewed.
-    pub window: Option<RenewalWindow>,
-    /// When it is to be renewed.
-    pub due: Option<SystemTime>,
-    /// When the last try began, if this process has made one.
-    pub tried: Option<SystemTime>,
-    /// Failures since the last success.
-    pub failures: u32,
-    /// The last of them: its kind, and its message.
-    pub failure: Option<(Option<FailureKind>, String)>,
-    /// When the next try is, after a failure.
-    pub next_try: Option<SystemTime>,
+/// Hosts with certificates that are obtained when a client asks for them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OnDemandHosts {
+    /// The hosts.
+    pub hosts: Vec<HostPattern>,
+    /// The permission, and the limits.
+    pub rules: Arc<OnDemand>,
+    /// The authorities, and how it is ordered.
+    pub settings: Arc<AcmeSettings>,
+    /// The challenges that can work, the preferred one first.
+    pub ways: Vec<ChallengeKind>,
+}
+
+/// All certificates that are wanted.
+#[derive(Debug, Clone, Default)]
+pub struct WantedSet {
+    /// Those that are ordered.
+    pub orders: Arc<[WantedCert]>,
+    /// Those of our own authority.
+    pub leaves: Arc<[WantedLeaf]>,
+    /// Those that clients may ask for.
+    pub on_demand: Arc<[OnDemandHosts]>,
+}
+
+impl WantedSet {
+    /// Whether nothing is wanted.
+    pub fn is_empty(&self) -> bool {
+        self.orders.is_empty() && self.leaves.is_empty() && self.on_demand.is_empty()
+    }
 }
 
 /// The certificates that are wanted, and how they stand; at first none is. They are obtained while a
@@ -72,6 +94,7 @@ pub struct CertStatus {
 pub struct CertKeeper {
     wanted: watch::Sender<Arc<[WantedCert]>>,
     leaves: watch::Sender<Arc<[WantedLeaf]>>,
+    on_demand: watch::Sender<Arc<[OnDemandHosts]>>,
     shared: Arc<KeeperState>,
 }
 
@@ -79,6 +102,8 @@ pub struct CertKeeper {
 #[derive(Debug, Default)]
 struct KeeperState {
     certs: Mutex<BTreeMap<CertId, Arc<CertState>>>,
+    /// The way to the thread, for trials.
+    trials: Mutex<Option<mpsc::Sender<PendingTrial>>>,
 }
 
 /// The state of one certificate.
@@ -87,14 +112,24 @@ struct CertState {
     status: Mutex<CertStatus>,
     /// Whether a renewal was asked for.
     forced: AtomicBool,
+    /// Whether the next try is not to wait because of failures.
+    hurried: AtomicBool,
+    /// A revocation that was asked for.
+    revocation: Mutex<Option<PendingRevocation>>,
     /// Wakes its task.
     woken: Notify,
+    /// Changes each time that the status is told.
+    told: watch::Sender<()>,
 }
 
 /// What the thread of certificates runs.
 pub struct KeeperTask {
     wanted: watch::Receiver<Arc<[WantedCert]>>,
     leaves: watch::Receiver<Arc<[WantedLeaf]>>,
+    on_demand: watch::Receiver<Arc<[OnDemandHosts]>>,
+    demands: mpsc::Receiver<CertDemand>,
+    trials: mpsc::Receiver<PendingTrial>,
+    trial_turn: Arc<tokio::sync::Mutex<()>>,
     shared: Arc<KeeperState>,
     /// The state folder.
     state: PathBuf,
@@ -107,17 +142,22 @@ pub struct KeeperTask {
 type ChangedFn = Arc<dyn Fn(&Path) + Send + Sync>;
 
 impl CertKeeper {
-    /// What a thread is to run so that the certificates are kept in a `state` folder. `changed` is
-    /// called with each file that is new.
+    /// What a thread is to run so that the certificates are kept in a `state` folder, and `demands` of
+    /// clients are met. `changed` is called with each file that is new.
     pub fn task(
         &self,
         state: &Path,
         challenges: Arc<Challenges>,
+        demands: mpsc::Receiver<CertDemand>,
         changed: impl Fn(&Path) + Send + Sync + 'static,
     ) -> KeeperTask {
         KeeperTask {
             wanted: self.wanted.subscribe(),
             leaves: self.leaves.subscribe(),
+            on_demand: self.on_demand.subscribe(),
+            demands,
+            trials: self.trials(),
+            trial_turn: Arc::default(),
             shared: Arc::clone(&self.shared),
             state: state.to_owned(),
             folder: CertFolder::of_state(state),
@@ -126,23 +166,32 @@ impl CertKeeper {
         }
     }
 
-    /// Keeps these certificates, and no others, up to date from now on: those that are ordered, and
-    /// those of our own authority. Those that are in both sets go on as they are.
-    pub fn keep(&self, wanted: Arc<[WantedCert]>, leaves: Arc<[WantedLeaf]>) {
+    /// Keeps these certificates, and no others, up to date from now on. Those that are in both sets go
+    /// on as they are.
+    pub fn keep(&self, wanted: WantedSet) {
+        let WantedSet {
+            orders: wanted,
+            leaves,
+            on_demand,
+        } = wanted;
+        self.on_demand.send_if_modified(|before| {
+            let is_new = **before != *on_demand;
+            *before = on_demand;
+            is_new
+        });
         self.leaves.send_if_modified(|before| {
             let is_new = **before != *leaves;
             *before = leaves;
             is_new
         });
         let mut certs = self.shared.lock();
-        let known = std::mem::take(&mut *certs);
-        *certs = wanted
-            .iter()
-            .map(|wanted| {
-                let state = known.get(&wanted.id).cloned().unwrap_or_default();
-                (wanted.id.clone(), state)
-            })
-            .collect();
+        let mut known = std::mem::take(&mut *certs);
+        for wanted in &*wanted {
+            let state = known.remove(&wanted.id).unwrap_or_default();
+            certs.insert(wanted.id.clone(), state);
+        }
+        // Orders on demand may be under way.
+        certs.extend(known.into_iter().filter(|(id, _)| id.on_demand));
         drop(certs);
         self.wanted.send_if_modified(|before| {
             let is_new = **before != *wanted;
@@ -162,20 +211,52 @@ impl CertKeeper {
             .collect()
     }
 
-    /// Renews the certificates of a name now, also before they are due; returns how many there are.
+    /// Renews the certificates of a name now, also before they are due or the time after a failure is
+    /// over, unless the authority has asked to be left alone; returns how many there are.
     pub fn renew(&self, name: &str) -> usize {
         let certs = self.shared.lock();
         let of_name = certs.iter().filter(|(id, _)| id.name == name);
         of_name
             .map(|(_, state)| {
                 state.forced.store(true, Ordering::Relaxed);
+                state.hurried.store(true, Ordering::Relaxed);
                 state.woken.notify_one();
             })
             .count()
     }
 }
 
+impl OnDemandHosts {
+    /// Whether a name in lower case is one of the hosts.
+    pub fn has(&self, name: &str) -> bool {
+        self.hosts.iter().any(|host| match host {
+            HostPattern::Any => true,
+            HostPattern::Exact(own) => own == name,
+            HostPattern::Under(parent) => name
+                .strip_suffix(&**parent)
+                .is_some_and(|rest| rest.len() > 1 && rest.ends_with('.')),
+        })
+    }
+}
+
+/// The tasks that run, and the clients that they use.
+#[derive(Default)]
+struct OrderTasks {
+    running: HashMap<CertId, RunningTask>,
+    clients: DirectoryClients,
+}
+
 impl KeeperState {
+    /// The state of a certificate that is wanted.
+    fn get(&self, id: &CertId) -> Option<Arc<CertState>> {
+        self.lock().get(id).cloned()
+    }
+
+    /// The state of a certificate that is wanted from now on.
+    fn add(&self, id: &CertId) -> Arc<CertState> {
+        Arc::clone(self.lock().entry(id.clone()).or_default())
+    }
+
     fn lock(&self) -> MutexGuard<'_, BTreeMap<CertId, Arc<CertState>>> {
         self.certs.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -247,23 +328,42 @@ impl KeeperTask {
     /// Keeps certificates up to date until the [`CertKeeper`] is gone. To be run in a `LocalSet`.
     ///
     /// An order that is under way when this is dropped is taken up by the next process.
-    pub async fn run(self) {
+    pub async fn run(mut self) {
         let leaves = keep_leaves(
             self.leaves.clone(),
             self.state.clone(),
             Arc::clone(&self.changed),
         );
-        tokio::join!(leaves, self.keep_orders());
+        let (begun, beginning) = mpsc::unbounded_channel();
+        let asked = std::mem::replace(&mut self.demands, mpsc::channel(1).1);
+        let demands = Rc::new(Demands {
+            shared: Arc::clone(&self.shared),
+            folder: self.folder.clone(),
+            hosts: self.on_demand.clone(),
+            begun,
+            orders: watch::Sender::default(),
+            limits: RefCell::default(),
+        });
+        tokio::join!(
+            leaves,
+            Rc::clone(&demands).serve(asked),
+            self.keep_orders(&demands, beginning)
+        );
     }
 
-    async fn keep_orders(mut self) {
-        let mut running: HashMap<CertId, RunningTask> = HashMap::new();
-        let mut clients = DirectoryClients::default();
+    async fn keep_orders(
+        mut self,
+        demands: &Rc<Demands>,
+        mut beginning: mpsc::UnboundedReceiver<WantedCert>,
+    ) {
+        let mut tasks = OrderTasks::default();
         let (mut lock, mut refused) = (None, false);
         loop {
             let wanted = self.wanted.borrow_and_update().clone();
-            if lock.is_none() && !wanted.is_empty() {
+            let on_demand = self.on_demand.borrow_and_update().clone();
+            if lock.is_none() && !(wanted.is_empty() && on_demand.is_empty()) {
                 lock = self.take_lock(&mut refused);
+                demands.orders.send_replace(Some(lock.is_some()));
                 if lock.is_none() {
                     // The process that holds it orders for the same names.
                     tokio::select! {
@@ -275,17 +375,47 @@ impl KeeperTask {
                     }
                 }
             }
-            let mut before = std::mem::take(&mut running);
+            let mut before = std::mem::take(&mut tasks.running);
             for wanted in &*wanted {
                 let kept = before.remove(&wanted.id);
                 let kept = kept.filter(|running| running.wanted == *wanted);
-                let task = kept.unwrap_or_else(|| self.start(wanted, &mut clients));
-                running.insert(wanted.id.clone(), task);
+                let task = kept.unwrap_or_else(|| self.start(wanted, &mut tasks.clients, demands));
+                tasks.running.insert(wanted.id.clone(), task);
             }
-            drop(before);
-            clients.retain(&wanted);
-            if self.wanted.changed().await.is_err() {
-                return;
+            // Orders on demand that are under way, if they are still permitted.
+            before.retain(|id, task| {
+                let permits =
+                    |hosts: &OnDemandHosts| hosts.has(&id.name) && hosts.rules.lists(&id.name);
+                id.on_demand && !task.task.is_finished() && on_demand.iter().any(permits)
+            });
+            tasks.running.extend(before);
+            self.shared
+                .lock()
+                .retain(|id, _| !id.on_demand || tasks.running.contains_key(id));
+            tasks
+                .clients
+                .retain(tasks.running.values().map(|task| &task.wanted));
+            loop {
+                tokio::select! {
+                    Some(wanted) = beginning.recv() => {
+                        let known = tasks.running.get(&wanted.id);
+                        if known.is_none_or(|task| task.task.is_finished()) {
+                            let task = self.start(&wanted, &mut tasks.clients, demands);
+                            tasks.running.insert(wanted.id, task);
+                        }
+                    }
+                    Some(trial) = self.trials.recv() => {
+                        self.try_out(trial, &wanted, &tasks.clients);
+                    }
+                    changed = self.wanted.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                    changed = self.on_demand.changed() => match changed {
+                        Ok(()) => break,
+                        Err(_) => return,
+                    },
+                }
             }
         }
     }
@@ -312,7 +442,12 @@ impl KeeperTask {
         }
     }
 
-    fn start(&self, wanted: &WantedCert, clients: &mut DirectoryClients) -> RunningTask {
+    fn start(
+        &self,
+        wanted: &WantedCert,
+        clients: &mut DirectoryClients,
+        demands: &Rc<Demands>,
+    ) -> RunningTask {
         let clients = clients.of(&wanted.settings, &self.folder);
         let state = self.shared.lock().get(&wanted.id).cloned();
         let task = CertTask {
@@ -322,10 +457,18 @@ impl KeeperTask {
             folder: self.folder.clone(),
             challenges: Arc::clone(&self.challenges),
             changed: Arc::clone(&self.changed),
+            first_check: SystemTime::now() + FIRST_CHECKS.mul_f64(spread_of(&wanted.id.name)),
+            asked: Cell::new(false),
+        };
+        let (id, demands) = (wanted.id.clone(), Rc::clone(demands));
+        let run = async move {
+            // It ends by itself where an order on demand has failed: the next client asks again.
+            task.run().await;
+            demands.end(&id);
         };
         RunningTask {
             wanted: wanted.clone(),
-            task: spawn_local(task.run()).abort_handle(),
+            task: spawn_local(run).abort_handle(),
         }
     }
 }
@@ -357,9 +500,21 @@ impl DirectoryClients {
         settings.directories.iter().map(client).collect()
     }
 
+    /// The client of a directory for the account of these settings, if there is one.
+    fn known(
+        &self,
+        directory: &AcmeDirectory,
+        settings: &AcmeSettings,
+    ) -> Option<Rc<DirectoryClient>> {
+        let known = self.0.get(&directory.url);
+        known
+            .filter(|client| client.has_account_of(settings))
+            .cloned()
+    }
+
     /// Forgets those that no certificate uses.
-    fn retain(&mut self, wanted: &[WantedCert]) {
-        let settings = wanted.iter().map(|wanted| &wanted.settings);
+    fn retain<'w>(&mut self, wanted: impl Iterator<Item = &'w WantedCert>) {
+        let settings = wanted.map(|wanted| &wanted.settings);
         let used: HashSet<_> = settings
             .flat_map(|settings| settings.directories.iter().map(|directory| &directory.url))
             .collect();

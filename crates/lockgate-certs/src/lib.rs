@@ -10,6 +10,8 @@
 //! - `order`: one order, in steps that can be repeated · `dns_record`: its TXT records · `directory`: the account at an authority ·
 //!   `http`: its connections
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
+//! - [`import`]: what other programs have stored
+//! - `permission`: the question whether a name may have a certificate on demand
 //! - `keys`, `leaf`: keys and issued chains
 //! - [`authority`]: an authority of our own · `leaves`: its certificates for listeners
 
@@ -20,17 +22,23 @@ mod directory;
 mod dns_record;
 mod error;
 mod http;
+pub mod import;
 mod keeper;
 mod keys;
 mod leaf;
 mod leaves;
 mod order;
+mod permission;
 pub mod private_file;
 pub mod schedule;
 mod store;
 
 pub use error::{Failure, FailureKind};
-pub use keeper::{CertKeeper, CertStatus, KeeperTask, WantedCert};
+pub use keeper::status::{CertStatus, OrderUnderWay};
+pub use keeper::{
+    CertKeeper, CertTrial, KeeperTask, OnDemandHosts, RevocationError, RevocationWord, RevokedCert,
+    TrialFailure, WantedCert, WantedSet,
+};
 pub use leaves::{IssuedLeaves, WantedLeaf, issue_leaves};
 pub use order::ChallengeKind;
 pub use store::{CertFolder, CertId, LeafFile};

@@ -97,10 +97,18 @@ impl<'a> Attempt<'a> {
         let client = self.client;
         // Never closed.
         let _permit = client.orders.acquire().await;
-        let open = client.account().await?;
+        match self.obtain_once().await {
+            // The account is made anew.
+            Err(failure) if failure.is_of_account() => self.obtain_once().await,
+            result => result,
+        }
+    }
+
+    async fn obtain_once(&mut self) -> Result<Leaf, Failure> {
+        let open = self.client.account().await?;
         match self.obtain_by(&open.account).await {
             Ok(leaf) => Ok(leaf),
-            Err(failure) => Err(client.failed(failure, &open).await),
+            Err(failure) => Err(self.client.failed(failure, &open).await),
         }
     }
 
@@ -368,7 +376,7 @@ impl<'a> Attempt<'a> {
         self.record.directory = Some(self.client.directory.url.clone());
         self.record.profile = self.profile.map(str::to_owned);
         self.record.failures = None;
-        self.record.renewal = None;
+        (self.record.renewal, self.record.revoked) = (None, None);
         self.keep_record()?;
         self.folder.remove_pending_key(self.id)?;
         Ok(leaf)

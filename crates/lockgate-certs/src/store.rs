@@ -7,10 +7,13 @@
 //! example.com.json           what a later process must know
 //! example.com.key            the key of an order that is under way
 //! internal/box.lan.pem       the chain of our own authority, then its key
+//! on-demand/…                the same files of names that clients have asked for
 //! ```
 //!
 //! A wildcard is `_wildcard.example.com`; a certificate with an RSA key `example.com.rsa2048`. All
 //! files are 0600, and are replaced whole. Decides nothing.
+
+mod listing;
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
@@ -21,6 +24,7 @@ use std::path::{Path, PathBuf};
 use aws_lc_rs::digest::{SHA256, digest};
 use lockgate_dns::PublishedRecord;
 use lockgate_rules::CertKeyKind;
+use lockgate_rules::on_demand::is_certifiable_name;
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -53,6 +57,8 @@ pub struct CertId {
     pub name: String,
     /// The kind of its key.
     pub key: CertKeyKind,
+    /// Whether it was obtained when a client asked for it.
+    pub on_demand: bool,
 }
 
 /// The identity of a certificate of our own authority.
@@ -79,6 +85,9 @@ pub(crate) struct CertRecord {
     pub(crate) order: Option<OrderRecord>,
     /// When the authority wants it to be renewed.
     pub(crate) renewal: Option<RenewalRecord>,
+    /// When the certificate was revoked, while there is no new one.
+    #[serde(with = "time::serde::rfc3339::option")]
+    pub(crate) revoked: Option<OffsetDateTime>,
     /// The failures since the last success.
     pub(crate) failures: Option<FailureRecord>,
     /// The TXT records that were written and not removed since.
@@ -146,10 +155,11 @@ pub(crate) struct AccountRecord {
 
 impl CertId {
     fn file_name(&self) -> String {
+        let folder = if self.on_demand { "on-demand/" } else { "" };
         let name = cert_file_name(&self.name);
         match self.key {
-            CertKeyKind::EcdsaP256 => name,
-            kind => format!("{name}.{}", kind.name()),
+            CertKeyKind::EcdsaP256 => format!("{folder}{name}"),
+            kind => format!("{folder}{name}.{}", kind.name()),
         }
     }
 }
@@ -178,6 +188,12 @@ impl CertFolder {
         &self.path
     }
 
+    /// The folder of a trial, which holds nothing for long.
+    pub(crate) fn for_trials(&self) -> Self {
+        let path = self.path.join("trial");
+        Self { path }
+    }
+
     /// The PEM file of a certificate: its chain, then its key.
     pub fn cert_file(&self, id: &CertId) -> PathBuf {
         self.file(id, "pem")
@@ -192,6 +208,19 @@ impl CertFolder {
         self.path.join("internal").join(format!("{name}.pem"))
     }
 
+    /// The names of certificates with a key of ECDSA that were obtained on demand, in no order.
+    pub fn on_demand_names(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(self.path.join("on-demand")) else {
+            return Vec::new();
+        };
+        let names = entries.filter_map(|entry| {
+            let file = entry.ok()?.file_name().into_string().ok()?;
+            let name = file.strip_suffix(".pem")?;
+            is_certifiable_name(name).then(|| name.to_owned())
+        });
+        names.collect()
+    }
+
     /// Makes the folder (0700) if it is missing.
     ///
     /// # Errors
@@ -200,7 +229,8 @@ impl CertFolder {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700);
         builder.create(self.path.join("accounts"))?;
-        builder.create(self.path.join("internal"))
+        builder.create(self.path.join("internal"))?;
+        builder.create(self.path.join("on-demand"))
     }
 
     /// Takes the right to order; nothing while another process has it.
@@ -245,8 +275,16 @@ impl CertFolder {
         private_file::read(&self.cert_file(id), LARGEST)
     }
 
+    /// Removes all that is kept of a certificate.
+    pub(crate) fn remove(&self, id: &CertId) -> io::Result<()> {
+        for extension in ["pem", "json", "key"] {
+            private_file::remove(&self.file(id, extension))?;
+        }
+        Ok(())
+    }
+
     pub(crate) fn keep_cert(&self, id: &CertId, pem: &str) -> io::Result<()> {
-        private_file::replace(&self.cert_file(id), pem.as_bytes())
+        private_file::replace_for_folder_owner(&self.cert_file(id), pem.as_bytes())
     }
 
     /// The key of the order that is under way, if there is one.
@@ -256,7 +294,7 @@ impl CertFolder {
     }
 
     pub(crate) fn keep_pending_key(&self, id: &CertId, pem: &str) -> io::Result<()> {
-        private_file::replace(&self.file(id, "key"), pem.as_bytes())
+        private_file::replace_for_folder_owner(&self.file(id, "key"), pem.as_bytes())
     }
 
     pub(crate) fn remove_pending_key(&self, id: &CertId) -> io::Result<()> {
@@ -302,7 +340,7 @@ impl CertFolder {
     fn keep_json(&self, path: &Path, record: &impl Serialize) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(record)?;
         text.push(b'\n');
-        private_file::replace(path, &text)
+        private_file::replace_for_folder_owner(path, &text)
     }
 }
 

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_rules::{CertFallback, CertIssuer, Cidr, Http2, MinRates};
+use lockgate_rules::{CertFallback, CertIssuer, Cidr, Http2, MinRates, OnDemand};
 
 use crate::source::SourceSpan;
 
@@ -326,6 +326,8 @@ pub struct ManagedCerts {
     /// What is served for a name until its certificate is there; `None` for the authority in the
     /// state folder, which issues at once.
     pub fallback: CertFallback,
+    /// The permission for certificates when a client first asks for a name; `None` obtains none so.
+    pub on_demand: Option<Arc<OnDemand>>,
     /// The key that asks for them, in the configuration file.
     pub at: SourceSpan,
 }

@@ -890,8 +890,8 @@ fn names_of_caddy_traefik_nginx_and_haproxy_lead_to_acme() {
         ),
         (
             format!("{site}on_demand = true\n"),
-            "E0011 3:1",
-            "and a [site] for each host",
+            "E0010 3:1",
+            "write acme = { on_demand = { ask = ",
         ),
         (
             format!("[acme]\n{site}local_certs = true\n"),
@@ -904,9 +904,9 @@ fn names_of_caddy_traefik_nginx_and_haproxy_lead_to_acme() {
             "write dns = { provider = \"desec\"",
         ),
         (
-            table("on_demand = {}"),
-            "E0011 2:1",
-            "write a [site] for each host",
+            table("ask = \"http://127.0.0.1/\""),
+            "E0010 2:1",
+            "write on_demand = { ask = ",
         ),
         (
             format!("{site}issuer = \"internal\"\n"),
@@ -980,4 +980,32 @@ fn names_of_caddy_traefik_nginx_and_haproxy_lead_to_acme() {
     ] {
         check(&[(&text, code, "", cure)]);
     }
+}
+
+#[test]
+fn on_demand_lets_sites_for_every_host_and_wildcards_use_acme() {
+    let rules = |on_demand: &str, site: &str| {
+        let text = format!(
+            "[acme]\non_demand = {on_demand}\n[site.\"{site}\"]\ntls = {{}}\nrespond = 404\n"
+        );
+        let config = config(&text);
+        let managed = tls(&config, site).managed.clone();
+        managed.and_then(|managed| managed.on_demand).unwrap()
+    };
+    let asked = rules(
+        "{ ask = \"http://127.0.0.1:3000/ok?a=b\", per_hour = 3 }",
+        ":8443",
+    );
+    assert_eq!(asked.ask.as_deref(), Some("http://127.0.0.1:3000/ok?a=b"));
+    assert_eq!((asked.per_hour, asked.per_client), (3, 5));
+    let listed = rules("[\"*.customers.example.com\"]", "*.example.com");
+    assert!(listed.lists("a.customers.example.com") && !listed.lists("a.example.com"));
+    assert_eq!((listed.ask.as_deref(), listed.per_hour), (None, 20));
+}
+
+#[test]
+fn on_demand_without_a_permission_is_a_mistake() {
+    let told =
+        told("[acme]\non_demand = { per_hour = 3 }\n[site.\"*.example.com\"]\nrespond = 404\n");
+    assert!(told.contains("E0020 2:13"), "{told}");
 }

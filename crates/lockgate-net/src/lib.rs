@@ -13,6 +13,7 @@
 //! | [`socket`] | a connected socket and its readiness |
 //! | [`stream`] | a socket with or without TLS, for readers of messages |
 //! | [`acknowledge`] | acknowledgement of a peer's data |
+//! | [`cert_demand`] | certificates that handshakes wait for |
 //! | [`challenges`] | answers to challenges of ACME |
 //! | [`client_hello`], [`server_hello`], [`proxy_protocol`] | first bytes, without IO |
 //! | [`dns`] | SRV records, without IO |
@@ -31,6 +32,7 @@
 #![deny(unsafe_code)]
 
 pub mod acknowledge;
+pub mod cert_demand;
 pub mod challenges;
 pub mod client_hello;
 pub mod dial;

@@ -24,6 +24,7 @@ use lockgate_limits::preemption::{IdleAge, close_connections};
 use lockgate_limits::sockets::SocketLimit;
 use lockgate_limits::{Permit, WorkerIndex};
 use lockgate_metrics::{Top, TopSnapshot};
+use lockgate_net::cert_demand::CertDemands;
 use lockgate_net::challenges::Challenges;
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::millis::Millis;
@@ -73,6 +74,8 @@ pub struct ProcessState {
     pub bans: ClientBans,
     /// The answers to challenges of ACME.
     pub challenges: Arc<Challenges>,
+    /// The way to certificates on demand.
+    pub cert_demands: CertDemands,
     /// The readers of the access log.
     pub tails: Arc<Tails>,
     /// The last errors.

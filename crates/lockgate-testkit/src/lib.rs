@@ -8,10 +8,11 @@
 //! `process` runs the program and reads its metrics address, `lines` are its output; `wire` is one
 //! plain connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` an endpoint,
 //! `port` its port; `authority` makes certificates; `exposition` parses Prometheus text. `h2` has
-//! the HTTP/2 peers.
+//! the HTTP/2 peers, `acme` an authority that speaks ACME.
 
 #![forbid(unsafe_code)]
 
+pub mod acme;
 mod authority;
 pub mod exposition;
 pub mod h2;
@@ -25,6 +26,7 @@ mod wire;
 
 use std::time::{Duration, Instant};
 
+pub use acme::AcmeServer;
 pub use authority::{Authority, ED25519, Folder, Issued, P256, P384, RSA, pem};
 pub use http::{Http, Message};
 pub use lines::Lines;

@@ -1,6 +1,8 @@
 //! The commands that ask a running Lockgate over its admin socket: the request, and the response as
 //! a table or as JSON.
 
+pub(crate) mod cert;
+mod cert_text;
 pub(crate) mod change;
 pub(crate) mod connections;
 pub(crate) mod endpoint_state;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::{HashMap, HashMapExt};
+use lockgate_certs::WantedSet;
 use lockgate_config as config;
 use lockgate_config::{Config, Protocol, Report, SourceSpan};
 use lockgate_limits::{ListenerIndex, RelayIndex};
@@ -41,7 +42,6 @@ use crate::prober::Prober;
 use crate::resolver::EndpointResolver;
 
 use certificates::WantedCerts;
-pub(crate) use certificates::WantedSet;
 use files::ReusableFiles;
 use mistakes::MistakeLog;
 use pools::{AssembledPools, PoolSuccession, ReusablePools};

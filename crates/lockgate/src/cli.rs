@@ -4,6 +4,8 @@
 //! text, because the configuration parses them, and `proxy` is a configuration of one table.
 
 pub(crate) mod admin;
+pub(crate) mod ca;
+pub(crate) mod cert;
 mod compare;
 pub(crate) mod connections;
 mod describe;
@@ -73,6 +75,8 @@ pub(crate) enum Command {
     },
     /// Ask a running Lockgate over its admin socket.
     Admin(admin::AdminOptions),
+    /// Look at certificates that Lockgate obtains, or change them.
+    Cert(cert::CertOptions),
     /// List or close the connections of a running Lockgate.
     Connections(connections::ConnectionsOptions),
     /// Follow the access log of a running Lockgate.
@@ -81,6 +85,8 @@ pub(crate) enum Command {
     Top(top::TopOptions),
     /// Ask a running Lockgate whether it is ready.
     Healthcheck(healthcheck::HealthcheckOptions),
+    /// Use the internal authority.
+    Ca(ca::CaOptions),
     /// Print the completion script of a shell.
     Completion(Shell),
     /// Print the manual page of a command; `None` is the program.
@@ -137,6 +143,8 @@ pub(crate) enum WarningPolicy {
 pub(crate) enum ListenerTls {
     /// TLS with a self-signed certificate made at start.
     SelfSigned,
+    /// TLS with a certificate of the authority in the state folder, made at start.
+    Internal,
     /// TLS with the certificate and key of two PEM files.
     Files { cert: PathBuf, key: PathBuf },
 }
@@ -271,8 +279,9 @@ enum CommandArgs {
         /// The address to relay to: HOST:PORT or unix:/PATH
         #[arg(value_parser = not_empty)]
         upstream: String,
-        /// Terminate TLS with the files of a certificate and its key; `self` makes a certificate
-        #[arg(long, value_name = "self|CERT,KEY")]
+        /// Terminate TLS with the files of a certificate and its key; `self` makes a
+        /// certificate, `internal` has one of Lockgate's own authority, as `lockgate ca` shows it
+        #[arg(long, value_name = "self|internal|CERT,KEY")]
         tls: Option<ListenerTls>,
     },
     /// Serve the files of a folder, without a configuration file
@@ -340,6 +349,9 @@ enum CommandArgs {
     /// Show the certificates of a running Lockgate, the first to expire first
     #[command(after_help = "Example:\n  lockgate certs")]
     Certs(admin::AdminArgs),
+    /// Look at the certificates that Lockgate obtains; renew, revoke, try or import them
+    #[command(subcommand)]
+    Cert(cert::CertCommand),
     /// Show or set the level of the operator log of a running Lockgate, until its next start
     #[command(after_help = "Example:\n  lockgate log-level debug")]
     LogLevel {
@@ -414,6 +426,9 @@ enum CommandArgs {
         Exit codes: 0 ready, 1 not ready or no response, 2 usage."
     )]
     Healthcheck(healthcheck::HealthcheckArgs),
+    /// Use the internal authority: show and export its root, issue certificates, trust it
+    #[command(subcommand)]
+    Ca(ca::CaCommand),
     /// Print the completion script of a shell
     #[command(
         after_help = "Examples:\n  lockgate completion bash > /etc/bash_completion.d/lockgate\n  \
@@ -564,6 +579,27 @@ impl CommandArgs {
             Self::Pools(args) => ask(args, AdminVerb::Pools),
             Self::Endpoints(args) => ask(args, AdminVerb::Endpoints),
             Self::Certs(args) => ask(args, AdminVerb::Certs),
+            Self::Cert(command) => match command.split() {
+                cert::WrittenCert::Ask(verb, args) => {
+                    let (socket, output) = choose(args)?;
+                    Ok(Command::Cert(cert::CertOptions::Ask {
+                        socket,
+                        output,
+                        verb,
+                    }))
+                }
+                cert::WrittenCert::Import(mut args) => {
+                    if args.names_state() && outer.is_some() {
+                        return Err(usage(
+                            ErrorKind::ArgumentConflict,
+                            "give one configuration file or one folder of `state`",
+                        ));
+                    }
+                    let config = once(args.take_config())?;
+                    let import = args.resolve(config);
+                    Ok(Command::Cert(cert::CertOptions::Import(import)))
+                }
+            },
             Self::LogLevel { level, admin } => ask(admin, AdminVerb::LogLevel(level)),
             Self::Reload {
                 stdin,
@@ -632,6 +668,18 @@ impl CommandArgs {
                     healthcheck::HealthcheckOptions::Url(url),
                 )),
             },
+            Self::Ca(command) => {
+                let (verb, args) = command
+                    .split()
+                    .map_err(|text| usage(ErrorKind::ValueValidation, &text))?;
+                let state = args.choice(outer, default).ok_or_else(|| {
+                    usage(
+                        ErrorKind::ArgumentConflict,
+                        "give one configuration file or one folder of `state`",
+                    )
+                })?;
+                Ok(Command::Ca(ca::CaOptions { state, verb }))
+            }
             Self::Completion { shell } => without_file(Command::Completion(shell)),
             Self::Man { command } => without_file(Command::Man(command)),
         }
@@ -702,6 +750,9 @@ impl FromStr for ListenerTls {
         if written == "self" {
             return Ok(Self::SelfSigned);
         }
+        if written == "internal" {
+            return Ok(Self::Internal);
+        }
         match written.split_once(',') {
             Some((cert, key)) if !cert.is_empty() && !key.is_empty() && !key.contains(',') => {
                 Ok(Self::Files {
@@ -709,7 +760,9 @@ impl FromStr for ListenerTls {
                     key: key.into(),
                 })
             }
-            _ => Err("write `self`, or two files: /etc/tls/app.pem,/etc/tls/app.key".into()),
+            _ => Err(
+                "write `self`, `internal`, or two files: /etc/tls/app.pem,/etc/tls/app.key".into(),
+            ),
         }
     }
 }

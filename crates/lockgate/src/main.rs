@@ -5,6 +5,8 @@ mod admin;
 mod admin_client;
 mod assemble;
 mod background;
+mod ca;
+mod cert;
 mod check;
 mod cli;
 mod configuration;
@@ -85,10 +87,12 @@ fn main() -> ExitCode {
         Command::Guard(guard) => guard.run().map_err(Into::into),
         Command::Version { output } => Ok(version(output)),
         Command::Admin(options) => admin_client::run(&options),
+        Command::Cert(options) => cert::run(&options),
         Command::Connections(options) => admin_client::connections::run(&options),
         Command::Tail(options) => admin_client::tail::run(&options),
         Command::Top(options) => top::run(&options),
         Command::Healthcheck(options) => healthcheck::run(&options),
+        Command::Ca(options) => ca::run(&options),
         Command::Completion(shell) => cli::print_completion(shell).map_err(Into::into),
         Command::Man(command) => cli::print_manual(command.as_deref()).map_err(Into::into),
     };

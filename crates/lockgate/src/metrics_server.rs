@@ -40,6 +40,9 @@ use crate::write_limit::WriteLimited;
 pub(crate) use hosts::AllowedHosts;
 use hosts::HostRefusal;
 
+/// The most names that `/ready` lists.
+const LISTED_NAMES: usize = 5;
+
 /// The body of a response: the events of a live page go on.
 type MetricsBody = ServedBody<mpsc::Receiver<Bytes>>;
 
@@ -54,6 +57,8 @@ pub(crate) struct MetricsRoutes {
     pub(crate) events: Box<dyn Fn() -> Option<mpsc::Receiver<Bytes>> + Send + Sync>,
     /// The state that `/ready` reports.
     pub(crate) readiness: Arc<Readiness>,
+    /// The names whose certificates are awaited, which `/ready` tells. Likewise.
+    pub(crate) awaited: Box<dyn Fn() -> Vec<String> + Send + Sync>,
     /// The host names that requests over TCP may have.
     pub(crate) hosts: ArcSwap<AllowedHosts>,
 }
@@ -318,7 +323,11 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<M
         "/top" => response(StatusCode::OK, JSON, (endpoints.top)().into()),
         "/health" => plain(StatusCode::OK, "ok\n"),
         "/ready" => match endpoints.readiness.phase() {
-            Phase::Ready => plain(StatusCode::OK, "ready\n"),
+            Phase::Ready => response(
+                StatusCode::OK,
+                PLAIN,
+                ready_text(&(endpoints.awaited)()).into(),
+            ),
             Phase::Starting => plain(StatusCode::SERVICE_UNAVAILABLE, "starting\n"),
             Phase::Draining => plain(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         },
@@ -327,6 +336,23 @@ fn respond(method: &Method, path: &str, endpoints: &MetricsRoutes) -> Response<M
             "available are /, /metrics, /top, /health and /ready\n",
         ),
     }
+}
+
+/// The body of `/ready` in the phase that its name says. A certificate that is awaited takes no
+/// server out of its pool: the other names are served.
+fn ready_text(awaited: &[String]) -> String {
+    let mut text = "ready\n".to_owned();
+    if let Some(listed) = awaited.get(..awaited.len().min(LISTED_NAMES))
+        && !listed.is_empty()
+    {
+        text += "certificates awaited: ";
+        text += &listed.join(", ");
+        if awaited.len() > LISTED_NAMES {
+            text += &format!(" and {} more", awaited.len() - LISTED_NAMES);
+        }
+        text.push('\n');
+    }
+    text
 }
 
 fn plain(status: StatusCode, text: &'static str) -> Response<MetricsBody> {

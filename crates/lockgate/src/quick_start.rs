@@ -8,10 +8,13 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::SystemTime;
 
 use anyhow::{Context, bail};
+use lockgate_certs::authority::{Authority, LONGEST_LEAF, LeafRequest, LeafUsage};
 use lockgate_config::parse_str;
 use lockgate_net::listen::ListenAddress;
+use lockgate_rules::CertKeyKind;
 
 use crate::cli::ListenerTls;
 use crate::cli::serve::{Listen, ServeOptions};
@@ -52,6 +55,54 @@ impl TempFolder {
         write_private(&key, &made.key)?;
         Ok((cert, key))
     }
+
+    /// Writes a certificate of our own authority for this machine; returns the paths of it and its key.
+    fn internal_certificate(&self) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let (state, now) = (own_state()?, SystemTime::now());
+        std::fs::create_dir_all(&state).with_context(|| state.display().to_string())?;
+        let authority = Authority::open_or_create(&state.join("ca"), now)?;
+        let (mut names, mut addresses) = (Vec::new(), Vec::new());
+        for name in self_signed::local_names() {
+            match name.parse() {
+                Ok(address) => addresses.push(address),
+                Err(_) => names.push(name),
+            }
+        }
+        let request = LeafRequest {
+            names,
+            addresses,
+            usage: LeafUsage::Server,
+            key: CertKeyKind::EcdsaP256,
+            // Nothing renews it while the command runs.
+            life: LONGEST_LEAF,
+        };
+        let made = authority.issue(&request, now)?;
+        let (cert, key) = (self.0.join("internal.crt"), self.0.join("internal.key"));
+        write_private(&cert, &made.chain_pem)?;
+        write_private(&key, made.key_pem.as_str())?;
+        eprintln!(
+            "lockgate: clients must trust {}: `lockgate ca export --state {}`",
+            authority.root().subject(),
+            state.display()
+        );
+        Ok((cert, key))
+    }
+}
+
+/// The state folder of a command without a configuration: that of the service for root, else one of
+/// the user (XDG Base Directory Specification).
+fn own_state() -> anyhow::Result<PathBuf> {
+    if nix::unistd::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/lockgate"));
+    }
+    let absolute = |name: &str| {
+        let value = std::env::var_os(name).map(PathBuf::from);
+        value.filter(|path| path.is_absolute())
+    };
+    let base = absolute("XDG_STATE_HOME")
+        .or_else(|| Some(absolute("HOME")?.join(".local/state")))
+        .context("no folder for the authority: set HOME")?;
+    Ok(base.join("lockgate"))
 }
 
 impl Drop for TempFolder {
@@ -226,6 +277,9 @@ fn tls_line(tls: Option<&ListenerTls>, folder: &mut Option<TempFolder>) -> anyho
         Some(ListenerTls::SelfSigned) => folder
             .insert(TempFolder::new().context("temporary directory")?)
             .certificate()?,
+        Some(ListenerTls::Internal) => folder
+            .insert(TempFolder::new().context("temporary directory")?)
+            .internal_certificate()?,
     };
     let (cert, key) = (
         quote(&cert.to_string_lossy()),

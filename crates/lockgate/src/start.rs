@@ -16,6 +16,7 @@ use lockgate_limits::connections::ConnectionLimit;
 use lockgate_limits::handshakes::HandshakeLimit;
 use lockgate_limits::sockets::SocketLimit;
 use lockgate_metrics::Shards;
+use lockgate_net::cert_demand::CertDemands;
 use lockgate_net::threads;
 use lockgate_proxy::access_log::{RecentErrors, Tails};
 use lockgate_proxy::admit::client_bans::ClientBans;
@@ -226,6 +227,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         clients: Clients::new(),
         bans: ClientBans::default(),
         challenges: Arc::default(),
+        cert_demands: CertDemands::default(),
         tails: Tails::new(tickers.len()),
         errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),

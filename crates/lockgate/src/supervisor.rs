@@ -551,6 +551,7 @@ impl RunningServer {
             return;
         };
         let (metrics, top) = (Arc::clone(&self.exposition), Arc::clone(&self.exposition));
+        let certs = Arc::clone(&self.exposition);
         let page = Arc::clone(self.live_page.get_or_insert_with(|| {
             let (exposition, readiness) = (&self.exposition, &self.readiness);
             let page = LivePage::new(
@@ -567,6 +568,7 @@ impl RunningServer {
             top: Box::new(move || top.load().top()),
             events: Box::new(move || page.open()),
             readiness: Arc::clone(&self.readiness),
+            awaited: Box::new(move || certs.load().awaited_certs()),
             hosts: ArcSwap::from_pointee(AllowedHosts::new(
                 self.generation
                     .config

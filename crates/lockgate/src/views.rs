@@ -16,10 +16,12 @@ use std::time::Duration;
 use serde::{Serialize, Serializer};
 
 pub(crate) use certs::certs;
+pub(crate) use managed_certs::{awaited_certs, managed_cert};
 pub(crate) use pools::{mode_name, pools, state_name};
 pub(crate) use recent::{EndpointSpan, RecentCounts, RecentSpan};
 pub(crate) use sites::sites;
 pub(crate) use status::{StatusView, status};
+pub(crate) use timestamp::timestamp;
 
 /// A list with elements that are made as it is written.
 pub(crate) struct ListView<I>(pub(crate) I);

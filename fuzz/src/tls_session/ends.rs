@@ -81,6 +81,7 @@ impl Site {
         std::fs::write(&file, own.cert.pem() + &own.signing_key.serialize_pem()).expect("a file");
         let settings = ServerSettings {
             managed: Vec::new(),
+            on_demand: Vec::new(),
             certs: vec![CertFiles::of(&file)],
             default: None,
             policy: Policy::intermediate(),

@@ -32,13 +32,17 @@ impl fmt::Debug for KeyPem {
 
 /// A certificate as PEM, with a line end behind it.
 pub(super) fn certificate_pem(der: &[u8]) -> String {
-    let mut pem = "-----BEGIN CERTIFICATE-----\n".to_owned();
+    pem(der, "CERTIFICATE")
+}
+
+/// DER as PEM with this label, with a line end behind it.
+pub(crate) fn pem(der: &[u8], label: &str) -> String {
+    let mut pem = format!("-----BEGIN {label}-----\n");
     for line in der.chunks(OF_LINE) {
         pem.push_str(&Base64::encode_string(line));
         pem.push('\n');
     }
-    pem.push_str("-----END CERTIFICATE-----\n");
-    pem
+    pem + &format!("-----END {label}-----\n")
 }
 
 /// The first section of a text with a label that ends in `kind`: `CERTIFICATE`, or `PRIVATE KEY` of any

@@ -1,5 +1,6 @@
 //! The task of one certificate: it does what the schedule says, and keeps what came of it.
 
+use std::cell::Cell;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,18 +11,23 @@ use lockgate_net::challenges::Challenges;
 use time::OffsetDateTime;
 use tokio::time::sleep;
 
-use super::{CertState, CertStatus, ChangedFn, WantedCert};
+use super::status::{CertStatus, standing};
+use super::{CertState, ChangedFn, WantedCert};
 use crate::directory::DirectoryClient;
 use crate::dns_record::DnsRecords;
 use crate::error::{Failure, FailureKind};
 use crate::keys;
 use crate::leaf::Leaf;
 use crate::order::{Attempt, ChallengeKind};
-use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check, spread_of};
+use crate::permission::{self, Permission};
+use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check};
 use crate::store::{CertFolder, CertRecord, FailureRecord, RenewalRecord};
 
 /// The time after which an authority is asked again that has not told the window of a renewal.
 const NO_WINDOW: Duration = Duration::from_secs(6 * 3600);
+
+/// The time after which a permission is asked for again that was not given for a renewal.
+const NOT_PERMITTED: Duration = Duration::from_secs(6 * 3600);
 
 /// The task of one certificate.
 pub(super) struct CertTask {
@@ -31,30 +37,55 @@ pub(super) struct CertTask {
     pub(super) folder: CertFolder,
     pub(super) challenges: Arc<Challenges>,
     pub(super) changed: ChangedFn,
+    /// When the authority is asked for the window of renewal first, if not before.
+    pub(super) first_check: SystemTime,
+    /// Whether it has been asked.
+    pub(super) asked: Cell<bool>,
 }
 
+/// The time after a start in which authorities are asked for all windows.
+pub(super) const FIRST_CHECKS: Duration = Duration::from_secs(600);
+
 /// What is known of the certificate.
-struct Known {
-    leaf: Option<Leaf>,
-    record: CertRecord,
+pub(super) struct Known {
+    pub(super) leaf: Option<Leaf>,
+    pub(super) record: CertRecord,
+    /// Tries that have succeeded and failed since the status was told.
+    tries: (u32, u32),
 }
 
 impl CertTask {
+    /// Runs until the certificate is no longer wanted; one on demand ends by itself when its first order
+    /// has failed.
     pub(super) async fn run(self) {
         let mut known = self.read().await;
         let mut was_late = false;
         // A process may have ended before it removed them.
         self.remove_records(&mut known.record).await;
         loop {
+            if let Some(revocation) = self.state.take_revocation() {
+                self.revoke(&mut known, revocation).await;
+            }
             let now = SystemTime::now();
             let standing = self.standing(&known);
-            self.tell(&standing, &known);
+            self.tell(&standing, &mut known);
             if standing.is_late(now) && standing.failures > 0 && !was_late {
                 was_late = true;
                 self.shout(&standing, &known, now);
             }
+            if standing.failures > 0 && standing.validity.is_none() && self.is_on_demand() {
+                return;
+            }
             match schedule::next(&standing, now) {
                 Next::Obtain => {
+                    if standing.validity.is_some() && !self.is_permitted().await {
+                        // A revocation does not wait for the permission.
+                        tokio::select! {
+                            () = sleep(NOT_PERMITTED) => {}
+                            () = self.state.woken.notified() => {}
+                        }
+                        continue;
+                    }
                     self.obtain(&mut known, &standing).await;
                     was_late &= known.record.failures.is_some();
                 }
@@ -65,6 +96,36 @@ impl CertTask {
                         () = self.state.woken.notified() => {}
                     }
                 }
+            }
+        }
+    }
+
+    fn is_on_demand(&self) -> bool {
+        self.wanted.permission.is_some()
+    }
+
+    /// Whether a certificate that was obtained on demand may be renewed; others may.
+    async fn is_permitted(&self) -> bool {
+        let Some(rules) = &self.wanted.permission else {
+            return true;
+        };
+        let name = &self.wanted.id.name;
+        match permission::ask(rules, name).await {
+            Permission::Given => true,
+            Permission::Denied => {
+                tracing::info!(
+                    name,
+                    "the certificate is not renewed: the name is not permitted any more"
+                );
+                false
+            }
+            Permission::Unknown(error) => {
+                tracing::warn!(
+                    name,
+                    error,
+                    "the certificate is not renewed yet: the permission cannot be asked for"
+                );
+                false
             }
         }
     }
@@ -108,72 +169,71 @@ impl CertTask {
         if let Some(order) = done {
             (record.directory, record.failures) = (Some(order.directory), None);
             record.profile.clone_from(&self.wanted.settings.profile);
-            record.renewal = None;
+            (record.renewal, record.revoked) = (None, None);
             self.folder.keep_record(id, &record)?;
         }
         if key.is_some() && record.order.is_none() {
             self.folder.remove_pending_key(id)?;
         }
-        Ok(Known { leaf, record })
+        Ok(Known {
+            leaf,
+            record,
+            tries: (0, 0),
+        })
     }
 
     fn standing(&self, known: &Known) -> Standing {
-        let Known { leaf, record } = known;
+        let Known { leaf, record, .. } = known;
         let settings = &self.wanted.settings;
         let is_other = |directory: &String| {
             let mut directories = settings.directories.iter();
             !directories.any(|one| one.url == *directory)
         };
-        // Also where the operator has put another file in its place.
-        let covers = |leaf: &Leaf| leaf.names.contains(&self.wanted.id.name);
-        let leaf = leaf.as_ref().filter(|leaf| covers(leaf));
+        let leaf = leaf.as_ref();
         let outdated = self.state.forced.load(Ordering::Relaxed)
+            || record.revoked.is_some()
             || record.directory.as_ref().is_some_and(is_other)
             || (record.directory.is_some() && record.profile != settings.profile);
-        let renewal = record.renewal.as_ref();
-        let window = renewal.and_then(|renewal| {
-            Some(RenewalWindow {
-                start: renewal.start?.into(),
-                end: renewal.end?.into(),
-            })
-        });
-        let failures = record.failures.as_ref();
-        Standing {
-            validity: leaf.map(|leaf| leaf.validity),
-            outdated,
-            window,
-            window_check: leaf.and_then(|leaf| leaf.ari.as_ref()).map(|_| {
-                renewal.map_or(SystemTime::UNIX_EPOCH, |renewal| renewal.next_check.into())
-            }),
-            failures: failures.map_or(0, |failures| failures.count),
-            failed: failures.map(|failures| failures.last.into()),
-            retry_after: failures.and_then(|failures| Some(failures.retry_after?.into())),
-            spread: spread_of(&self.wanted.id.name),
+        let mut standing = standing(&self.wanted.id, leaf, record, outdated);
+        let asks = standing.window_check.is_some();
+        standing.window_check = asks.then(|| self.window_check(record.renewal.as_ref()));
+        if self.state.hurried.load(Ordering::Relaxed) {
+            // The operator does not want to wait; what the authority asks for holds on.
+            standing.failed = None;
+        }
+        standing
+    }
+
+    /// When the authority is asked for the window next: also a while after the start of this process, if
+    /// that is before. It may have been down when the authority wanted the certificate to be renewed.
+    fn window_check(&self, renewal: Option<&RenewalRecord>) -> SystemTime {
+        let Some(renewal) = renewal else {
+            return SystemTime::UNIX_EPOCH;
+        };
+        let next = SystemTime::from(renewal.next_check);
+        match self.asked.get() {
+            true => next,
+            false => next.min(self.first_check),
         }
     }
 
     /// Publishes how the certificate stands.
-    fn tell(&self, standing: &Standing, known: &Known) {
-        let record = &known.record;
-        let next_try = match schedule::next(standing, SystemTime::now()) {
-            Next::Wait(time) if standing.failures > 0 => SystemTime::now().checked_add(time),
-            _ => None,
-        };
+    fn tell(&self, standing: &Standing, known: &mut Known) {
         let mut status = self.state.status();
-        *status = CertStatus {
-            validity: standing.validity,
-            directory: record.directory.clone(),
-            challenge: record.challenge.clone(),
-            window: standing.window,
-            due: standing.due(),
-            tried: status.tried,
-            failures: standing.failures,
-            failure: record.failures.as_ref().map(|failures| {
-                let kind = FailureKind::of_str(&failures.kind);
-                (kind, failures.message.clone())
-            }),
-            next_try,
-        };
+        let (tried, obtained, failed) = (status.tried, status.obtained, status.failed);
+        *status = CertStatus::of(
+            &self.folder,
+            (&self.wanted.id, known.leaf.as_ref(), &known.record),
+            standing,
+            SystemTime::now(),
+        );
+        // With what has come of them: who waits for a try sees both.
+        let (succeeded, refused) = std::mem::take(&mut known.tries);
+        status.tried = tried;
+        status.obtained = obtained.saturating_add(succeeded);
+        status.failed = failed.saturating_add(refused);
+        drop(status);
+        self.state.told.send_replace(());
     }
 
     /// Says that a certificate is not renewed in time.
@@ -197,9 +257,11 @@ impl CertTask {
     async fn obtain(&self, known: &mut Known, standing: &Standing) {
         let id = &self.wanted.id;
         self.state.status().tried = Some(SystemTime::now());
+        self.state.hurried.store(false, Ordering::Relaxed);
         match self.try_each(known, standing).await {
             Ok((leaf, directory)) => {
                 self.state.forced.store(false, Ordering::Relaxed);
+                known.tries.0 += 1;
                 let life = leaf.validity.not_after.duration_since(SystemTime::now());
                 tracing::info!(
                     name = id.name,
@@ -213,6 +275,7 @@ impl CertTask {
                 (self.changed)(&self.folder.cert_file(id));
             }
             Err((failure, directory)) => {
+                known.tries.1 += 1;
                 let count = standing.failures.saturating_add(1);
                 known.record.failures = Some(FailureRecord {
                     count,
@@ -330,6 +393,7 @@ impl CertTask {
 
     async fn check_window(&self, known: &mut Known) {
         let id = &self.wanted.id;
+        self.asked.set(true);
         let url = known.record.directory.as_ref();
         let mut clients = self.clients.iter();
         let client = clients.find(|client| Some(&client.directory.url) == url);

@@ -7,6 +7,7 @@ fn id(name: &str) -> CertId {
     CertId {
         name: name.to_owned(),
         key: CertKeyKind::EcdsaP256,
+        on_demand: false,
     }
 }
 

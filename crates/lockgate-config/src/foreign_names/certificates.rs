@@ -1,6 +1,6 @@
 //! Names of certificates that come by themselves: of ACME clients, and of servers that have one.
 
-use super::{ForeignName, later, write};
+use super::{ForeignName, write};
 
 const ACME: &str = "write acme = { email = \"me@example.com\" } at the top, or [acme]: sites on TLS then get their certificates";
 const DNS: &str = "write dns = { provider = \"desec\", token = \"${file:/etc/lockgate/dns.token}\" } in [acme], with your own provider";
@@ -13,13 +13,13 @@ pub(super) const ROWS: &[ForeignName] = &[
          acme_certificates md_domains md_ca_file md_certificate_authority",
         ACME,
     ),
-    later(
+    write(
         "on_demand on_demand_tls",
-        "write acme = {} at the top, and a [site] for each host: it has its certificate before a client asks",
+        "write acme = { on_demand = { ask = \"http://127.0.0.1:3000/allowed\" } } at the top",
     ),
-    later(
-        "on_demand on_demand_tls ask",
-        "write a [site] for each host: it has its certificate before a client asks",
+    write(
+        "on_demand_tls ask permission",
+        "write on_demand = { ask = \"http://127.0.0.1:3000/allowed\" }",
     )
     .beside(&["eab"]),
     write(

@@ -1,8 +1,8 @@
 //! The keys of `[acme]`, which a site's `acme` has too.
 
-use lockgate_rules::{AcmeDirectory, CertFallback, CertKeyKind, SecretBytes};
+use lockgate_rules::{AcmeDirectory, CertFallback, CertKeyKind, HostPattern, SecretBytes};
 
-use crate::model::AuthoritySource;
+use crate::model::{AuthoritySource, HttpUrl};
 use crate::table::CheckedTable;
 use crate::values::*;
 
@@ -88,6 +88,55 @@ table! {
          certificate of Lockgate's own authority, as for `tls = \"internal\"`; `false` refuses the \
          handshake.",
     );
+
+    const ON_DEMAND: ConfigKey<ShortOrLong<Items<HostPattern>>> = ConfigKey::new(
+        "on_demand",
+        &Short { short: List { of: SiteHost, least: 1 }, long: TableOf(on_demand::ALL) },
+        Absent("certificates are obtained for configured hosts alone"),
+        r#"{ ask = "http://127.0.0.1:3000/allowed" }"#,
+        "Certificates for hosts that `*.` or a site for every host stands for: obtained when a client \
+         first asks for the name, whose handshake waits meanwhile. Never without a permission: the short \
+         form lists the hosts that are permitted. One key of ECDSA or RSA is used, the first of `key`.",
+    );
+}
+
+table! {
+    mod on_demand;
+
+    const NAMES: Defaulted<Items<HostPattern>> = ConfigKey::defaulted(
+        "names",
+        &List { of: SiteHost, least: 0 },
+        "[]",
+        r#"["*.customers.example.com"]"#,
+        "The hosts that are permitted. With `ask`, a host needs both permissions.",
+    );
+
+    const ASK: ConfigKey<HttpUrl> = ConfigKey::new(
+        "ask",
+        &PlainUrl,
+        Absent("`names` alone permits"),
+        r#""http://127.0.0.1:3000/allowed""#,
+        "A URL that is asked before each order, renewals included, with `?domain=NAME`. The status 200 \
+         permits the name; all others refuse it, and so does a service that has not answered in 5 s.",
+    );
+
+    const PER_HOUR: Defaulted<u32> = ConfigKey::defaulted(
+        "per_hour",
+        &WholeNumber::new(1, 10_000),
+        "20",
+        "100",
+        "New names in an hour, of all clients.",
+    )
+    .with(r#"names = ["*.customers.example.com"]"#);
+
+    const PER_CLIENT: Defaulted<u32> = ConfigKey::defaulted(
+        "per_client",
+        &WholeNumber::new(1, 10_000),
+        "5",
+        "2",
+        "New names in an hour that one client may ask for.",
+    )
+    .with(r#"names = ["*.customers.example.com"]"#);
 }
 
 const KEY_KINDS: Words<CertKeyKind> = Words(&[

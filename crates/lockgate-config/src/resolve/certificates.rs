@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use lockgate_rules::{
-    AcmeSettings, CertFallback, CertIssuer, ExternalAccount, HostPattern, NameRefusal,
+    AcmeSettings, CertFallback, CertIssuer, ExternalAccount, HostPattern, NameRefusal, OnDemand,
     public_refusal,
 };
 
 use crate::codes::Code;
-use crate::keys::acme::{self, eab};
+use crate::keys::acme::{self, eab, on_demand};
 use crate::keys::tls::{self as keys, IssuerName, TlsForm, TlsShort};
 use crate::keys::{Defaulted, site, top};
 use crate::model::{AuthoritySource, DownstreamTls, ManagedCerts};
@@ -167,15 +167,22 @@ impl Resolver<'_> {
                 return None;
             }
         };
-        if names.is_nameless() {
+        let on_demand = self.on_demand(&view);
+        if names.hosts.is_empty() || (names.is_nameless() && on_demand.is_none()) {
             return None;
         }
         let settings = self.acme_settings(&view);
         if files == CertFiles::None && !view.broken(&[acme::DIRECTORY.row()]) {
             for (host, at) in &names.hosts {
-                if let Some(refusal) = settings.refuses(host)
+                let is_excused = |refusal: NameRefusal| match refusal {
+                    // One of their names may be certified.
+                    NameRefusal::EveryHost => on_demand.is_some(),
                     // A mistake in `dns` has been reported.
-                    && !(refusal == NameRefusal::Wildcard && view.has(&acme::DNS))
+                    NameRefusal::Wildcard => on_demand.is_some() || view.has(&acme::DNS),
+                    _ => false,
+                };
+                if let Some(refusal) = settings.refuses(host)
+                    && !is_excused(refusal)
                 {
                     self.not_certified(names, host, at, refusal);
                 }
@@ -184,8 +191,35 @@ impl Resolver<'_> {
         Some(ManagedCerts {
             issuer: CertIssuer::Acme(settings),
             fallback: view.get(&acme::FALLBACK),
+            on_demand,
             at,
         })
+    }
+
+    /// The permission of `on_demand`.
+    fn on_demand(&mut self, view: &View<'_>) -> Option<Arc<OnDemand>> {
+        let written = view.written(&acme::ON_DEMAND)?;
+        let table = view.section(&acme::ON_DEMAND).nearest();
+        let names = match written.value {
+            ShortOrLong::Short(hosts) => hosts.values().cloned().collect(),
+            ShortOrLong::Long(_) => table.list(&on_demand::NAMES),
+        };
+        let ask = table.get(&on_demand::ASK);
+        if names.is_empty()
+            && ask.is_none()
+            && !table.broken(&[on_demand::ASK.row(), on_demand::NAMES.row()])
+        {
+            let message = "`on_demand` without a permission";
+            let why = "every client could have certificates ordered for any name";
+            let cure = "add ask = \"http://127.0.0.1:3000/allowed\", or names = [\"*.customers.example.com\"]";
+            self.push_once(Code::MissingKey, written.at, message, why, cure);
+        }
+        Some(Arc::new(OnDemand {
+            names,
+            ask: ask.map(|url| format!("http://{}{}", url.host, url.path)),
+            per_hour: table.get(&on_demand::PER_HOUR),
+            per_client: table.get(&on_demand::PER_CLIENT),
+        }))
     }
 
     /// The settings of a table; equal ones are shared.
@@ -366,6 +400,7 @@ fn internal(at: &SourceSpan, names: &CertNames<'_>) -> Option<ManagedCerts> {
     (!names.hosts.is_empty()).then(|| ManagedCerts {
         issuer: CertIssuer::Internal,
         fallback: CertFallback::None,
+        on_demand: None,
         at: at.clone(),
     })
 }

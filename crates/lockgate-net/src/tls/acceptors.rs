@@ -7,20 +7,12 @@ use std::sync::Arc;
 
 use super::cert_store::Lowercase;
 use super::server::Acceptor;
+use super::sni_pattern::SniPattern;
 use crate::index_type;
 
 index_type! {
     /// The index of an acceptor among those of one address.
     AcceptorIndex;
-}
-
-/// A host with its own rules.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum SniPattern {
-    /// This name and no other.
-    Exact(String),
-    /// Every name below this one, however many labels deeper.
-    Under(String),
 }
 
 /// The acceptors of one address, mostly one.
@@ -52,6 +44,8 @@ impl Acceptors {
             match name {
                 SniPattern::Exact(name) => exact.insert(name.to_ascii_lowercase().into(), place),
                 SniPattern::Under(name) => under.insert(name.to_ascii_lowercase().into(), place),
+                // That is what the default is for.
+                SniPattern::Any => None,
             };
         }
         Self {
@@ -66,24 +60,30 @@ impl Acceptors {
     /// the alert unrecognized_name (RFC 6066 §3). As for sites, an exact name precedes the longest
     /// matching suffix.
     pub fn choose(&self, name: Option<&str>) -> Option<(AcceptorIndex, &Arc<Acceptor>)> {
-        let place = if self.all.len() > 1 {
-            self.place(name)
-        } else {
-            self.default
-        };
-        let chosen = self.all.get(place.get())?;
-        chosen.serves(name).then_some((place, chosen))
+        self.of(name).filter(|(_, chosen)| chosen.serves(name))
     }
 
     /// Whether the certificate for a client with the SNI `name` (any case) is to be obtained yet.
     pub fn awaits(&self, name: Option<&str>) -> bool {
+        let acceptor = self.of(name);
+        acceptor.is_some_and(|(_, acceptor)| acceptor.awaits(name))
+    }
+
+    /// The acceptor, and its index, that may obtain a certificate on demand for a name in lower case
+    /// which it has none for.
+    pub fn obtaining(&self, name: &str) -> Option<(AcceptorIndex, &Arc<Acceptor>)> {
+        self.of(Some(name))
+            .filter(|(_, acceptor)| acceptor.obtains(name))
+    }
+
+    /// The acceptor for a client with the SNI `name`, whether it has a certificate or not.
+    fn of(&self, name: Option<&str>) -> Option<(AcceptorIndex, &Arc<Acceptor>)> {
         let place = if self.all.len() > 1 {
             self.place(name)
         } else {
             self.default
         };
-        let acceptor = self.all.get(place.get());
-        acceptor.is_some_and(|acceptor| acceptor.awaits(name))
+        self.all.get(place.get()).map(|acceptor| (place, acceptor))
     }
 
     /// Whether the acceptor with this index has the rules of `other`, which may be one of an earlier

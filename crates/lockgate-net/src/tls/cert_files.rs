@@ -35,6 +35,8 @@ pub struct ManagedCert {
     pub names: Vec<String>,
     /// Whether it is used only for names without any other certificate.
     pub fallback: bool,
+    /// Whether it was obtained when a client asked for it: its names are not those of the settings.
+    pub on_demand: bool,
     /// Whether it is for clients without SNI or with an unknown name, too, unless a file is.
     pub default: bool,
 }

@@ -6,7 +6,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
 use arc_swap::ArcSwap;
@@ -22,6 +22,8 @@ use super::x509::CertFacts;
 /// Certificates by SNI: exact names before wildcards of one label, then a default or none.
 pub struct CertStore {
     table: ArcSwap<CertTable>,
+    /// Held while the table is replaced.
+    replacing: Mutex<()>,
 }
 
 /// The result of a reload. Entries of `failed` have changed nothing.
@@ -54,9 +56,10 @@ impl CertStore {
         certs: Vec<CertFiles>,
         default: Option<CertFiles>,
         managed: Vec<ManagedCert>,
+        on_demand: bool,
     ) -> Result<(Self, Vec<Warning>), Vec<TlsSetupError>> {
         let sources = CertSources::new(certs, default, managed);
-        if sources.is_empty() {
+        if sources.is_empty() && !on_demand {
             return Err(vec![TlsSetupError::NoCertificates]);
         }
         let (mut loaded, mut errors, mut unusable) = (Vec::new(), Vec::new(), Vec::new());
@@ -81,6 +84,7 @@ impl CertStore {
         Ok((
             Self {
                 table: ArcSwap::from_pointee(table),
+                replacing: Mutex::default(),
             },
             warnings,
         ))
@@ -102,11 +106,36 @@ impl CertStore {
 
     /// Reloads changed files. Sessions and tickets stay valid.
     ///
-    /// Reads files: not for a worker thread. Calls must not overlap, or one may undo the other.
+    /// Reads files: not for a worker thread.
     pub fn reload(&self) -> ReloadReport {
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let sources = self.table.load().sources.clone();
+        self.load(sources)
+    }
+
+    /// Adds a certificate that was obtained on demand, or reads its changed file.
+    ///
+    /// Reads files: not for a worker thread.
+    pub fn add(&self, managed: ManagedCert) -> ReloadReport {
+        let _replacing = self
+            .replacing
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.table.load().sources.clone();
+        let is_known = |known: &ManagedCert| known.files == managed.files;
+        if !sources.managed.iter().any(is_known) {
+            sources.managed.push(managed);
+        }
+        self.load(sources)
+    }
+
+    /// Loads the changed files of `sources`; while the table is not replaced by others.
+    fn load(&self, sources: CertSources) -> ReloadReport {
         let mut report = ReloadReport::default();
         let before = self.table.load_full();
-        let sources = before.sources.clone();
         let by_files = by_files(&before.all);
         let mut loaded = Vec::new();
         for LoadedEntry {
@@ -176,7 +205,7 @@ impl CertStore {
     }
 
     /// All names with a certificate, sorted; the default's are marked. Those of managed
-    /// certificates are among them before there is one.
+    /// certificates are among them before there is one, unless they come on demand.
     pub(super) fn identity(&self) -> Vec<String> {
         let table = self.table.load();
         let managed = &table.sources.managed;
@@ -188,7 +217,9 @@ impl CertStore {
             .flat_map(|cert| &cert.facts.names)
             .cloned()
             .collect();
-        names.extend(managed.iter().flat_map(|one| one.names.iter().cloned()));
+        // A name that comes on demand must not end the sessions of all others.
+        let configured = managed.iter().filter(|one| !one.on_demand);
+        names.extend(configured.flat_map(|one| one.names.iter().cloned()));
         let default = table.default.iter();
         let default = default.filter(|cert| !is_managed.contains(cert.files()));
         let default = default.flat_map(|cert| cert.facts.names.iter());

@@ -29,13 +29,14 @@ mod private_key;
 pub mod record;
 mod server;
 pub mod session;
+mod sni_pattern;
 #[cfg(test)]
 mod tests;
 mod tickets;
 mod verify;
 mod x509;
 
-pub use acceptors::{AcceptorIndex, Acceptors, SniPattern};
+pub use acceptors::{AcceptorIndex, Acceptors};
 pub use cert_files::{CertFiles, ManagedCert};
 pub use cert_store::{CertStore, CertSummary, ReloadReport};
 pub(crate) use challenge_cert::ACME_TLS;
@@ -46,6 +47,7 @@ pub use file_stamp::{FileStamp, stamp};
 pub use policy::{Group, Policy, PolicyError, Suite, Version};
 pub use private_key::KeyKind;
 pub use server::{Acceptor, HandshakeSettings, ServerSettings};
+pub use sni_pattern::SniPattern;
 pub use tickets::{HandedKeys, KeyRotation, KeysReloaded, TicketError, TicketRing};
 pub use verify::{ClientAuthMode, ClientAuthSettings, common_name};
 pub use x509::CertFacts;

@@ -14,6 +14,7 @@ use super::cert_store::{CertStore, ReloadReport};
 use super::error::{TlsSetupError, Warning};
 use super::file_stamp::{FileStamp, stamp};
 use super::policy::Policy;
+use super::sni_pattern::SniPattern;
 use super::tickets::{self, TicketRing, TicketScope};
 use super::verify::{ClientAuthSettings, ClientRules};
 
@@ -27,6 +28,8 @@ pub struct ServerSettings {
     pub default: Option<CertFiles>,
     /// Certificates that the program obtains.
     pub managed: Vec<ManagedCert>,
+    /// The hosts with certificates that are obtained when a client first asks for them.
+    pub on_demand: Vec<SniPattern>,
     /// The versions, suites and groups.
     pub policy: Policy,
     /// The protocol names, the preferred one first. A client that offers only others is refused
@@ -54,6 +57,7 @@ pub struct HandshakeSettings(pub(super) Arc<ServerConfig>);
 #[derive(Debug)]
 struct FixedSettings {
     store: Arc<CertStore>,
+    on_demand: Vec<SniPattern>,
     policy: Policy,
     alpn: Vec<Vec<u8>>,
     tickets: Option<Arc<TicketRing>>,
@@ -80,13 +84,14 @@ impl Acceptor {
             certs,
             default,
             managed,
+            on_demand,
             policy,
             alpn,
             client_auth,
             tickets,
         } = settings;
         let mut errors = alpn_errors(&alpn);
-        let store = CertStore::open(certs, default, managed)
+        let store = CertStore::open(certs, default, managed, !on_demand.is_empty())
             .map_err(|found| errors.extend(found))
             .ok();
         let read = stamp_of(client_auth.as_ref());
@@ -98,6 +103,7 @@ impl Acceptor {
         };
         let fixed = FixedSettings {
             store: Arc::new(store),
+            on_demand,
             policy,
             alpn,
             tickets,
@@ -142,6 +148,13 @@ impl Acceptor {
     /// As [`CertStore::awaits`].
     pub fn awaits(&self, sni: Option<&str>) -> bool {
         self.fixed.store.awaits(sni)
+    }
+
+    /// Whether a certificate for a name in lower case may be obtained on demand. Whether it is, others
+    /// decide.
+    pub fn obtains(&self, name: &str) -> bool {
+        let of = &self.fixed.on_demand;
+        of.iter().any(|pattern| pattern.matches(name))
     }
 
     /// All files, for watching: certificates, keys, OCSP responses, the CA list.

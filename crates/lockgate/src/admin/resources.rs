@@ -12,11 +12,13 @@ mod pool_endpoints;
 mod pools;
 mod reload;
 mod renew_cert;
+mod revoke_cert;
 mod sites;
 mod status;
 mod stop;
 mod tail;
 mod takeover;
+mod try_certs;
 mod upgrade;
 
 use std::pin::Pin;
@@ -144,6 +146,16 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/certs/renew",
         handlers: &[(Method::POST, |request| written(renew_cert::renew(request)))],
+    },
+    Resource {
+        path: "/v1/certs/revoke",
+        handlers: &[(Method::POST, |request| {
+            written(revoke_cert::revoke(request))
+        })],
+    },
+    Resource {
+        path: "/v1/certs/try",
+        handlers: &[(Method::POST, |request| written(try_certs::try_out(request)))],
     },
     Resource {
         path: "/v1/log-level",

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
+use super::cert_text::managed;
 use super::change;
 use super::endpoint_state::{is_up, shown_state};
 use super::units::{bytes, latency, plain, plain_lines, span};
@@ -135,6 +136,13 @@ fn status(value: &Value) -> String {
     let held = value["held_to_earlier_generations"].as_u64();
     if let Some(held) = held.filter(|held| *held > 0) {
         let _ = writeln!(text, "connections held by earlier generations: {held}");
+    }
+    let certificates = &value["certificates"];
+    let counts = ["awaited", "late"].map(|name| certificates[name].as_u64().unwrap_or_default());
+    if let [awaited, late] = counts
+        && awaited + late > 0
+    {
+        let _ = writeln!(text, "certificates awaited: {awaited}, late: {late}");
     }
     let mut listeners = TextTable::new(&[
         "LISTENER", "ADDRESS", "KIND", "OPEN", "ACCEPTED", "RECEIVED", "SENT",
@@ -310,7 +318,11 @@ fn certs(value: &Value) -> String {
             plain(&one["file"]),
         ]);
     }
-    table.render()
+    let managed = managed(&value["managed"]);
+    if managed.is_empty() {
+        return table.render();
+    }
+    format!("{}\nobtained by Lockgate:\n{managed}", table.render())
 }
 
 #[cfg(test)]

@@ -8,11 +8,13 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use lockgate_certs::{CertFolder, CertId, ChallengeKind, WantedCert, WantedLeaf};
+use lockgate_certs::{
+    CertFolder, CertId, ChallengeKind, OnDemandHosts, WantedCert, WantedLeaf, WantedSet,
+};
 use lockgate_config as config;
 use lockgate_config::{Config, ListenAddr};
-use lockgate_net::tls::{CertFiles, ManagedCert};
-use lockgate_rules::{AcmeSettings, CertFallback, CertIssuer, HostPattern};
+use lockgate_net::tls::{CertFiles, ManagedCert, SniPattern};
+use lockgate_rules::{AcmeSettings, CertFallback, CertIssuer, CertKeyKind, HostPattern, OnDemand};
 
 use crate::self_signed;
 
@@ -23,15 +25,23 @@ pub(super) struct WantedCerts {
     ways: Vec<ChallengeKind>,
     orders: BTreeMap<CertId, Arc<AcmeSettings>>,
     leaves: BTreeSet<WantedLeaf>,
+    on_demand: Vec<OnDemandHosts>,
+    /// Orders on demand of before, with their permission.
+    renewed: BTreeMap<CertId, (Arc<AcmeSettings>, Arc<OnDemand>)>,
 }
 
-/// The certificates that a configuration wants the program to obtain.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct WantedSet {
-    /// Those that are ordered.
-    pub(crate) orders: Arc<[WantedCert]>,
-    /// Those of our own authority.
-    pub(crate) leaves: Arc<[WantedLeaf]>,
+/// The certificates of one acceptor that the program obtains.
+#[derive(Default)]
+pub(super) struct ObtainedCerts {
+    pub(super) managed: Vec<ManagedCert>,
+    /// The hosts that clients may ask for.
+    pub(super) on_demand: Vec<SniPattern>,
+}
+
+impl ObtainedCerts {
+    pub(super) fn is_empty(&self) -> bool {
+        self.managed.is_empty() && self.on_demand.is_empty()
+    }
 }
 
 /// The names of one acceptor that get certificates of our own authority, which clients without SNI
@@ -51,6 +61,8 @@ impl WantedCerts {
             ways: listener_challenges(config),
             orders: BTreeMap::new(),
             leaves: BTreeSet::new(),
+            on_demand: Vec::new(),
+            renewed: BTreeMap::new(),
         }
     }
 
@@ -60,12 +72,21 @@ impl WantedCerts {
         &mut self,
         hosts: impl IntoIterator<Item = (&'h HostPattern, &'h config::ManagedCerts)>,
         mut without: impl FnMut(&HostPattern),
-    ) -> Vec<ManagedCert> {
+    ) -> ObtainedCerts {
         let Some(folder) = self.folder.clone() else {
-            return Vec::new();
+            return ObtainedCerts::default();
         };
         let (mut certs, mut nameless) = (Vec::new(), NamelessHosts::default());
+        let mut on_demand = Vec::new();
         for (host, source) in hosts {
+            if let (CertIssuer::Acme(settings), Some(rules)) = (&source.issuer, &source.on_demand)
+                && settings.refuses(host).is_some()
+                && let Some(pattern) = on_demand_pattern(host)
+            {
+                on_demand.push(pattern);
+                certs.extend(self.on_demand(&folder, host, settings, rules));
+                continue;
+            }
             match (&source.issuer, cert_name(host)) {
                 (CertIssuer::Acme(settings), Some(name)) if settings.refuses(host).is_none() => {
                     certs.extend(self.order(&folder, &name, settings));
@@ -86,10 +107,50 @@ impl WantedCerts {
                 files: CertFiles::of(folder.leaf_file(&leaf.file())),
                 names: leaf.names.clone(),
                 fallback: false,
+                on_demand: false,
                 default: true,
             });
             self.leaves.insert(leaf);
         }
+        ObtainedCerts {
+            managed: certs,
+            on_demand,
+        }
+    }
+
+    /// The certificates that clients have asked for before, of hosts that they may ask for.
+    fn on_demand(
+        &mut self,
+        folder: &CertFolder,
+        host: &HostPattern,
+        settings: &Arc<AcmeSettings>,
+        rules: &Arc<OnDemand>,
+    ) -> Vec<ManagedCert> {
+        let hosts = OnDemandHosts {
+            hosts: vec![host.clone()],
+            rules: Arc::clone(rules),
+            settings: Arc::clone(settings),
+            ways: self.ways.clone(),
+        };
+        let key = settings.keys.first().copied();
+        let mut certs = Vec::new();
+        for name in folder.on_demand_names() {
+            if !hosts.has(&name) || !rules.lists(&name) {
+                continue;
+            }
+            let id = CertId {
+                name,
+                key: key.unwrap_or(CertKeyKind::EcdsaP256),
+                on_demand: true,
+            };
+            certs.push(ManagedCert {
+                on_demand: true,
+                ..managed(folder.cert_file(&id), &id.name, false)
+            });
+            let source = (Arc::clone(settings), Arc::clone(rules));
+            self.renewed.entry(id).or_insert(source);
+        }
+        self.on_demand.push(hosts);
         certs
     }
 
@@ -105,6 +166,7 @@ impl WantedCerts {
             let id = CertId {
                 name: name.to_owned(),
                 key: *key,
+                on_demand: false,
             };
             certs.push(managed(folder.cert_file(&id), name, false));
             self.orders
@@ -132,10 +194,19 @@ impl WantedCerts {
             ways: ways_of(&id, ways, settings.dns.is_some()),
             id,
             settings,
+            permission: None,
+        });
+        let renewed = self.renewed.into_iter();
+        let renewed = renewed.map(|(id, (settings, rules))| WantedCert {
+            ways: ways.clone(),
+            id,
+            settings,
+            permission: Some(rules),
         });
         WantedSet {
-            orders: orders.collect(),
+            orders: orders.chain(renewed).collect(),
             leaves: self.leaves.into_iter().collect(),
+            on_demand: self.on_demand.into(),
         }
     }
 }
@@ -164,7 +235,17 @@ fn managed(file: PathBuf, name: &str, fallback: bool) -> ManagedCert {
         files: CertFiles::of(file),
         names: vec![name.to_owned()],
         fallback,
+        on_demand: false,
         default: false,
+    }
+}
+
+/// The names of hosts for which clients may ask; none for a single name, which is ordered at once.
+fn on_demand_pattern(host: &HostPattern) -> Option<SniPattern> {
+    match host {
+        HostPattern::Any => Some(SniPattern::Any),
+        HostPattern::Under(parent) => Some(SniPattern::Under(parent.clone())),
+        HostPattern::Exact(_) => None,
     }
 }
 
@@ -236,6 +317,7 @@ mod tests {
         let id = |name: &str| CertId {
             name: name.to_owned(),
             key: CertKeyKind::EcdsaP256,
+            on_demand: false,
         };
         let both = [Http01, TlsAlpn01];
         let name = id("a.example.com");

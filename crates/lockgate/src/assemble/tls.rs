@@ -16,7 +16,7 @@ use lockgate_net::tls::{
 use lockgate_rules::HostPattern;
 
 use super::MistakeLog;
-use super::certificates::{WantedCerts, cert_name};
+use super::certificates::{ObtainedCerts, WantedCerts, cert_name};
 
 /// The ticket keys: listeners with the same settings share theirs.
 pub(super) struct TicketRings<'a> {
@@ -44,7 +44,7 @@ impl<'a> TicketRings<'a> {
         mistakes: &mut MistakeLog<'_>,
         at: &SourceSpan,
         written: &config::DownstreamTls,
-        managed: Vec<tls::ManagedCert>,
+        obtained: ObtainedCerts,
     ) -> Option<Arc<Acceptor>> {
         let versions: Vec<_> = written
             .versions
@@ -59,7 +59,8 @@ impl<'a> TicketRings<'a> {
             .ok();
         let tickets = self.ring(mistakes, at, &written.tickets);
         let settings = tls::ServerSettings {
-            managed,
+            managed: obtained.managed,
+            on_demand: obtained.on_demand,
             certs: certificates(mistakes, &written.certs),
             default: written.default.as_ref().map(files),
             policy: policy?,
@@ -167,7 +168,7 @@ impl<'a> TicketRings<'a> {
         };
         let is_managed = sites.iter().any(is_managed);
         let of_files = if has_files || !is_managed {
-            Some(self.acceptor(mistakes, at, &settings, Vec::new())?)
+            Some(self.acceptor(mistakes, at, &settings, ObtainedCerts::default())?)
         } else {
             None
         };
@@ -206,11 +207,11 @@ impl<'a> TicketRings<'a> {
         wanted: &mut WantedCerts,
     ) -> Option<Arc<Acceptor>> {
         let Some((host, source)) = host.zip(written.managed.as_ref()) else {
-            return self.acceptor(mistakes, at, written, Vec::new());
+            return self.acceptor(mistakes, at, written, ObtainedCerts::default());
         };
         let has_files = !written.certs.is_empty() || written.default.is_some();
         if has_files {
-            let of_files = self.acceptor(mistakes, at, written, Vec::new())?;
+            let of_files = self.acceptor(mistakes, at, written, ObtainedCerts::default())?;
             if CoveredNames::of(&of_files).covers(host) {
                 return Some(of_files);
             }

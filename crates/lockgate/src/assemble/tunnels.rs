@@ -22,6 +22,7 @@ use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::site::{self, Action, Admission, Gatekeeper};
 use lockgate_rules::{HeaderOp, HeaderRule, HeaderRules, HostPattern, Pattern, SiteLog};
 
+use super::certificates::ObtainedCerts;
 use super::shared_states::SettingUser;
 use super::sites::served;
 use super::{Assembler, DEFERRED, PlannedListener, address, options, rules};
@@ -100,8 +101,12 @@ impl Assembler<'_> {
     ) -> Option<PlannedListener> {
         let config = self.config;
         let tls = tunnel.tls.as_ref().map(|tls| {
-            self.rings
-                .acceptor(&mut self.mistakes, &tunnel.at, tls, Vec::new())
+            self.rings.acceptor(
+                &mut self.mistakes,
+                &tunnel.at,
+                tls,
+                ObtainedCerts::default(),
+            )
         });
         let auth = match &tunnel.auth {
             Some(auth) => self.sites.guards.basic(&mut self.mistakes, auth).map(Some),

@@ -19,8 +19,9 @@ pub(crate) struct ServeOptions {
     /// for this machine only
     #[arg(long, value_name = "ADDR", default_value_t = Listen::DEFAULT)]
     pub(crate) listen: Listen,
-    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
-    #[arg(long, value_name = "self|CERT,KEY")]
+    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a
+    /// certificate, `internal` has one of Lockgate's own authority, as `lockgate ca` shows it
+    #[arg(long, value_name = "self|internal|CERT,KEY")]
     pub(crate) tls: Option<ListenerTls>,
     /// Send /index.html for missing pages, for an application with its routes in the browser
     #[arg(long)]

@@ -383,6 +383,86 @@ fn tunnel_is_for_neighbours_and_leads_to_https_unless_told() {
     assert_eq!(parse(typed).unwrap(), Command::Tunnel(all));
 }
 
+fn ca(line: &str) -> ca::CaOptions {
+    match parse_with(line, Some("v.toml")).unwrap() {
+        Command::Ca(options) => options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn ca_finds_its_folder_by_the_option_or_a_configuration() {
+    let at = ca::StateChoice::At("s".into());
+    let configured = |file: &str| ca::StateChoice::Configured(file.into());
+    for (line, expected) in [
+        ("ca show --state s", at),
+        ("ca show -c a.toml", configured("a.toml")),
+        ("-c a.toml ca show", configured("a.toml")),
+        ("ca trust", configured("v.toml")),
+    ] {
+        assert_eq!(ca(line).state, expected, "{line}");
+    }
+}
+
+#[test]
+fn ca_exports_to_standard_output_or_a_file() {
+    use ca::{CaVerb, CertFormat, ExportOptions, Overwrite};
+    let export = |file: Option<&str>, format, overwrite| {
+        CaVerb::Export(ExportOptions {
+            file: file.map(PathBuf::from),
+            format,
+            overwrite,
+        })
+    };
+    let plain = export(None, CertFormat::Pem, Overwrite::Refuse);
+    assert_eq!(ca("ca export").verb, plain);
+    assert_eq!(ca("ca export -").verb, plain);
+    let all = export(Some("r.cer"), CertFormat::Der, Overwrite::Replace);
+    assert_eq!(ca("ca export --der r.cer --force").verb, all);
+    assert_eq!(ca("ca show --json").verb, CaVerb::Show(PrintFormat::Json));
+    assert_eq!(ca("ca trust").verb, CaVerb::Trust);
+    assert_eq!(ca("ca trust --uninstall").verb, CaVerb::Distrust);
+}
+
+#[test]
+fn ca_issues_for_names_and_addresses_or_for_one_client() {
+    use ca::{CaVerb, IssueOptions, IssuedFiles, Overwrite};
+    use lockgate_certs::authority::LeafUsage;
+    use lockgate_rules::CertKeyKind;
+    use std::time::Duration;
+    let day = Duration::from_secs(86_400);
+    let server = IssueOptions {
+        names: vec!["box.lan".to_owned(), "*.example.lan".to_owned()],
+        addresses: vec!["192.0.2.1".parse().unwrap(), "::1".parse().unwrap()],
+        usage: LeafUsage::Server,
+        key: CertKeyKind::EcdsaP256,
+        life: day * 90,
+        files: IssuedFiles::Named {
+            folder: ".".into(),
+            name: "Box.lan.".to_owned(),
+        },
+        overwrite: Overwrite::Refuse,
+    };
+    let line = "ca issue Box.lan. 192.0.2.1 *.example.lan [::1]";
+    assert_eq!(ca(line).verb, CaVerb::Issue(server));
+    let client = IssueOptions {
+        names: Vec::new(),
+        addresses: Vec::new(),
+        usage: LeafUsage::Client {
+            common_name: "192.0.2.1".to_owned(),
+        },
+        key: CertKeyKind::Rsa2048,
+        life: day * 365,
+        files: IssuedFiles::These {
+            cert: "a.crt".into(),
+            key: "a.key".into(),
+        },
+        overwrite: Overwrite::Replace,
+    };
+    let line = "ca issue 192.0.2.1 --client --rsa --days 365 --cert a.crt --key a.key --force";
+    assert_eq!(ca(line).verb, CaVerb::Issue(client));
+}
+
 #[test]
 fn version_speaks_json_too() {
     assert_eq!(
@@ -413,9 +493,18 @@ fn usage_errors_exit_with_2_and_say_the_cure() {
         ("-t run", "cannot be combined"),
         ("demo --listen 8443", "write an IP address and a port"),
         ("proxy :8443", "UPSTREAM"),
-        ("proxy :8443 a:1 --tls a.pem", "write `self`, or two files"),
-        ("proxy :8443 a:1 --tls a.pem,", "write `self`, or two files"),
-        ("proxy :8443 a:1 --tls a,b,c", "write `self`, or two files"),
+        (
+            "proxy :8443 a:1 --tls a.pem",
+            "write `self`, `internal`, or two files",
+        ),
+        (
+            "proxy :8443 a:1 --tls a.pem,",
+            "write `self`, `internal`, or two files",
+        ),
+        (
+            "proxy :8443 a:1 --tls a,b,c",
+            "write `self`, `internal`, or two files",
+        ),
         ("tunnel", "LISTEN"),
         ("tunnel :1 --allow", "TARGET"),
         ("-c a.toml tunnel :1", "leave out -c"),
@@ -424,7 +513,26 @@ fn usage_errors_exit_with_2_and_say_the_cure() {
         ("-c a.toml serve a", "leave out -c"),
         ("serve a --listen 8000", "write 127.0.0.1:8000"),
         ("serve a --listen :65536", "write 127.0.0.1:8000"),
-        ("serve a --tls yes", "write `self`, or two files"),
+        (
+            "serve a --tls yes",
+            "write `self`, `internal`, or two files",
+        ),
+        ("ca", "Usage"),
+        ("ca issue", "NAME"),
+        ("ca issue a_b.lan a..b", "1 to 63 bytes"),
+        ("ca issue https://box.lan", "the name \"https://box.lan\""),
+        ("ca issue *.lan", "two parts"),
+        ("ca issue alice bob --client", "one name"),
+        ("ca issue a.lan --days 366", "1..=365"),
+        ("ca issue a.lan --days 0", "1..=365"),
+        ("ca issue a.lan --cert a.crt", "--key"),
+        (
+            "ca issue a.lan --out o --cert a.crt --key a.key",
+            "cannot be used",
+        ),
+        ("ca show --state s -c a.toml", "cannot be used"),
+        ("-c a.toml ca show --state s", "one folder"),
+        ("-c a.toml ca show -c b.toml", "one configuration file"),
     ] {
         let error = parse(line).expect_err(line);
         assert_eq!(error.exit_code(), 2, "{line}");
@@ -435,7 +543,17 @@ fn usage_errors_exit_with_2_and_say_the_cure() {
 #[test]
 fn every_command_has_help_with_an_example() {
     for verb in [
-        "run", "check", "demo", "proxy", "serve", "tunnel", "version",
+        "run",
+        "check",
+        "demo",
+        "proxy",
+        "serve",
+        "tunnel",
+        "version",
+        "ca show",
+        "ca export",
+        "ca issue",
+        "ca trust",
     ] {
         let help = parse(&format!("{verb} --help")).expect_err(verb);
         assert_eq!(help.exit_code(), 0);
@@ -445,4 +563,111 @@ fn every_command_has_help_with_an_example() {
         );
     }
     assert_eq!(parse("--version").expect_err("text").exit_code(), 0);
+}
+
+#[test]
+fn cert_commands_have_names_reasons_and_their_socket() {
+    use admin::SocketChoice;
+    use cert::{CertOptions, CertVerb};
+    use lockgate_certs::RevocationWord;
+    let asks = |verb| {
+        Command::Cert(CertOptions::Ask {
+            socket: SocketChoice::Default(DEFAULT_CONFIG.into()),
+            output: PrintFormat::Text,
+            verb,
+        })
+    };
+    let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+    for (line, verb) in [
+        ("cert list", CertVerb::List),
+        ("cert show A.test", CertVerb::Show("a.test".to_owned())),
+        (
+            "cert renew a.test B.test --wait",
+            CertVerb::Renew {
+                names: names(&["a.test", "b.test"]),
+                wait: true,
+            },
+        ),
+        (
+            "cert obtain a.test",
+            CertVerb::Renew {
+                names: names(&["a.test"]),
+                wait: false,
+            },
+        ),
+        (
+            "cert obtain a.test --dry-run",
+            CertVerb::TryOut(names(&["a.test"])),
+        ),
+        (
+            "cert revoke a.test",
+            CertVerb::Revoke {
+                name: "a.test".to_owned(),
+                reason: RevocationWord::Unspecified,
+            },
+        ),
+        (
+            "cert revoke a.test --reason keyCompromise",
+            CertVerb::Revoke {
+                name: "a.test".to_owned(),
+                reason: RevocationWord::KeyCompromise,
+            },
+        ),
+    ] {
+        assert_eq!(parse(line).unwrap(), asks(verb), "{line}");
+    }
+    for wrong in [
+        "cert",
+        "cert show",
+        "cert renew",
+        "cert obtain --dry-run",
+        "cert obtain a.test --dry-run --wait",
+        "cert revoke a.test --reason boredom",
+        "cert list -c a.toml --admin /a.sock",
+        "-c a.toml cert list -c b.toml",
+    ] {
+        assert_eq!(parse(wrong).expect_err(wrong).exit_code(), 2, "{wrong}");
+    }
+}
+
+#[test]
+fn cert_import_finds_its_source_and_writes_into_one_folder() {
+    use cert::{CertOptions, ImportInto, ImportOptions};
+    use lockgate_certs::import::ImportSource;
+    let imports = |source, target, force| {
+        Command::Cert(CertOptions::Import(ImportOptions {
+            source,
+            path: "/etc/letsencrypt".into(),
+            target,
+            force,
+            output: PrintFormat::Text,
+        }))
+    };
+    let config = |file: &str| ImportInto::Config(file.into());
+    for (line, expected) in [
+        ("", imports(None, config(DEFAULT_CONFIG), false)),
+        (
+            " --from auto -c a.toml",
+            imports(None, config("a.toml"), false),
+        ),
+        (
+            " --from certbot --state /s --force",
+            imports(
+                Some(ImportSource::Certbot),
+                ImportInto::State("/s".into()),
+                true,
+            ),
+        ),
+    ] {
+        let line = format!("cert import /etc/letsencrypt{line}");
+        assert_eq!(parse(&line).unwrap(), expected, "{line}");
+    }
+    for wrong in [
+        "cert import",
+        "cert import /a --from nginx",
+        "cert import /a --state /s -c a.toml",
+        "-c a.toml cert import /a --state /s",
+    ] {
+        assert_eq!(parse(wrong).expect_err(wrong).exit_code(), 2, "{wrong}");
+    }
 }

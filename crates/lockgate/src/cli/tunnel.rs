@@ -30,7 +30,8 @@ pub(crate) struct TunnelOptions {
     /// Require a user and password of this file, in the format of htpasswd
     #[arg(long, value_name = "FILE")]
     pub(crate) auth: Option<PathBuf>,
-    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a certificate
-    #[arg(long, value_name = "self|CERT,KEY")]
+    /// Use TLS and HTTP/2 with the files of a certificate and its key; `self` makes a
+    /// certificate, `internal` has one of Lockgate's own authority, as `lockgate ca` shows it
+    #[arg(long, value_name = "self|internal|CERT,KEY")]
     pub(crate) tls: Option<ListenerTls>,
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use lockgate_certs::{CertId, CertStatus};
+use lockgate_certs::{CertId, CertKeeper, CertStatus};
 use lockgate_limits::clock;
 use lockgate_net::memory::{self, MemoryKind, MemoryLevel};
 use lockgate_net::tls::{Acceptor, CertSummary};
@@ -15,6 +15,7 @@ use lockgate_upstream::{AdminMode, Condition, EndpointIndex, Member, Pool};
 use super::Exposition;
 use crate::configuration::Configuration;
 use crate::prober::EndpointStatus;
+use crate::views;
 
 /// The counters of a listener.
 #[derive(Debug)]
@@ -199,9 +200,14 @@ impl Exposition {
         self.state.certificates.statuses()
     }
 
-    /// Renews the certificates of a name now; returns how many there are.
-    pub(crate) fn renew_certs(&self, name: &str) -> usize {
-        self.state.certificates.renew(name)
+    /// The names without a valid certificate, though the program obtains one.
+    pub(crate) fn awaited_certs(&self) -> Vec<String> {
+        views::awaited_certs(&self.managed_certs(), SystemTime::now())
+    }
+
+    /// What obtains certificates.
+    pub(crate) fn cert_keeper(&self) -> &CertKeeper {
+        &self.state.certificates
     }
 
     /// The sites, and at the end what has none.

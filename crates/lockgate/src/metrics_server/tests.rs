@@ -25,6 +25,7 @@ fn endpoints(readiness: &Arc<Readiness>) -> Arc<MetricsRoutes> {
         top: Box::new(|| "{\"clients\":[]}".into()),
         events: Box::new(|| None),
         readiness: Arc::clone(readiness),
+        awaited: Box::new(Vec::new),
         hosts: ArcSwap::from_pointee(AllowedHosts::new(&["metrics.example.com".into()])),
     })
 }
@@ -97,6 +98,25 @@ fn ready_follows_the_life_of_the_process() {
             assert!(answer.ends_with(&format!("\r\n\r\n{body}")), "{answer}");
         }
     });
+}
+
+#[test]
+fn ready_tells_the_certificates_that_are_awaited() {
+    let names = |count: usize| (0..count).map(|n| format!("{n}.test")).collect::<Vec<_>>();
+    for (count, text) in [
+        (0, "ready\n"),
+        (1, "ready\ncertificates awaited: 0.test\n"),
+        (
+            5,
+            "ready\ncertificates awaited: 0.test, 1.test, 2.test, 3.test, 4.test\n",
+        ),
+        (
+            8,
+            "ready\ncertificates awaited: 0.test, 1.test, 2.test, 3.test, 4.test and 3 more\n",
+        ),
+    ] {
+        assert_eq!(ready_text(&names(count)), text);
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use lockgate_certs::{CertKeeper, issue_leaves};
 
 use super::RunningServer;
-use crate::assemble::{Assembly, WantedSet};
+use crate::assemble::Assembly;
 use crate::background::{Background, OwnedTask};
 
 /// The certificates that come by themselves.
@@ -56,25 +56,26 @@ pub(super) fn issue_before_start(assembly: &Assembly, state: Option<&Path>) {
 impl RunningServer {
     /// Obtains the certificates that the configuration wants, and keeps them up to date.
     pub(super) fn keep_certificates(&mut self) {
-        let WantedSet { orders, leaves } = self.generation.assembly.wanted_certs.clone();
-        if !orders.is_empty() || !leaves.is_empty() {
+        let wanted = self.generation.assembly.wanted_certs.clone();
+        if !wanted.is_empty() {
             // One may have come since this configuration was assembled.
             self.reread(&[]);
             if self.certificates.running.is_none() {
                 self.certificates.running = self.start_keeper();
             }
         }
-        self.certificates.keeper.keep(orders, leaves);
+        self.certificates.keeper.keep(wanted);
     }
 
     fn start_keeper(&self) -> Option<(Arc<Background>, OwnedTask)> {
         let state = self.state.as_deref()?;
         let challenges = Arc::clone(&self.workers.shared.challenges);
+        let demands = self.workers.shared.cert_demands.take()?;
         let changed = self.changed.clone();
         let task = self
             .certificates
             .keeper
-            .task(state, challenges, move |path| {
+            .task(state, challenges, demands, move |path| {
                 // At the end nothing reads certificates any more.
                 let _ = changed.send(vec![path.to_owned()]);
             });

@@ -1,7 +1,10 @@
 //! The process, its listeners, its limits and its configuration.
 
+use std::time::SystemTime;
+
 use serde::Serialize;
 
+use super::managed_certs::{ManagedCountsView, managed_counts};
 use super::timestamp::timestamp;
 use crate::configuration::Configuration;
 use crate::exposition::{Exposition, LimitFigures, Usage};
@@ -25,6 +28,9 @@ pub(crate) struct StatusView {
     endpoints_removed: usize,
     listeners: Vec<ListenerView>,
     limits: LimitsView,
+    /// Those that the program obtains.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    certificates: Option<ManagedCountsView>,
     configuration: Option<ConfigurationView>,
 }
 
@@ -114,6 +120,7 @@ pub(crate) fn status(exposition: &Exposition, phase: Phase, workers: usize) -> S
         endpoints_removed: removed,
         listeners: listeners(exposition),
         limits: limits(&exposition.limits()),
+        certificates: managed_counts(&exposition.managed_certs(), SystemTime::now()),
         configuration: exposition.configuration_file().map(configuration),
     }
 }

@@ -148,6 +148,8 @@ fn every_documented_command_exists() {
         "pools",
         "endpoints",
         "certs",
+        "cert",
+        "ca",
         "log-level",
         "reload",
         "upgrade",

@@ -8,8 +8,11 @@
     reason = "a test fails by a panic, also in what its cases share"
 )]
 
+mod acme;
 mod admin;
 mod balancing;
+mod ca;
+mod cert_command;
 mod check_sites;
 mod check_start;
 mod compare;

@@ -33,7 +33,7 @@ This page lists every cause, every field of the access log and every metric. It 
 | the same in a terminal, and each connection | [`lockgate top`, `tail`, `connections`](admin.md) at the admin socket |
 | trends and alerts | the metrics address: `metrics = \"127.0.0.1:9090\"`, then `/metrics` for Prometheus |
 | the busiest clients, hosts and pages, now | `/top` at the metrics address, as JSON |
-| whether a load balancer may send traffic | `/ready`: 200, and 503 from the moment that a stop begins; `/health`: 200 while the process lives |
+| whether a load balancer may send traffic | `/ready`: 200, and 503 from the moment that a stop begins; a second line names certificates that are awaited; `/health`: 200 while the process lives |
 
 [packaging/prometheus-alerts.yml](../packaging/prometheus-alerts.yml) has alert rules, and
 [packaging/grafana-dashboard.json](../packaging/grafana-dashboard.json) a dashboard. Names and labels change only with a line in

@@ -423,6 +423,7 @@ fn site(change: impl FnOnce(&Folder, &Ca, &mut ServerSettings)) -> Site {
     let cert = folder.write("a.pem", ca.issue(&["a.example"]).both());
     let mut settings = ServerSettings {
         managed: Vec::new(),
+        on_demand: Vec::new(),
         certs: vec![CertFiles::of(&cert)],
         default: None,
         policy: Policy::intermediate(),

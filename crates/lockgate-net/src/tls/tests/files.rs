@@ -433,6 +433,7 @@ fn a_file_stamp_differs_after_write_rename_or_symlink_swap() {
 fn refused(certs: &[&Path], default: Option<&Path>) -> Vec<TlsSetupError> {
     let settings = ServerSettings {
         managed: Vec::new(),
+        on_demand: Vec::new(),
         certs: certs.iter().map(|path| CertFiles::of(*path)).collect(),
         default: default.map(CertFiles::of),
         policy: Policy::intermediate(),
@@ -492,6 +493,7 @@ fn all_certificate_errors_are_reported_at_once() {
     let (missing, empty) = (folder.path("missing.pem"), folder.write("empty.pem", ""));
     let settings = ServerSettings {
         managed: Vec::new(),
+        on_demand: Vec::new(),
         certs: vec![CertFiles::of(&missing), CertFiles::of(&good)],
         default: Some(CertFiles::of(&empty)),
         policy: Policy::intermediate(),
@@ -542,6 +544,7 @@ fn an_unusable_client_ca_file_fails_the_listener() {
         for path in &bad {
             let settings = ServerSettings {
                 managed: Vec::new(),
+                on_demand: Vec::new(),
                 certs: vec![CertFiles::of(&cert)],
                 default: None,
                 policy: Policy::intermediate(),

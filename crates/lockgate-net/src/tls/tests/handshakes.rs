@@ -122,6 +122,7 @@ fn roots(ca: &Ca) -> RootCertStore {
 pub(super) fn settings(certs: &[&PathBuf], default: Option<&PathBuf>) -> ServerSettings {
     ServerSettings {
         managed: Vec::new(),
+        on_demand: Vec::new(),
         certs: certs.iter().map(CertFiles::of).collect(),
         default: default.map(CertFiles::of),
         policy: Policy::intermediate(),

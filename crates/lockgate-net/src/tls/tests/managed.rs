@@ -14,6 +14,7 @@ fn managed(folder: &Folder, file: &str, name: &str, fallback: bool) -> ManagedCe
         files: CertFiles::of(folder.path(file)),
         names: vec![name.to_owned()],
         fallback,
+        on_demand: false,
         default: false,
     }
 }

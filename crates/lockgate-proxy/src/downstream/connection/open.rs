@@ -34,6 +34,8 @@ const BANNED: &str = "the client is banned";
 enum ChosenHandshake {
     /// An acceptor, with its index among those of the address.
     Acceptor(AcceptorIndex, Arc<Acceptor>),
+    /// The same, once it has a certificate for the name.
+    OnDemand(AcceptorIndex, Arc<Acceptor>),
     /// The proof of a name for an authority (RFC 8737).
     Challenge(ChallengeCert),
 }
@@ -85,8 +87,18 @@ impl ClientConnection {
             }
             ListenerService::Sni(router) => self.route_by_hello(&mut first, router).await?,
         };
+        let chosen = match chosen {
+            Some(ChosenHandshake::OnDemand(index, acceptor)) => {
+                self.await_certificate(&socket, &acceptor).await?;
+                Some(ChosenHandshake::Acceptor(index, acceptor))
+            }
+            chosen => chosen,
+        };
         let (session, received, unsent) = match chosen {
-            Some(ChosenHandshake::Acceptor(index, acceptor)) => {
+            Some(
+                ChosenHandshake::Acceptor(index, acceptor)
+                | ChosenHandshake::OnDemand(index, acceptor),
+            ) => {
                 let (session, unsent) = self
                     .shake_hands(&socket, acceptor.handshake(), received, began)
                     .await?;
@@ -192,6 +204,27 @@ impl ClientConnection {
                 Err(self.refuse(first.socket, error).await)
             }
         }
+    }
+
+    /// Waits for a certificate that is obtained on demand, as long as the handshake may take. The order
+    /// goes on for the next client.
+    async fn await_certificate(
+        &self,
+        socket: &Socket,
+        acceptor: &Arc<Acceptor>,
+    ) -> Result<(), Termination> {
+        let name = self.server_name.clone().unwrap_or_default();
+        let client = self.client.ip();
+        let demands = &self.worker.shared.cert_demands;
+        if let Some(obtained) = demands.ask(&name, client, acceptor) {
+            self.guard.watch().set_wait(WaitReason::Nothing);
+            match self.guard.within(obtained).await {
+                Ok(Ok(())) if acceptor.serves(Some(&name)) => return Ok(()),
+                Ok(_) => {}
+                Err(cut) => return Err(self.timed_out(cut)),
+            }
+        }
+        Err(self.refuse(socket, OpeningError::AwaitedCert(name)).await)
     }
 
     /// Learns the TLS session that a client wants to resume, where its TLS is passed through. The
@@ -431,8 +464,12 @@ fn chosen(
     if let Some(cert) = challenges.of_hello(hello) {
         return Some(ChosenHandshake::Challenge(cert));
     }
-    let (index, acceptor) = acceptors.choose(hello.server_name.as_deref())?;
-    Some(ChosenHandshake::Acceptor(index, Arc::clone(acceptor)))
+    let name = hello.server_name.as_deref();
+    if let Some((index, acceptor)) = acceptors.choose(name) {
+        return Some(ChosenHandshake::Acceptor(index, Arc::clone(acceptor)));
+    }
+    let (index, acceptor) = acceptors.obtaining(name?)?;
+    Some(ChosenHandshake::OnDemand(index, Arc::clone(acceptor)))
 }
 
 /// The end of a connection that proved a name: the handshake was all (RFC 8737 §3).

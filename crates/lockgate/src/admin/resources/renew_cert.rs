@@ -11,15 +11,21 @@ use super::super::request::{AdminRequest, AdminResult};
 pub(super) async fn renew(request: AdminRequest) -> AdminResult {
     let body = request.object(&["name"])?;
     let name = text(&body, "name")?.to_ascii_lowercase();
-    let begun = request.state.exposition().renew_certs(&name);
+    let begun = request.state.exposition().cert_keeper().renew(&name);
     if begun == 0 {
-        return Err(AdminError::new(
-            StatusCode::NOT_FOUND,
-            "unknown_name",
-            format!("Lockgate obtains no certificate for {name:?}"),
-            "`lockgate cert list` shows the names",
-        ));
+        return Err(unknown_cert(&name));
     }
     tracing::info!(name, "the certificate is to be renewed now");
     Ok(json!({ "name": name, "renewals": begun }))
+}
+
+/// The error for a name for which no certificate is obtained.
+pub(super) fn unknown_cert(name: &str) -> AdminError {
+    AdminError::new(
+        StatusCode::NOT_FOUND,
+        "unknown_name",
+        format!("Lockgate obtains no certificate for {name:?}"),
+        "`lockgate cert list` shows the names: those of sites on TLS that no file covers, where the \
+         configuration has `[acme]`",
+    )
 }
