@@ -6,7 +6,8 @@
 //! # Layout
 //! - [`DnsWriter`]: the steps of a record, with any provider
 //! - `zone`: aliases, zones and their servers · `visible`: waits until all of these show a record
-//! - `update`: RFC 2136 with TSIG · `exec`: a command · `acme_dns` · `providers`: the others
+//! - `update`: RFC 2136 with TSIG · `exec`: a command · `acme_dns` · `providers`: the others, by the
+//!   feature of that name
 //! - `exchange`: one message to one server
 
 #![forbid(unsafe_code)]
@@ -15,6 +16,7 @@ mod acme_dns;
 mod error;
 mod exchange;
 mod exec;
+#[cfg(feature = "providers")]
 mod providers;
 mod update;
 mod visible;

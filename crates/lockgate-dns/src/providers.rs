@@ -6,7 +6,11 @@ use std::time::Duration;
 
 use dns_update::providers::azuredns::{AzureDnsConfig, AzureEnvironment};
 use dns_update::providers::google_cloud_dns::GoogleCloudDnsConfig;
+use dns_update::providers::joker::JokerAuth;
+use dns_update::providers::lightsail::LightsailConfig;
 use dns_update::providers::route53::Route53Config;
+use dns_update::providers::volcengine::VolcengineConfig;
+use dns_update::providers::yandexcloud::YandexCloudConfig;
 use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error};
 use hickory_proto::rr::Name;
 use lockgate_rules::DnsProvider;
@@ -100,7 +104,10 @@ impl ProviderAccount {
     /// where `dns-update` does not see to it.
     fn ttl(&self) -> u32 {
         match self.name {
-            "godaddy" | "porkbun" => 600,
+            "alidns" | "autodns" | "godaddy" | "porkbun" | "tencentcloud" | "volcengine"
+            | "websupport" => 600,
+            "dynu" | "gandi" | "huaweicloud" | "infomaniak" | "inwx" | "ionos" | "linode"
+            | "luadns" | "namedotcom" | "netlify" => 300,
             _ => 120,
         }
     }
@@ -169,6 +176,18 @@ fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
         "inwx" => DnsUpdater::new_inwx(user?.0, user?.1, false, time),
         "ionos" => DnsUpdater::new_ionos(token?, time),
         "ipv64" => DnsUpdater::new_ipv64(token?, time),
+        "joker" => {
+            let (username, password) = (user?.0.to_owned(), user?.1.to_owned());
+            DnsUpdater::new_joker(JokerAuth::UsernamePassword { username, password }, time)
+        }
+        "lightsail" => DnsUpdater::new_lightsail(LightsailConfig {
+            access_key_id: text("key")?,
+            secret_access_key: text("secret")?,
+            session_token: None,
+            region: text("region"),
+            domain: None,
+            request_timeout: time,
+        }),
         "linode" => DnsUpdater::new_linode(token?, time),
         "luadns" => DnsUpdater::new_luadns(user_token?.0, user_token?.1, time),
         "mythicbeasts" => DnsUpdater::new_mythicbeasts(user?.0, user?.1, time),
@@ -178,6 +197,10 @@ fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
         "netlify" => DnsUpdater::new_netlify(token?, time),
         "nifcloud" => DnsUpdater::new_nifcloud(key?.0, key?.1, time),
         "ns1" => DnsUpdater::new_ns1(token?, time),
+        "ovh" => match get("region").unwrap_or("ovh-eu").parse() {
+            Ok(endpoint) => DnsUpdater::new_ovh(key?.0, key?.1, token?, endpoint, time),
+            Err(error) => Err(error),
+        },
         "plesk" => DnsUpdater::new_plesk(get("url")?, token?, time),
         "porkbun" => DnsUpdater::new_porkbun(key?.0, key?.1, time),
         "powerdns" => DnsUpdater::new_pdns(token?, Some(get("url")?), None::<&str>, time),
@@ -190,6 +213,7 @@ fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
             private_zone_only: Some(false),
             endpoint: None,
         }),
+        "safedns" => DnsUpdater::new_safedns(token?, time),
         "scaleway" => DnsUpdater::new_scaleway(token?, time),
         "selectel" => {
             let (account, project) = (get("account")?, get("project")?);
@@ -197,8 +221,28 @@ fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
         }
         "simplycom" => DnsUpdater::new_simplycom(user_token?.0, user_token?.1, time),
         "spaceship" => DnsUpdater::new_spaceship(key?.0, key?.1, time),
+        "tencentcloud" => {
+            let (key, secret) = key?;
+            DnsUpdater::new_tencentcloud(key, secret, get("region"), None::<&str>, time)
+        }
+        "ultradns" => DnsUpdater::new_ultradns(user?.0, user?.1, None, time),
         "vercel" => DnsUpdater::new_vercel(token?, get("account"), time),
+        "volcengine" => DnsUpdater::new_volcengine(VolcengineConfig {
+            access_key: text("key")?,
+            secret_key: text("secret")?,
+            region: text("region"),
+            host: None,
+            scheme: None,
+            request_timeout: time,
+        }),
         "vultr" => DnsUpdater::new_vultr(token?, time),
+        "websupport" => DnsUpdater::new_websupport(key?.0, key?.1, time),
+        "yandexcloud" => DnsUpdater::new_yandexcloud(YandexCloudConfig {
+            iam_token_b64: text("token")?,
+            folder_id: text("project")?,
+            request_timeout: time,
+        }),
+        "zoneeu" => DnsUpdater::new_zoneeu(user_token?.0, user_token?.1, time),
         _ => return None,
     })
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::acme_dns::AcmeDns;
 use crate::error::{DnsError, shown};
 use crate::exec::RecordCommand;
+#[cfg(feature = "providers")]
 use crate::providers::ProviderAccount;
 use crate::update::{Change, UpdateServer};
 use crate::visible::wait_visible;
@@ -39,6 +40,7 @@ enum Way {
     Command(RecordCommand),
     Update(UpdateServer),
     AcmeDns(Box<AcmeDns>),
+    #[cfg(feature = "providers")]
     Provider(Box<ProviderAccount>),
 }
 
@@ -58,7 +60,15 @@ impl DnsWriter {
             }
             RFC2136 => Way::Update(UpdateServer::new(provider)?),
             ACME_DNS => Way::AcmeDns(Box::new(AcmeDns::new(provider)?)),
+            #[cfg(feature = "providers")]
             _ => Way::Provider(Box::new(ProviderAccount::new(provider)?)),
+            #[cfg(not(feature = "providers"))]
+            name => {
+                return Err(DnsError::Settings {
+                    provider: name,
+                    why: "this program was built without the feature `dns-providers`".to_owned(),
+                });
+            }
         };
         Ok(Self {
             way,
@@ -149,6 +159,7 @@ impl DnsWriter {
                 Change::Add => server.update(value).await,
                 Change::Remove => Ok(()),
             },
+            #[cfg(feature = "providers")]
             Way::Provider(account) => {
                 account
                     .update(change, &parse(zone)?, &parse(name)?, value)

@@ -10,7 +10,7 @@ use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
 
 use crate::error::{DnsError, shown};
-use crate::exchange::ask;
+use crate::exchange::{ask, random_id};
 
 /// The port of name servers (RFC 1035 §4.2).
 pub(crate) const PORT: u16 = 53;
@@ -55,26 +55,45 @@ impl Resolvers {
 
     /// The name at the end of the aliases that begin with a name; the name itself if it is none.
     ///
+    /// An alias that the name has only by a wildcard (RFC 4592) is not meant for the record, and is
+    /// not followed: the record makes the name exist, and the wildcard is then no longer for it.
+    ///
     /// # Errors
     /// When the aliases do not end, or no server answers.
     pub(crate) async fn follow(&self, name: &Name) -> Result<Name, DnsError> {
-        let (mut name, mut seen) = (name.clone(), HashSet::new());
+        let (asked, mut name, mut seen) = (name, name.clone(), HashSet::new());
         for _ in 0..=ALIASES {
             if !seen.insert(name.to_lowercase()) {
                 return Err(DnsError::AliasLoop(shown(&name)));
             }
-            let answer = self.ask(&name, RecordType::CNAME).await?;
-            let mut records = answer.answers.iter();
-            let alias = records.find_map(|record| match &record.data {
-                RData::CNAME(alias) if record.name == name => Some(alias.0.clone()),
-                _ => None,
-            });
-            match alias {
+            match self.alias_of(&name).await? {
+                Some(alias) if name == *asked && self.is_of_wildcard(&name, &alias).await? => {
+                    return Ok(name);
+                }
                 Some(alias) => name = alias,
                 None => return Ok(name),
             }
         }
         Err(DnsError::TooManyAliases(ALIASES))
+    }
+
+    async fn alias_of(&self, name: &Name) -> Result<Option<Name>, DnsError> {
+        let answer = self.ask(name, RecordType::CNAME).await?;
+        let mut records = answer.answers.iter();
+        Ok(records.find_map(|record| match &record.data {
+            RData::CNAME(alias) if record.name == *name => Some(alias.0.clone()),
+            _ => None,
+        }))
+    }
+
+    /// Whether a name that nobody has made, beside this one, has the same alias.
+    async fn is_of_wildcard(&self, name: &Name, alias: &Name) -> Result<bool, DnsError> {
+        let label = format!("_lockgate-{:04x}{:04x}", random_id(), random_id());
+        match name.base_name().prepend_label(label) {
+            Ok(other) => Ok(self.alias_of(&other).await?.as_ref() == Some(alias)),
+            // It is too long for a name, so this one is hardly shorter, and has labels of its own.
+            Err(_) => Ok(false),
+        }
     }
 
     /// The zone that holds a name: the nearest name upwards with a record SOA.

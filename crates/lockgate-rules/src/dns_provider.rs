@@ -59,7 +59,7 @@ const fn known(
 }
 
 /// All providers, by name.
-pub static DNS_PROVIDERS: [KnownDnsProvider; 58] = [
+pub static DNS_PROVIDERS: [KnownDnsProvider; 68] = [
     known(ACME_DNS, &["url", "user", "password", "subdomain"], &[]),
     known("alidns", &["key", "secret"], &["region"]),
     known("arvancloud", &["token"], &[]),
@@ -108,6 +108,8 @@ pub static DNS_PROVIDERS: [KnownDnsProvider; 58] = [
     known("inwx", &["user", "password"], &[]),
     known("ionos", &["token"], &[]),
     known("ipv64", &["token"], &[]),
+    known("joker", &["user", "password"], &[]),
+    known("lightsail", &["key", "secret"], &["region"]),
     known("linode", &["token"], &[]),
     known("luadns", &["user", "token"], &[]),
     known("mythicbeasts", &["user", "password"], &[]),
@@ -117,6 +119,7 @@ pub static DNS_PROVIDERS: [KnownDnsProvider; 58] = [
     known("netlify", &["token"], &[]),
     known("nifcloud", &["key", "secret"], &[]),
     known("ns1", &["token"], &[]),
+    known("ovh", &["key", "secret", "token"], &["region"]),
     known("plesk", &["url", "token"], &[]),
     known("porkbun", &["key", "secret"], &[]),
     known("powerdns", &["url", "token"], &[]),
@@ -126,12 +129,19 @@ pub static DNS_PROVIDERS: [KnownDnsProvider; 58] = [
         &["algorithm", "zone"],
     ),
     known("route53", &["key", "secret"], &["region"]),
+    known("safedns", &["token"], &[]),
     known("scaleway", &["token"], &[]),
     known("selectel", &["user", "password", "account", "project"], &[]),
     known("simplycom", &["user", "token"], &[]),
     known("spaceship", &["key", "secret"], &[]),
+    known("tencentcloud", &["key", "secret"], &["region"]),
+    known("ultradns", &["user", "password"], &[]),
     known("vercel", &["token"], &["account"]),
+    known("volcengine", &["key", "secret"], &["region"]),
     known("vultr", &["token"], &[]),
+    known("websupport", &["key", "secret"], &[]),
+    known("yandexcloud", &["token", "project"], &[]),
+    known("zoneeu", &["user", "token"], &[]),
 ];
 
 impl KnownDnsProvider {

@@ -36,17 +36,21 @@ table! {
          - `acme-dns`: `url`, `user`, `password`, `subdomain`\n\
          - `token`: `arvancloud`, `bunny`, `cloudflare`, `ddnss`, `desec`, `digitalocean`, `dreamhost`, \
          `duckdns`, `dynu`, `freemyip`, `gandi`, `gcore`, `hetzner`, `hostingde`, `hostinger`, \
-         `infomaniak`, `ionos`, `ipv64`, `linode`, `namesilo`, `netlify`, `ns1`, `scaleway`, `vercel` \
-         (perhaps `account`, the team), `vultr`\n\
+         `infomaniak`, `ionos`, `ipv64`, `linode`, `namesilo`, `netlify`, `ns1`, `safedns`, \
+         `scaleway`, `vercel` (perhaps `account`, the team), `vultr`\n\
          - `key` and `secret`: `alidns` (perhaps `region`), `baiducloud`, `constellix`, `dnsmadeeasy`, \
-         `domeneshop`, `easydns`, `exoscale`, `godaddy`, `huaweicloud` (and `region`), `nifcloud`, \
-         `porkbun`, `route53` (perhaps `region`), `spaceship`\n\
-         - `user` and `token`: `glesys`, `ibmcloud`, `luadns`, `namedotcom`, `simplycom`\n\
-         - `user` and `password`: `autodns`, `cloudns`, `inwx`, `mythicbeasts`\n\
+         `domeneshop`, `easydns`, `exoscale`, `godaddy`, `huaweicloud` (and `region`), `lightsail` \
+         (perhaps `region`), `nifcloud`, `porkbun`, `route53` (perhaps `region`), `spaceship`, \
+         `tencentcloud` (perhaps `region`), `volcengine` (perhaps `region`), `websupport`\n\
+         - `user` and `token`: `glesys`, `ibmcloud`, `luadns`, `namedotcom`, `simplycom`, `zoneeu`\n\
+         - `user` and `password`: `autodns`, `cloudns`, `inwx`, `joker`, `mythicbeasts`, `ultradns`\n\
          - `azure`: `tenant`, `user` (the client), `password`, `subscription`, `resource_group`\n\
          - `cpanel`: `url`, `user`, `token` · `plesk`, `powerdns`: `url`, `token`\n\
          - `dnsimple`: `token`, `account` · `google`: `account` (the JSON of a service account), `project`\n\
-         - `netcup`: `account`, `key`, `password` · `selectel`: `user`, `password`, `account`, `project`.",
+         - `netcup`: `account`, `key`, `password` · `selectel`: `user`, `password`, `account`, `project`\n\
+         - `ovh`: `key`, `secret`, `token` (the consumer key), perhaps `region` (the endpoint, as `ovh-ca`; \
+         `ovh-eu` if it is left out) · `yandexcloud`: `token` (the key of a service account in base64), \
+         `project` (the folder).",
     )
     .with(r#"token = "${file:/etc/lockgate/dns.token}""#);
 
@@ -228,8 +232,8 @@ table! {
         &Time { min: 1_000 },
         r#""2m""#,
         r#""10m""#,
-        "The longest time until every server of the zone shows a record. Only then the authority is \
-         asked to look.",
+        "The longest time until every server of the zone shows a record, but for those that do not \
+         answer. Only then the authority is asked to look.",
     )
     .with(PORKBUN_WHOLE);
 

@@ -21,7 +21,7 @@ pub(crate) struct Credential;
 const LONGEST: usize = 16 << 10;
 
 /// What people call the providers otherwise.
-const OTHER_NAMES: [(&str, &str); 31] = [
+const OTHER_NAMES: [(&str, &str); 33] = [
     ("acmedns", "acme-dns"),
     ("acme_dns", "acme-dns"),
     ("aliyun", "alidns"),
@@ -36,6 +36,7 @@ const OTHER_NAMES: [(&str, &str); 31] = [
     ("command", "exec"),
     ("cmd", "exec"),
     ("do", "digitalocean"),
+    ("dnspod", "tencentcloud"),
     ("gandiv5", "gandi"),
     ("gandi-livedns", "gandi"),
     ("gcloud", "google"),
@@ -53,6 +54,7 @@ const OTHER_NAMES: [(&str, &str); 31] = [
     ("simply", "simplycom"),
     ("simply.com", "simplycom"),
     ("tsig", "rfc2136"),
+    ("zone.eu", "zoneeu"),
 ];
 
 impl TextLanguage for DnsProviderName {

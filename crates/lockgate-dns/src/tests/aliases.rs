@@ -42,6 +42,33 @@ fn a_cname_of_the_challenge_leads_to_the_zone_that_holds_the_record() {
 }
 
 #[test]
+fn a_wildcard_cname_is_no_alias_of_the_challenge() {
+    run(LocalSet::new().run_until(async {
+        let running = start(None).await;
+        let server = &running.server;
+        server.add_zone("example.com", &[]);
+        server.add_zone("hosting.example.net", &[]);
+        server.add_alias("*.example.com", "app.hosting.example.net");
+        server.add_alias("_acme-challenge.www.example.com", "a.hosting.example.net");
+        server.add_alias("*.www.example.com", "app.hosting.example.net");
+        let writer = DnsWriter::new(&provider("desec", DESEC, server.address)).unwrap();
+        for (name, place) in [
+            (
+                "_acme-challenge.example.com",
+                "_acme-challenge.example.com in example.com",
+            ),
+            // One of its own, beside a wildcard with another.
+            (
+                "_acme-challenge.www.example.com",
+                "a.hosting.example.net in hosting.example.net",
+            ),
+        ] {
+            assert_eq!(located(&writer, name).await.unwrap(), place);
+        }
+    }));
+}
+
+#[test]
 fn a_cname_loop_of_the_challenge_is_an_error() {
     run(LocalSet::new().run_until(async {
         let running = start(None).await;

@@ -131,15 +131,12 @@ impl NameServer {
             Manner::Truncates if !by_stream => response.metadata.truncation = true,
             _ => {
                 let records = self.records.borrow();
-                let mut of_name = records
-                    .iter()
-                    .filter(|record| record.name == *question.name())
-                    .peekable();
+                let mut of_name = of_owner(&records, question.name()).into_iter().peekable();
                 if of_name.peek().is_none() {
                     response.metadata.response_code = ResponseCode::NXDomain;
                 }
-                let asked = |record: &&Record| record.record_type() == question.query_type();
-                response.add_answers(of_name.filter(asked).cloned());
+                let asked = |record: &Record| record.record_type() == question.query_type();
+                response.add_answers(of_name.filter(asked));
             }
         }
         let right = response.to_vec().unwrap();
@@ -189,6 +186,23 @@ impl NameServer {
         response.set_signature(context.sign(&octets).unwrap());
         response.to_vec().unwrap()
     }
+}
+
+/// The records of a name: its own, or those of the wildcard beside it (RFC 4592).
+fn of_owner(records: &[Record], owner: &Name) -> Vec<Record> {
+    let of = |name: &Name| {
+        let found = records.iter().filter(|record| record.name == *name);
+        found.cloned().collect::<Vec<_>>()
+    };
+    let own = of(owner);
+    if !own.is_empty() || owner.is_root() {
+        return own;
+    }
+    let mut synthesized = of(&owner.base_name().prepend_label("*").unwrap());
+    for record in &mut synthesized {
+        record.name = owner.clone();
+    }
+    synthesized
 }
 
 /// Starts a server at 127.0.0.1, or another address and its port.

@@ -94,42 +94,69 @@ fn propagation_errors_name_the_servers_that_lack_the_record() {
 }
 
 #[test]
-fn lame_servers_and_garbage_are_no_propagation() {
+fn lame_servers_are_passed_over_where_others_show_the_record() {
     run(LocalSet::new().run_until(async {
-        let (first, second, writer) = zone(SHORT).await;
-        for server in [&first.server, &second.server] {
-            server.add_txt(NAME, "value");
-        }
+        let (first, second, writer) = zone(LONG).await;
+        first.server.add_txt(NAME, "value");
         second.server.manner.set(Manner::Refuses);
-        let error = writer.wait_visible(&record("value")).await.unwrap_err();
-        let lame = servers(error);
-        assert!(lame.starts_with("ns2.example.com ("), "{lame}");
-        assert!(lame.to_lowercase().contains("refused"), "{lame}");
-        second.server.manner.set(Manner::Garbage);
-        let error = writer.wait_visible(&record("value")).await.unwrap_err();
-        let garbage = servers(error);
-        assert!(garbage.contains("what it sends is no answer"), "{garbage}");
-        second.server.manner.set(Manner::Answers);
         writer.wait_visible(&record("value")).await.unwrap();
+        assert_eq!(second.server.asked.get(), 2);
+        // It answers at the second question: then it counts.
+        let asked = Rc::new(Cell::new(0));
+        let count = Rc::clone(&asked);
+        *second.server.on_txt.borrow_mut() = Some(Box::new(move |server: &NameServer| {
+            count.set(count.get() + 1);
+            match count.get() {
+                2 => server.manner.set(Manner::Answers),
+                4 => server.add_txt(NAME, "value"),
+                _ => {}
+            }
+        }));
+        writer.wait_visible(&record("value")).await.unwrap();
+        assert_eq!(asked.get(), 4);
     }));
 }
 
 #[test]
-fn a_server_without_an_address_lacks_the_record() {
+fn propagation_fails_where_no_server_answers() {
+    run(LocalSet::new().run_until(async {
+        let (first, second, writer) = zone(SHORT).await;
+        first
+            .server
+            .on_txt
+            .replace(Some(Box::new(|server: &NameServer| {
+                server.manner.set(Manner::Refuses);
+            })));
+        second.server.manner.set(Manner::Garbage);
+        let error = writer.wait_visible(&record("value")).await.unwrap_err();
+        let silent = servers(error);
+        assert!(silent.starts_with("ns1.example.com ("), "{silent}");
+        assert!(silent.to_lowercase().contains("refused"), "{silent}");
+        assert!(silent.contains("ns2.example.com ("), "{silent}");
+        assert!(silent.contains("what it sends is no answer"), "{silent}");
+    }));
+}
+
+#[test]
+fn a_server_without_an_address_is_passed_over_where_others_show_the_record() {
     run(LocalSet::new().run_until(async {
         let running = start(None).await;
         let own = running.server.address;
         running
             .server
             .add_zone("example.com", &[("a.ns", Some(own.ip())), ("b.ns", None)]);
-        running.server.add_txt(NAME, "value");
         let mut settings = provider("desec", &[("token", "x")], own);
         settings.propagation = SHORT;
         let writer = DnsWriter::new(&settings)
             .unwrap()
             .with_zone_port(own.port());
         let error = writer.wait_visible(&record("value")).await.unwrap_err();
-        assert_eq!(servers(error), "b.ns (it has no address)");
+        assert_eq!(
+            servers(error),
+            "a.ns (it shows no such name), b.ns (it has no address)"
+        );
+        running.server.add_txt(NAME, "value");
+        writer.wait_visible(&record("value")).await.unwrap();
     }));
 }
 
