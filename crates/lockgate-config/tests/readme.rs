@@ -27,7 +27,10 @@ fn every_configuration_in_the_readme_and_the_guides_is_valid_and_without_a_warni
         blocks.len() >= 16,
         "the README and the guides show everyday configurations"
     );
-    let env = Environment::none().with_file("/etc/tls/app.example.com.pem", "");
+    let env = Environment::none()
+        .with_file("/etc/tls/app.example.com.pem", "")
+        .with_file("/etc/lockgate/dns.token", "s3cret\n")
+        .with_file("/etc/lockgate/dns.key", "c2VjcmV0\n");
     for text in blocks {
         match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &env) {
             Ok(loaded) => assert!(loaded.warnings.is_empty(), "{text}\n{}", loaded.warnings),

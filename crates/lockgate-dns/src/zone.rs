@@ -86,7 +86,7 @@ impl Resolvers {
         }))
     }
 
-    /// Whether a name that nobody has made, beside this one, has the same alias.
+    /// Whether a random name beside this one, which does not exist, has the same alias.
     async fn is_of_wildcard(&self, name: &Name, alias: &Name) -> Result<bool, DnsError> {
         let label = format!("_lockgate-{:04x}{:04x}", random_id(), random_id());
         match name.base_name().prepend_label(label) {
