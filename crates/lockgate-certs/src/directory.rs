@@ -75,9 +75,17 @@ impl DirectoryClient {
         (&own.ca, &own.email, &own.eab) == (&settings.ca, &settings.email, &settings.eab)
     }
 
-    /// The time before which it wants no other request, if that is still to come.
-    pub(crate) fn quiet_until(&self, now: SystemTime) -> Option<SystemTime> {
-        self.quiet_until.get().filter(|until| *until > now)
+    /// An error as long as the authority wants no other request.
+    pub(crate) fn allows_requests(&self) -> Result<(), Failure> {
+        match self.quiet_until.get() {
+            Some(until) if until > SystemTime::now() => {
+                let message = "the authority has asked for fewer requests";
+                let mut failure = Failure::new(FailureKind::RateLimited, message);
+                failure.retry_after = Some(until);
+                Err(failure)
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The account, which is made if there is none. A key that was kept gets its account again, so
@@ -119,6 +127,7 @@ impl DirectoryClient {
         &self,
         id: &(String, String),
     ) -> Result<Option<RenewalAdvice>, Failure> {
+        self.allows_requests()?;
         let open = self.account().await?;
         let (key, serial) = id;
         let id = CertificateIdentifier {
@@ -143,7 +152,9 @@ impl DirectoryClient {
         let asked = http.take_retry_after();
         failure.retry_after = failure.retry_after.or(asked);
         if failure.kind == FailureKind::RateLimited {
-            self.quiet_until.set(failure.retry_after);
+            // One order's response may come after another's that asks for more time.
+            let until = failure.retry_after.max(self.quiet_until.get());
+            self.quiet_until.set(until);
         }
         failure
     }

@@ -314,10 +314,7 @@ impl CertTask {
         let mut first = None;
         for client in &*self.clients {
             let directory = client.directory.name.clone();
-            if let Some(until) = client.quiet_until(SystemTime::now()) {
-                let message = "the authority has asked for fewer requests";
-                let mut failure = Failure::new(FailureKind::RateLimited, message);
-                failure.retry_after = Some(until);
+            if let Err(failure) = client.allows_requests() {
                 first = Some(first_of(first, failure, directory));
                 continue;
             }
