@@ -142,8 +142,10 @@ def acme(report, a):
     for name in a.peers:
         cells = [name, str(lines.get(name, ""))]
         for kind in ("cold", "warm"):
-            good = sorted(one for one in found.get((name, kind), []) if one is not None)
-            cells += [figure(good[len(good) // 2], 2) if good else "did not come", figure(good[-1], 2) if good else ""]
+            every = found.get((name, kind), [])
+            good = sorted(one for one in every if one is not None)
+            missing = f" ({len(every) - len(good)} of {len(every)} not within {PATIENCE} s)" if len(good) < len(every) else ""
+            cells += [figure(good[len(good) // 2], 2) if good else "", (figure(good[-1], 2) if good else "") + missing]
         rows.append(cells)
     report.plain("Seconds from the start of the program until all four names have had a good handshake",
                  ["", "lines of the sites", "from nothing: median", "longest", "with what is kept: median", "longest"], rows,

@@ -2,7 +2,7 @@
 //!
 //! Orders nothing: see `order`.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::SystemTime;
 
 use instant_acme::{Account, CertificateIdentifier, Error, ExternalAccountKey, Key, NewAccount};
@@ -14,9 +14,9 @@ use serde::Deserialize;
 use tokio::sync::{Mutex, Semaphore};
 
 use crate::error::{Failure, FailureKind, is_bad_nonce, is_problem};
-use crate::http::AcmeHttp;
+use crate::http::{AcmeHttp, QuietUntil, noting_errors};
 use crate::keys;
-use crate::schedule::RenewalWindow;
+use crate::schedule::{RenewalWindow, is_credible};
 use crate::store::{AccountRecord, CertFolder};
 
 /// Orders at one authority at the same time.
@@ -33,16 +33,9 @@ pub(crate) struct DirectoryClient {
     pub(crate) orders: Semaphore,
     settings: Arc<AcmeSettings>,
     folder: CertFolder,
-    account: Mutex<Option<OpenAccount>>,
-    /// The time before which it wants no other request.
-    quiet_until: std::cell::Cell<Option<SystemTime>>,
-}
-
-/// An account that can be used.
-#[derive(Clone)]
-pub(crate) struct OpenAccount {
-    pub(crate) account: Account,
-    http: AcmeHttp,
+    /// The account, once it is open.
+    account: Mutex<Option<Account>>,
+    quiet_until: QuietUntil,
 }
 
 /// What an authority says of a renewal.
@@ -65,20 +58,29 @@ impl DirectoryClient {
             settings,
             folder,
             account: Mutex::default(),
-            quiet_until: std::cell::Cell::default(),
+            quiet_until: QuietUntil::default(),
         }
     }
 
-    /// Whether the account is the one that these settings ask for.
+    /// Whether the account is the one that these settings ask for, but for its email.
     pub(crate) fn has_account_of(&self, settings: &AcmeSettings) -> bool {
-        let own = &self.settings;
-        (&own.ca, &own.email, &own.eab) == (&settings.ca, &settings.email, &settings.eab)
+        (&self.settings.ca, &self.settings.eab) == (&settings.ca, &settings.eab)
     }
 
-    /// An error as long as the authority wants no other request.
-    pub(crate) fn allows_requests(&self) -> Result<(), Failure> {
-        match self.quiet_until.get() {
-            Some(until) if until > SystemTime::now() => {
+    /// Whether the account's email is that of these settings.
+    pub(crate) fn has_email_of(&self, settings: &AcmeSettings) -> bool {
+        self.settings.email == settings.email
+    }
+
+    /// An error as long as the authority wants no other request, or none for this certificate.
+    pub(crate) fn allows_requests(&self, own: Option<SystemTime>) -> Result<(), Failure> {
+        let quiet_until = *self
+            .quiet_until
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let now = SystemTime::now();
+        match own.max(quiet_until) {
+            Some(until) if until > now && is_credible(until, now) => {
                 let message = "the authority has asked for fewer requests";
                 let mut failure = Failure::new(FailureKind::RateLimited, message);
                 failure.retry_after = Some(until);
@@ -90,36 +92,52 @@ impl DirectoryClient {
 
     /// The account, which is made if there is none. A key that was kept gets its account again, so
     /// that a process that is killed in between never makes a second one (RFC 8555 §7.3.1).
-    pub(crate) async fn account(&self) -> Result<OpenAccount, Failure> {
+    pub(crate) async fn account(&self) -> Result<Account, Failure> {
         // Orders that begin together wait for the first one's account.
         let mut open = self.account.lock().await;
         if let Some(open) = &*open {
             return Ok(open.clone());
         }
-        let http = AcmeHttp::new(self.connector()?);
-        let made = self.open_account(&http).await;
-        let made = made.map_err(|failure| self.noted(failure, &http))?;
-        Ok(open
-            .insert(OpenAccount {
-                account: made,
-                http,
-            })
-            .clone())
+        let http = AcmeHttp::new(self.connector()?, Arc::clone(&self.quiet_until));
+        let made = self.open_account(&http).await?;
+        Ok(open.insert(made).clone())
     }
 
-    /// Notes a failure: a wish to be left alone, and an account that is not accepted any more.
-    pub(crate) async fn failed(&self, failure: Failure, open: &OpenAccount) -> Failure {
+    /// Closes the account where it is the reason of a failure. Another order may have done so, and have
+    /// opened another one.
+    pub(crate) async fn failed(&self, failure: Failure, account: &Account) -> Failure {
         if failure.is_of_account() {
-            *self.account.lock().await = None;
+            let mut open = self.account.lock().await;
+            open.take_if(|open| open.id() == account.id());
         }
-        self.noted(failure, &open.http)
+        failure
     }
 
-    /// Forgets an account that the authority has closed. The next order makes another one, with
+    /// Puts an account aside that the authority has closed. The next order makes another one, with
     /// another key.
-    pub(crate) async fn retire_account(&self) -> Result<(), Failure> {
-        *self.account.lock().await = None;
-        Ok(self.folder.retire_account(&self.directory.url)?)
+    pub(crate) async fn retire_account(&self, account: &Account) -> Result<(), Failure> {
+        let mut open = self.account.lock().await;
+        open.take_if(|open| open.id() == account.id());
+        let url = &self.directory.url;
+        let kept = self.folder.account(url)?;
+        if kept.is_some_and(|kept| kept.url.as_deref() == Some(account.id())) {
+            self.folder.retire_account(url)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets the URL of an account that the authority does not know, so that the next order makes it
+    /// anew with the same key.
+    pub(crate) async fn forget_url(&self, account: &Account) -> Result<(), Failure> {
+        let _open = self.account.lock().await;
+        let kept = self.folder.account(&self.directory.url)?;
+        if let Some(mut kept) = kept
+            && kept.url.as_deref() == Some(account.id())
+        {
+            kept.url = None;
+            self.folder.keep_account(&kept)?;
+        }
+        Ok(())
     }
 
     /// Asks when a certificate is to be renewed (RFC 9773 §4.1).
@@ -127,14 +145,21 @@ impl DirectoryClient {
         &self,
         id: &(String, String),
     ) -> Result<Option<RenewalAdvice>, Failure> {
-        self.allows_requests()?;
-        let open = self.account().await?;
+        self.allows_requests(None)?;
+        noting_errors(self.ask_for_renewal(id)).await
+    }
+
+    async fn ask_for_renewal(
+        &self,
+        id: &(String, String),
+    ) -> Result<Option<RenewalAdvice>, Failure> {
+        let account = self.account().await?;
         let (key, serial) = id;
         let id = CertificateIdentifier {
             authority_key_identifier: key.into(),
             serial: serial.into(),
         };
-        match open.account.renewal_info(&id).await {
+        match account.renewal_info(&id).await {
             Ok((info, again)) => Ok(Some(RenewalAdvice {
                 window: RenewalWindow {
                     start: info.suggested_window.start.into(),
@@ -144,19 +169,8 @@ impl DirectoryClient {
                 again,
             })),
             Err(Error::Unsupported(_)) => Ok(None),
-            Err(error) => Err(self.failed(error.into(), &open).await),
+            Err(error) => Err(self.failed(error.into(), &account).await),
         }
-    }
-
-    fn noted(&self, mut failure: Failure, http: &AcmeHttp) -> Failure {
-        let asked = http.take_retry_after();
-        failure.retry_after = failure.retry_after.or(asked);
-        if failure.kind == FailureKind::RateLimited {
-            // One order's response may come after another's that asks for more time.
-            let until = failure.retry_after.max(self.quiet_until.get());
-            self.quiet_until.set(until);
-        }
-        failure
     }
 
     fn connector(&self) -> Result<Connector, Failure> {
@@ -218,9 +232,18 @@ impl DirectoryClient {
                 .map(|email| format!("mailto:{email}"));
             let contact: Vec<_> = contact.collect();
             let contact: Vec<&str> = contact.iter().map(String::as_str).collect();
-            with_nonces(async || account.update_contacts(&contact).await).await?;
-            record.email.clone_from(&self.settings.email);
-            self.folder.keep_account(&record)?;
+            match with_nonces(async || account.update_contacts(&contact).await).await {
+                Ok(()) => {
+                    record.email.clone_from(&self.settings.email);
+                    self.folder.keep_account(&record)?;
+                }
+                // It is no reason to be without certificates.
+                Err(error) => tracing::warn!(
+                    directory = name,
+                    %error,
+                    "the authority has not taken the account's `email`"
+                ),
+            }
         }
         Ok(account)
     }
@@ -255,16 +278,6 @@ impl DirectoryClient {
         let (account, _) = made.await?;
         Ok(account)
     }
-}
-
-/// Forgets the URL of an account that the authority does not know, so that the next order makes it
-/// anew.
-pub(crate) fn forget_url(folder: &CertFolder, directory: &str) -> Result<(), Failure> {
-    if let Some(mut record) = folder.account(directory)? {
-        record.url = None;
-        folder.keep_account(&record)?;
-    }
-    Ok(())
 }
 
 /// Sends a request again while its nonce is refused (RFC 8555 §6.5): instant-acme does so twice.

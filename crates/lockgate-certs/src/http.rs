@@ -9,7 +9,7 @@ use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -22,6 +22,9 @@ use lockgate_net::dial::DialTarget;
 use lockgate_net::tls::Connector;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
+
+use crate::error::{Failure, FailureKind};
+use crate::schedule::LONGEST_ASKED;
 
 /// Limits of one exchange: chains of certificates are the largest bodies.
 const LIMITS: ExchangeLimits = ExchangeLimits {
@@ -42,7 +45,6 @@ const KEPT: usize = 8;
 #[derive(Clone)]
 pub(crate) struct AcmeHttp {
     requests: mpsc::UnboundedSender<PendingRequest>,
-    notes: Arc<ResponseNotes>,
     _task: Arc<OwnedAbort>,
 }
 
@@ -55,15 +57,67 @@ impl Drop for OwnedAbort {
     }
 }
 
-/// What responses tell beside their bodies.
-#[derive(Default)]
-struct ResponseNotes {
-    /// The Retry-After of the last response that was an error.
-    retry_after: Mutex<Option<SystemTime>>,
+/// The time before which an authority wants no request at all. Its orders share it.
+pub(crate) type QuietUntil = Arc<Mutex<Option<SystemTime>>>;
+
+/// What the last response to a task's own requests has told beside its body.
+type ResponseNote = Arc<Mutex<Option<LastResponse>>>;
+
+tokio::task_local! {
+    /// Orders at the same authority share its connections: each must wait for its own Retry-After.
+    static LAST_RESPONSE: ResponseNote;
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LastResponse {
+    status: u16,
+    retry_after: Option<SystemTime>,
+}
+
+/// Does the requests of one order or question. A failure of it has the Retry-After of its last
+/// response, and its status where the response itself tells little.
+pub(crate) async fn noting_errors<T>(
+    work: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let note = ResponseNote::default();
+    let result = LAST_RESPONSE.scope(Arc::clone(&note), work).await;
+    let last = lock(&note).filter(|last| last.status >= 400);
+    result.map_err(|mut failure| {
+        if let Some(last) = last {
+            failure.retry_after = failure.retry_after.or(last.retry_after);
+            if failure.kind == FailureKind::Authority {
+                failure.message += &format!(" (status {})", last.status);
+                if last.status == 429 {
+                    failure.kind = FailureKind::RateLimited;
+                }
+            }
+        }
+        failure
+    })
+}
+
+/// Whether the authority has just refused a request for a while only: it wants fewer, or has an
+/// error of its own.
+pub(crate) fn is_refused_for_a_while() -> bool {
+    last_response().is_some_and(|last| last.status >= 429)
+}
+
+/// The time before which the authority does not want to be asked again for the same thing.
+pub(crate) fn last_retry_after() -> Option<SystemTime> {
+    last_response()?.retry_after
+}
+
+fn last_response() -> Option<LastResponse> {
+    LAST_RESPONSE.try_with(|note| *lock(note)).ok().flatten()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct PendingRequest {
     request: Request<BodyWrapper<Bytes>>,
+    note: ResponseNote,
     response: oneshot::Sender<Result<BytesResponse, Error>>,
 }
 
@@ -81,21 +135,20 @@ impl std::error::Error for Unreachable {}
 
 impl AcmeHttp {
     /// A client that verifies its servers by `connector`. To be called in a `LocalSet`.
-    pub(crate) fn new(connector: Connector) -> Self {
+    pub(crate) fn new(connector: Connector, quiet_until: QuietUntil) -> Self {
         let (requests, mut pending) = mpsc::unbounded_channel::<PendingRequest>();
-        let notes = Arc::<ResponseNotes>::default();
         let connections = Rc::new(Connections {
             connector,
             idle: RefCell::default(),
-            notes: Arc::clone(&notes),
+            quiet_until,
         });
         let task = spawn_local(async move {
-            while let Some(PendingRequest { request, response }) = pending.recv().await {
+            while let Some(pending) = pending.recv().await {
                 let connections = Rc::clone(&connections);
                 spawn_local(async move {
-                    let mut response = response;
+                    let mut response = pending.response;
                     tokio::select! {
-                        made = connections.exchange(request) => {
+                        made = connections.exchange(pending.request, &pending.note) => {
                             // Where the order was given up there is no reader.
                             let _ = response.send(made.map_err(|error| Error::Other(error.into())));
                         }
@@ -106,23 +159,8 @@ impl AcmeHttp {
         });
         Self {
             requests,
-            notes,
             _task: Arc::new(OwnedAbort(task.abort_handle())),
         }
-    }
-
-    /// The time before which the authority wants no other request, if an error has told one since
-    /// the last call.
-    pub(crate) fn take_retry_after(&self) -> Option<SystemTime> {
-        self.notes.lock().take()
-    }
-}
-
-impl ResponseNotes {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Option<SystemTime>> {
-        self.retry_after
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -132,7 +170,12 @@ impl HttpClient for AcmeHttp {
         request: Request<BodyWrapper<Bytes>>,
     ) -> Pin<Box<dyn Future<Output = Result<BytesResponse, Error>> + Send>> {
         let (response, received) = oneshot::channel();
-        let sent = self.requests.send(PendingRequest { request, response });
+        let note = LAST_RESPONSE.try_with(Arc::clone).unwrap_or_default();
+        let sent = self.requests.send(PendingRequest {
+            request,
+            note,
+            response,
+        });
         Box::pin(async move {
             let ended = || Error::Other(Unreachable("the client has ended".to_owned()).into());
             sent.map_err(|_| ended())?;
@@ -146,7 +189,7 @@ struct Connections {
     connector: Connector,
     /// Those that wait for a request.
     idle: RefCell<Vec<KeptConnection>>,
-    notes: Arc<ResponseNotes>,
+    quiet_until: QuietUntil,
 }
 
 /// A connection that waits for a request.
@@ -171,12 +214,13 @@ impl Connections {
     async fn exchange(
         &self,
         request: Request<BodyWrapper<Bytes>>,
+        note: &ResponseNote,
     ) -> Result<BytesResponse, Unreachable> {
         let outgoing = Outgoing::of(request).await?;
         let server = outgoing.server();
         let failed = |error: ClientError| Unreachable(format!("{server}: {error}"));
         if let Some((connection, idle)) = self.take_idle(&server) {
-            match LIMITS.bound(self.send(connection, &outgoing)).await {
+            match LIMITS.bound(self.send(connection, &outgoing, note)).await {
                 Ok(response) => return Ok(response),
                 // Its nonce may be used up (RFC 8555 §6.5), and the server is busy enough.
                 Err(error) if idle < STALE || matches!(error, ClientError::Late(_)) => {
@@ -188,7 +232,7 @@ impl Connections {
         }
         let fresh = async {
             let connection = self.connect(&outgoing).await?;
-            self.send(connection, &outgoing).await
+            self.send(connection, &outgoing, note).await
         };
         LIMITS.bound(fresh).await.map_err(failed)
     }
@@ -216,6 +260,7 @@ impl Connections {
         &self,
         mut connection: HttpConnection,
         outgoing: &Outgoing,
+        note: &ResponseNote,
     ) -> Result<BytesResponse, ClientError> {
         let authority = outgoing.authority();
         let request = ClientRequest {
@@ -236,10 +281,16 @@ impl Connections {
         let mut response = connection.exchange(&request).await?;
         let (status, fields) = (response.status, std::mem::take(&mut response.fields));
         let body = response.read(|_, _| false).await?;
-        if status >= 400
-            && let Some(moment) = retry_after(&fields, SystemTime::now())
-        {
-            *self.notes.lock() = Some(moment);
+        let retry_after = retry_after(&fields, SystemTime::now());
+        *lock(note) = Some(LastResponse {
+            status,
+            retry_after,
+        });
+        // A POST is about one order, unless the whole server is busy.
+        if status == 503 || (status >= 400 && outgoing.method != "POST") {
+            // One order's response may come after another's that asks for more time.
+            let mut until = lock(&self.quiet_until);
+            *until = retry_after.max(*until);
         }
         let is_whole = body.len() < LIMITS.body_bytes;
         drop(response);
@@ -304,18 +355,18 @@ impl Outgoing {
     }
 }
 
-/// A year, in seconds: more is as good.
-const YEAR: u64 = 366 * 86_400;
-
 /// The moment of Retry-After (RFC 9110 §10.2.3), if it can be read.
 fn retry_after(fields: &HeaderMap, now: SystemTime) -> Option<SystemTime> {
     let value = fields.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = value.parse::<u64>() {
-        return Some(now + Duration::from_secs(seconds.min(YEAR)));
-    }
-    let unix = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
-    lockgate_http::date::parse(value.as_bytes(), unix)
-        .map(|seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+    let asked = match value.parse::<u64>() {
+        Ok(seconds) => Duration::from_secs(seconds),
+        Err(_) => {
+            let unix = now.duration_since(SystemTime::UNIX_EPOCH).ok()?;
+            let at = lockgate_http::date::parse(value.as_bytes(), unix.as_secs())?;
+            Duration::from_secs(at).saturating_sub(unix)
+        }
+    };
+    Some(now + asked.min(LONGEST_ASKED))
 }
 
 #[cfg(test)]
@@ -333,6 +384,8 @@ mod tests {
         };
         assert_eq!(read("120"), Some(120));
         assert_eq!(read("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60));
+        assert_eq!(read("31536000"), Some(7 * 86_400));
+        assert_eq!(read("Fri, 06 Nov 2099 08:50:37 GMT"), Some(7 * 86_400));
         for bad in ["", "-1", "soon", "99999999999999999999", "Sun, 99 Nov"] {
             assert_eq!(read(bad), None, "{bad}");
         }

@@ -375,6 +375,9 @@ impl KeeperTask {
                     }
                 }
             }
+            let running = tasks.running.values().map(|task| &task.wanted);
+            let on_demand_running = running.filter(|wanted| wanted.id.on_demand);
+            tasks.clients.retain(wanted.iter().chain(on_demand_running));
             let mut before = std::mem::take(&mut tasks.running);
             for wanted in &*wanted {
                 let kept = before.remove(&wanted.id);
@@ -392,9 +395,6 @@ impl KeeperTask {
             self.shared
                 .lock()
                 .retain(|id, _| !id.on_demand || tasks.running.contains_key(id));
-            tasks
-                .clients
-                .retain(tasks.running.values().map(|task| &task.wanted));
             loop {
                 tokio::select! {
                     Some(wanted) = beginning.recv() => {
@@ -473,10 +473,10 @@ impl KeeperTask {
     }
 }
 
-/// The clients of authorities. All settings with the same directory share one, so that there is one
-/// account, which is made once.
+/// The clients of authorities. All settings with the same directory and `eab` share one, so that there
+/// is one account, which is made once; its email is that of the first settings.
 #[derive(Default)]
-struct DirectoryClients(HashMap<String, Rc<DirectoryClient>>);
+struct DirectoryClients(Vec<Rc<DirectoryClient>>);
 
 impl DirectoryClients {
     /// The clients of the directories of these settings, in their order.
@@ -486,15 +486,13 @@ impl DirectoryClients {
         folder: &CertFolder,
     ) -> Rc<[Rc<DirectoryClient>]> {
         let client = |directory: &AcmeDirectory| {
-            let known = self.0.get(&directory.url);
-            let known = known.filter(|client| client.has_account_of(settings));
-            if let Some(client) = known {
-                return Rc::clone(client);
+            if let Some(client) = self.known(directory, settings) {
+                return client;
             }
             let settings = Arc::clone(settings);
             let client = DirectoryClient::new(directory.clone(), settings, folder.clone());
             let client = Rc::new(client);
-            self.0.insert(directory.url.clone(), Rc::clone(&client));
+            self.0.push(Rc::clone(&client));
             client
         };
         settings.directories.iter().map(client).collect()
@@ -506,18 +504,23 @@ impl DirectoryClients {
         directory: &AcmeDirectory,
         settings: &AcmeSettings,
     ) -> Option<Rc<DirectoryClient>> {
-        let known = self.0.get(&directory.url);
-        known
-            .filter(|client| client.has_account_of(settings))
-            .cloned()
+        let mut clients = self.0.iter();
+        let of_account = |client: &&Rc<DirectoryClient>| {
+            client.directory.url == directory.url && client.has_account_of(settings)
+        };
+        clients.find(of_account).cloned()
     }
 
-    /// Forgets those that no certificate uses.
+    /// Forgets those that no certificate uses, and those with an email that no settings have any more.
     fn retain<'w>(&mut self, wanted: impl Iterator<Item = &'w WantedCert>) {
-        let settings = wanted.map(|wanted| &wanted.settings);
-        let used: HashSet<_> = settings
-            .flat_map(|settings| settings.directories.iter().map(|directory| &directory.url))
-            .collect();
-        self.0.retain(|url, _| used.contains(url));
+        let used: HashSet<_> = wanted.map(|wanted| &wanted.settings).collect();
+        self.0.retain(|client| {
+            used.iter().any(|settings| {
+                let mut directories = settings.directories.iter();
+                directories.any(|directory| directory.url == client.directory.url)
+                    && client.has_account_of(settings)
+                    && client.has_email_of(settings)
+            })
+        });
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Leaf {
     /// Its identifier for ARI (RFC 9773 §4.1): the key identifier of its issuer and its serial
     /// number, both in base64url; `None` where it does not name its issuer's key.
     pub(crate) ari: Option<(String, String)>,
+    /// Whether the file or the response has no other certificate.
+    pub(crate) is_alone: bool,
     /// The certificate, in DER.
     pub(crate) der: Vec<u8>,
 }
@@ -58,7 +60,9 @@ impl Leaf {
         let first = certificates.next().ok_or(ChainError::NoCertificate)?;
         let first = first.map_err(|_| ChainError::Malformed)?;
         let (_, parsed) = X509Certificate::from_der(&first).map_err(|_| ChainError::Malformed)?;
-        Self::of(&parsed, &first).ok_or(ChainError::Malformed)
+        let mut leaf = Self::of(&parsed, &first).ok_or(ChainError::Malformed)?;
+        leaf.is_alone = certificates.next().is_none();
+        Ok(leaf)
     }
 
     /// Reads a chain that was issued for a name and a key.
@@ -81,7 +85,8 @@ impl Leaf {
         let (Some(first), Some(der)) = (parsed.first(), chain.first()) else {
             return Err(ChainError::NoCertificate);
         };
-        let leaf = Self::of(first, der).ok_or(ChainError::Malformed)?;
+        let mut leaf = Self::of(first, der).ok_or(ChainError::Malformed)?;
+        leaf.is_alone = parsed.len() == 1;
         if leaf.public_key != public_key {
             return Err(ChainError::OtherKey);
         }
@@ -140,6 +145,7 @@ impl Leaf {
                 let encode = Base64UrlUnpadded::encode_string;
                 (encode(issuer), encode(parsed.raw_serial()))
             }),
+            is_alone: true,
             der: der.to_vec(),
         })
     }

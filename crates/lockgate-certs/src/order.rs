@@ -4,29 +4,29 @@
 //! when to order: see `schedule`.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use instant_acme::{
     Account, AuthorizationHandle, AuthorizationStatus, CertificateIdentifier, ChallengeType, Error,
-    Identifier, NewOrder, Order, OrderStatus, RetryPolicy,
+    Identifier, NewOrder, Order, OrderStatus,
 };
 use lockgate_net::challenges::{Challenges, PresentedAnswer};
 use lockgate_rules::DnsProvider;
 use time::OffsetDateTime;
 
-use crate::directory::{DirectoryClient, forget_url, is_unknown_account, with_nonces};
+use crate::directory::{DirectoryClient, is_unknown_account, with_nonces};
 use crate::dns_record::DnsRecords;
 use crate::error::{Failure, FailureKind, is_problem};
-use crate::http::Unreachable;
+use crate::http::{Unreachable, is_refused_for_a_while, last_retry_after, noting_errors};
 use crate::keys;
 use crate::leaf::Leaf;
 use crate::store::{CertFolder, CertId, CertRecord, OrderRecord};
 
-/// How the state of an order is asked for.
-const POLL: RetryPolicy = RetryPolicy::new()
-    .initial_delay(Duration::from_millis(100))
-    .backoff(1.6)
-    .timeout(Duration::from_secs(60));
+/// The time after which an order that is not done is left for the next try.
+const POLL_TIME: Duration = Duration::from_secs(60);
+/// The time between two questions for the state of an order: at first, and at most. The authority may
+/// ask for more, but answers to challenges are taken back when the order is left.
+const POLL_DELAYS: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(10));
 
 /// An order older than this is not taken up again: authorities keep pending ones for a week at
 /// most.
@@ -97,6 +97,8 @@ impl<'a> Attempt<'a> {
         let client = self.client;
         // Never closed.
         let _permit = client.orders.acquire().await;
+        // An order before this one may have learnt it.
+        client.allows_requests(None)?;
         match self.obtain_once().await {
             // The account is made anew.
             Err(failure) if failure.is_of_account() => self.obtain_once().await,
@@ -104,11 +106,16 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Boxed: tasks of certificates that wait for months are not to have the room for an order.
     async fn obtain_once(&mut self) -> Result<Leaf, Failure> {
-        let open = self.client.account().await?;
-        match self.obtain_by(&open.account).await {
+        noting_errors(Box::pin(self.obtain_by_account())).await
+    }
+
+    async fn obtain_by_account(&mut self) -> Result<Leaf, Failure> {
+        let account = self.client.account().await?;
+        match self.obtain_by(&account).await {
             Ok(leaf) => Ok(leaf),
-            Err(failure) => Err(self.client.failed(failure, &open).await),
+            Err(failure) => Err(self.client.failed(failure, &account).await),
         }
     }
 
@@ -125,8 +132,15 @@ impl<'a> Attempt<'a> {
             let request = keys::request(&key, &self.id.name)?;
             with_nonces(async || order.finalize_csr(&request).await).await?;
         }
-        let chain = match with_nonces(async || order.poll_certificate(&POLL).await).await {
-            Ok(chain) => chain,
+        let status = poll(&mut order, |status| status == OrderStatus::Processing).await;
+        let chain = match status {
+            Ok(_) => with_nonces(async || order.certificate().await).await,
+            Err(error) => Err(error),
+        };
+        let chain = match chain {
+            Ok(chain) => chain.ok_or_else(|| {
+                Failure::new(FailureKind::Authority, "the order has no certificate")
+            })?,
             Err(error) => {
                 self.drop_order_unless_late(&error)?;
                 return Err(error.into());
@@ -142,7 +156,9 @@ impl<'a> Attempt<'a> {
         };
         let age = SystemTime::now().duration_since(begun.begun.into());
         let is_fresh = age.is_ok_and(|age| age < OLDEST);
-        if begun.directory != self.client.directory.url || !is_fresh {
+        let is_same = begun.directory == self.client.directory.url
+            && begun.profile.as_deref() == self.profile;
+        if !is_same || !is_fresh {
             self.drop_order()?;
             return Ok(None);
         }
@@ -192,15 +208,18 @@ impl<'a> Attempt<'a> {
             }
             match with_nonces(async || account.new_order(&new).await).await {
                 Ok(order) => break order,
-                // Another order has replaced it already (RFC 9773 §5), or the authority does not
-                // know it: that must not keep us from a certificate.
-                Err(error) if is_about_replaces(&error) && replaces.take().is_some() => {}
-                Err(error) => return Err(self.refused_order(error).await?),
+                // Another order has replaced it already (RFC 9773 §5), another account has ordered it,
+                // or the authority does not know it: that must not keep us from a certificate.
+                Err(error) if may_be_about_replaces(&error) && replaces.take().is_some() => {
+                    tracing::debug!(name = self.id.name, %error, "the order replaces nothing");
+                }
+                Err(error) => return Err(self.refused_order(error, account).await?),
             }
         };
         self.record.order = Some(OrderRecord {
             directory: self.client.directory.url.clone(),
             url: order.url().to_owned(),
+            profile: self.profile.map(str::to_owned),
             begun: OffsetDateTime::now_utc(),
         });
         self.keep_record()?;
@@ -209,14 +228,14 @@ impl<'a> Attempt<'a> {
 
     /// The failure of an order that was not begun. An account that the authority does not accept is
     /// made anew with the next try.
-    async fn refused_order(&self, error: Error) -> Result<Failure, Failure> {
+    async fn refused_order(&self, error: Error, account: &Account) -> Result<Failure, Failure> {
         if is_unknown_account(&error) {
-            forget_url(self.folder, &self.client.directory.url)?;
+            self.client.forget_url(account).await?;
             let message = "the authority does not know the account: it is made again";
             return Ok(Failure::new(FailureKind::Account, message));
         }
         if is_problem(&error, "unauthorized") {
-            self.client.retire_account().await?;
+            self.client.retire_account(account).await?;
             let message = format!("the account is not accepted, another one is made: {error}");
             return Ok(Failure::new(FailureKind::Account, message));
         }
@@ -226,6 +245,8 @@ impl<'a> Attempt<'a> {
     /// Proves the name, so that the order is ready.
     async fn prove(&mut self, order: &mut Order) -> Result<(), Failure> {
         let mut way = None;
+        // Its orders with another key, and trials, answer by the same name.
+        let _turn = self.challenges.turn_of(&self.id.name).await;
         // What an earlier process has left.
         self.remove_records().await;
         with_nonces(async || fetch_authorization(order).await).await?;
@@ -255,7 +276,7 @@ impl<'a> Attempt<'a> {
                 }
             }
         };
-        let status = with_nonces(async || order.poll_ready(&POLL).await).await;
+        let status = poll(order, |status| status == OrderStatus::Pending).await;
         drop(presented);
         self.remove_records().await;
         match status {
@@ -370,6 +391,13 @@ impl<'a> Attempt<'a> {
                 return Err(failure);
             }
         };
+        if leaf.is_alone {
+            tracing::warn!(
+                name = self.id.name,
+                issuer = leaf.issuer,
+                "the authority has sent no intermediate certificate: clients must know the issuer"
+            );
+        }
         self.folder
             .keep_cert(self.id, &format!("{}\n{key}", chain.trim_end()))?;
         self.record.order = None;
@@ -396,7 +424,8 @@ impl<'a> Attempt<'a> {
             Error::Api(problem) if problem.status.is_none_or(|status| status < 429) => {
                 self.drop_order()
             }
-            Error::Str(_) => self.drop_order(),
+            // instant-acme's word for an order that is invalid, and for a nonce that was refused.
+            Error::Str(_) if !is_refused_for_a_while() => self.drop_order(),
             _ => Ok(()),
         }
     }
@@ -406,13 +435,43 @@ impl<'a> Attempt<'a> {
     }
 }
 
-/// Whether an error may be about the certificate that an order replaces.
-fn is_about_replaces(error: &Error) -> bool {
+/// Whether an error may be about the certificate that an order replaces. Authorities have many for it:
+/// Let's Encrypt has `unauthorized` where another account has ordered that certificate, Pebble an
+/// internal error where it does not find the serial number.
+fn may_be_about_replaces(error: &Error) -> bool {
     match error {
         Error::Unsupported(_) => true,
         // The authority has not confirmed what it replaces.
         Error::Other(other) => !other.is::<Unreachable>(),
-        error => is_problem(error, "alreadyReplaced") || is_problem(error, "malformed"),
+        Error::Api(_) => !is_problem(error, "rateLimited") && !is_unknown_account(error),
+        _ => false,
+    }
+}
+
+/// Waits while an order has a status: for the end of its validation, or for its certificate.
+async fn poll(
+    order: &mut Order,
+    is_under_way: impl Fn(OrderStatus) -> bool,
+) -> Result<OrderStatus, Error> {
+    let (mut delay, longest) = POLL_DELAYS;
+    let end = Instant::now() + POLL_TIME;
+    loop {
+        let state = with_nonces(async || order.refresh().await.map(|_| ())).await;
+        state?;
+        let state = order.state();
+        if let Some(error) = &state.error {
+            return Err(Error::Api(error.clone()));
+        }
+        if !is_under_way(state.status) {
+            return Ok(state.status);
+        }
+        let asked = last_retry_after().and_then(|at| at.duration_since(SystemTime::now()).ok());
+        let pause = asked.map_or(delay, |asked| asked.clamp(delay.min(longest), longest));
+        if Instant::now() + pause > end {
+            return Err(Error::Timeout(None));
+        }
+        tokio::time::sleep(pause).await;
+        delay = delay.mul_f64(1.6).min(longest);
     }
 }
 

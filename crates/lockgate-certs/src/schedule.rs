@@ -11,14 +11,16 @@ const DAY: Duration = Duration::from_secs(86_400);
 
 /// The first delay after a failure. Later ones double.
 const FIRST_DELAY: Duration = MINUTE;
-/// The longest delay after a failure while there is no valid certificate. Let's Encrypt allows five
-/// failed validations of a name in an hour.
+/// The first delay after a failed validation: Let's Encrypt allows five of a name in an hour, and the
+/// first try has up to three.
+const FIRST_DELAY_REFUTED: Duration = Duration::from_secs(600);
+/// The longest delay after a failure while there is no valid certificate.
 const LONGEST_WITHOUT: Duration = HOUR;
 /// The longest delay after a failure while the certificate is valid.
 const LONGEST_WITH: Duration = Duration::from_secs(6 * 3600);
 /// The longest wait that an authority may ask for: the windows of Let's Encrypt's rate limits are
 /// a week long.
-const LONGEST_ASKED: Duration = Duration::from_secs(7 * 86_400);
+pub(crate) const LONGEST_ASKED: Duration = Duration::from_secs(7 * 86_400);
 /// The bounds of the time between two questions for the window of renewal (RFC 9773 §4.3.2).
 const WINDOW_CHECKS: (Duration, Duration) = (MINUTE, DAY);
 /// The most that may pass before the clock is read again: it may have been set, or the machine may
@@ -48,6 +50,8 @@ pub struct Standing {
     pub failures: u32,
     /// The time of the last one.
     pub failed: Option<SystemTime>,
+    /// Whether that was a failed validation.
+    pub refuted: bool,
     /// The time before which the authority wants no other try (RFC 9110 §10.2.3).
     pub retry_after: Option<SystemTime>,
     /// The place among all certificates, from 0 to 1: it spreads renewals.
@@ -94,7 +98,14 @@ pub fn next(standing: &Standing, now: SystemTime) -> Next {
     }
     let check = standing
         .window_check
-        .filter(|_| standing.validity.is_some() && !standing.outdated);
+        .filter(|_| standing.validity.is_some() && !standing.outdated)
+        .map(|check| {
+            if check > later(now, WINDOW_CHECKS.1) {
+                now
+            } else {
+                check
+            }
+        });
     if check.is_some_and(|check| check <= now) {
         return Next::CheckWindow;
     }
@@ -131,8 +142,8 @@ impl Standing {
         Some(wanted.min(earlier(validity.not_after, life / 8)))
     }
 
-    /// Whether a third of the certificate's life is left at most, or half of a short one's: it
-    /// should have been renewed by now.
+    /// Whether less than a third of the certificate's life is left: it should have been renewed by
+    /// now.
     pub fn is_late(&self, now: SystemTime) -> bool {
         self.validity.is_some_and(|validity| {
             let left = validity.not_after.duration_since(now).unwrap_or_default();
@@ -142,17 +153,19 @@ impl Standing {
 
     /// The time before which there is no other try.
     fn not_before_retry(&self, now: SystemTime) -> Option<SystemTime> {
-        // A clock that was ahead must not hold up tries for ever.
-        let failed = self.failed.map(|failed| failed.min(now));
+        // A clock that was ahead must not hold up tries.
+        let failed = self.failed.filter(|failed| *failed <= now);
         let valid = self
             .validity
             .is_some_and(|validity| now < validity.not_after);
         let longest = if valid { LONGEST_WITH } else { LONGEST_WITHOUT };
-        let doubled = FIRST_DELAY.saturating_mul(1 << self.failures.saturating_sub(1).min(16));
+        let first = match self.refuted {
+            true => FIRST_DELAY_REFUTED,
+            false => FIRST_DELAY,
+        };
+        let doubled = first.saturating_mul(1 << self.failures.saturating_sub(1).min(16));
         let own = failed.map(|failed| later(failed, doubled.min(longest)));
-        let asked = self
-            .retry_after
-            .map(|asked| asked.min(later(now, LONGEST_ASKED)));
+        let asked = self.retry_after.filter(|asked| is_credible(*asked, now));
         own.filter(|_| self.failures > 0).max(asked)
     }
 
@@ -161,7 +174,8 @@ impl Standing {
         let validity = self.validity.filter(|_| !self.outdated)?;
         let (least, most) = LEAST_PAUSE;
         let pause = (validity.life() / 20).clamp(least, most);
-        Some(later(self.obtained?.min(now), pause))
+        let obtained = self.obtained.filter(|obtained| *obtained <= now)?;
+        Some(later(obtained, pause))
     }
 
     fn spread(&self) -> f64 {
@@ -179,6 +193,12 @@ impl Validity {
             .duration_since(self.not_before)
             .unwrap_or_default()
     }
+}
+
+/// Whether an authority may have asked to be left alone until this time: a clock that was ahead has
+/// noted one that is too far away.
+pub(crate) fn is_credible(until: SystemTime, now: SystemTime) -> bool {
+    until <= later(now, LONGEST_ASKED)
 }
 
 /// The place of a name among all, from 0 to 1 (FNV-1a): the same in each process.

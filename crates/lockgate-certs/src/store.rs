@@ -20,6 +20,7 @@ use std::io;
 use std::net::IpAddr;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use lockgate_dns::PublishedRecord;
@@ -104,6 +105,9 @@ pub(crate) struct OrderRecord {
     pub(crate) directory: String,
     /// The URL of the order.
     pub(crate) url: String,
+    /// The profile that it is for.
+    #[serde(default)]
+    pub(crate) profile: Option<String>,
     /// When it began.
     #[serde(with = "time::serde::rfc3339")]
     pub(crate) begun: OffsetDateTime,
@@ -137,9 +141,18 @@ pub(crate) struct FailureRecord {
     pub(crate) kind: String,
     /// Its message.
     pub(crate) message: String,
-    /// When the authority lets us try again.
-    #[serde(with = "time::serde::rfc3339::option")]
-    pub(crate) retry_after: Option<OffsetDateTime>,
+    /// The directories that have told when to try again.
+    pub(crate) pauses: Vec<PauseRecord>,
+}
+
+/// The time before which a directory wants no other request for a certificate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct PauseRecord {
+    /// The directory.
+    pub(crate) directory: String,
+    /// The time.
+    #[serde(with = "time::serde::rfc3339")]
+    pub(crate) until: OffsetDateTime,
 }
 
 /// An account at an authority.
@@ -154,6 +167,15 @@ pub(crate) struct AccountRecord {
     pub(crate) email: Option<String>,
     /// The key, in PKCS#8 and PEM.
     pub(crate) key: String,
+}
+
+impl FailureRecord {
+    /// The time before which a directory wants no other try, if it has told one.
+    pub(crate) fn pause(&self, directory: &str) -> Option<SystemTime> {
+        let mut pauses = self.pauses.iter();
+        let pause = pauses.find(|pause| pause.directory == directory)?;
+        Some(pause.until.into())
+    }
 }
 
 impl CertId {
@@ -211,15 +233,17 @@ impl CertFolder {
         self.path.join("internal").join(format!("{name}.pem"))
     }
 
-    /// The names of certificates with a key of ECDSA that were obtained on demand, in no order.
-    pub fn on_demand_names(&self) -> Vec<String> {
+    /// The certificates that were obtained on demand, in no order. One of a name that the file system
+    /// was too narrow for is not among them: it is obtained anew when a client asks for it.
+    pub fn on_demand_certs(&self) -> Vec<CertId> {
         let Ok(entries) = fs::read_dir(self.path.join("on-demand")) else {
             return Vec::new();
         };
         let names = entries.filter_map(|entry| {
             let file = entry.ok()?.file_name().into_string().ok()?;
-            let name = file.strip_suffix(".pem")?;
-            is_certifiable_name(name).then(|| name.to_owned())
+            let id = CertId::of_file_name(&file).filter(|_| file.ends_with(".pem"))?;
+            let on_demand = true;
+            is_certifiable_name(&id.name).then_some(CertId { on_demand, ..id })
         });
         names.collect()
     }
@@ -320,7 +344,9 @@ impl CertFolder {
     /// Puts an account aside that the authority does not accept any more.
     pub(crate) fn retire_account(&self, url: &str) -> io::Result<()> {
         let file = self.account_file(url);
-        fs::rename(&file, file.with_extension("json.refused"))
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        let now = now.unwrap_or_default().as_secs();
+        fs::rename(&file, file.with_extension(format!("json.refused-{now}")))
     }
 
     fn account_file(&self, url: &str) -> PathBuf {

@@ -8,6 +8,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
+use tokio::sync::OwnedMutexGuard;
 
 use crate::client_hello::ClientHello;
 use crate::tls::{ACME_TLS, ChallengeCert};
@@ -22,6 +23,8 @@ pub struct Challenges {
     http: Presented<Arc<str>>,
     /// By name in lower case: the certificate with the acmeIdentifier.
     tls: Presented<ChallengeCert>,
+    /// By name: the turns of its orders.
+    turns: Mutex<HashMap<Box<str>, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 /// An answer that is presented until this is dropped.
@@ -43,6 +46,17 @@ struct Presented<T> {
 }
 
 impl Challenges {
+    /// Waits for the turn of an order of a name, which ends when the guard is dropped: two orders of the
+    /// same name would answer for each other.
+    pub async fn turn_of(&self, name: &str) -> OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.turns.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(name.to_ascii_lowercase().into()).or_default())
+        };
+        turn.lock_owned().await
+    }
+
     /// Presents the key authorization of a token of HTTP-01.
     pub fn present_http(self: &Arc<Self>, token: &str, key_authorization: &str) -> PresentedAnswer {
         self.http.change(|table| {

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::spawn_local;
 
 use super::{CertState, KeeperState, OnDemandHosts, WantedCert};
+use crate::leaf::Leaf;
 use crate::permission::{Permission, ask};
 use crate::store::{CertFolder, CertId};
 
@@ -24,6 +25,8 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// The first time for which a name is not tried again after a failure or a refusal; it doubles up to
 /// an hour.
 const FIRST_PAUSE: Duration = Duration::from_secs(60);
+/// New names for each order that `per_hour` allows: they cost a question at the operator's service each.
+const QUESTIONS: usize = 10;
 /// The most names and clients that are remembered.
 const REMEMBERED: usize = 4096;
 
@@ -42,7 +45,11 @@ pub(super) struct Demands {
 /// What was asked for in the last hour.
 #[derive(Default)]
 pub(super) struct DemandLimits {
+    /// Orders.
     begun: VecDeque<Instant>,
+    /// New names, permitted or not.
+    questions: VecDeque<Instant>,
+    /// The same by client; an IPv6 client is its /64.
     clients: HashMap<IpAddr, VecDeque<Instant>>,
     /// Names that were refused or have failed: how often, and until when they are not tried again.
     paused: HashMap<String, (u32, Instant)>,
@@ -54,6 +61,7 @@ enum Denial {
     Paused,
     PerHour,
     PerClient,
+    Questions,
 }
 
 impl Demands {
@@ -181,6 +189,10 @@ impl Demands {
         if let Some(state) = self.shared.get(id) {
             return Some(state);
         }
+        if let Err(denial) = self.limits.borrow_mut().begin(&hosts.rules, Instant::now()) {
+            tracing::debug!(name, ?denial, "no certificate is ordered on demand");
+            return None;
+        }
         tracing::info!(name, client = ?demand.client, "a client asks for a certificate on demand");
         let state = self.shared.add(id);
         let wanted = WantedCert {
@@ -196,7 +208,9 @@ impl Demands {
     /// Gives an acceptor the certificate on the disk, if there is a valid one.
     fn install(&self, demand: &CertDemand, id: &CertId) -> bool {
         let file = self.folder.cert_file(id);
-        if !file.exists() {
+        let kept = self.folder.cert(id).ok().flatten();
+        let leaf = kept.and_then(|pem| Leaf::of_pem(&pem).ok());
+        if leaf.is_none_or(|leaf| leaf.validity.not_after <= SystemTime::now()) {
             return false;
         }
         let report = demand.acceptor.store().add(ManagedCert {
@@ -222,7 +236,25 @@ impl Demands {
     }
 }
 
+/// Forgets what was more than an hour ago.
+fn forget_old(moments: &mut VecDeque<Instant>, now: Instant) {
+    let is_old = |moment: &Instant| now.duration_since(*moment) >= HOUR;
+    while moments.front().is_some_and(is_old) {
+        moments.pop_front();
+    }
+}
+
 impl DemandLimits {
+    /// Counts an order, unless its limit is reached.
+    fn begin(&mut self, rules: &OnDemand, now: Instant) -> Result<(), Denial> {
+        forget_old(&mut self.begun, now);
+        if self.begun.len() >= rules.per_hour as usize {
+            return Err(Denial::PerHour);
+        }
+        self.begun.push_back(now);
+        Ok(())
+    }
+
     /// Counts a new name of a client, unless a limit is reached.
     fn admit(
         &mut self,
@@ -234,28 +266,29 @@ impl DemandLimits {
         if self.paused.get(name).is_some_and(|(_, until)| now < *until) {
             return Err(Denial::Paused);
         }
-        let is_old = |begun: &Instant| now.duration_since(*begun) >= HOUR;
-        while self.begun.front().is_some_and(is_old) {
-            self.begun.pop_front();
-        }
+        forget_old(&mut self.begun, now);
         if self.begun.len() >= rules.per_hour as usize {
             return Err(Denial::PerHour);
         }
-        if let Some(client) = client {
+        forget_old(&mut self.questions, now);
+        if self.questions.len() >= QUESTIONS.saturating_mul(rules.per_hour as usize) {
+            return Err(Denial::Questions);
+        }
+        if let Some(client) = client.map(lockgate_limits::client) {
             if self.clients.len() >= REMEMBERED {
-                self.clients
-                    .retain(|_, begun| !begun.back().is_none_or(is_old));
+                self.clients.retain(|_, asked| {
+                    let last = asked.back();
+                    last.is_some_and(|last| now.duration_since(*last) < HOUR)
+                });
             }
-            let begun = self.clients.entry(client).or_default();
-            while begun.front().is_some_and(is_old) {
-                begun.pop_front();
-            }
-            if begun.len() >= rules.per_client as usize {
+            let asked = self.clients.entry(client).or_default();
+            forget_old(asked, now);
+            if asked.len() >= rules.per_client as usize {
                 return Err(Denial::PerClient);
             }
-            begun.push_back(now);
+            asked.push_back(now);
         }
-        self.begun.push_back(now);
+        self.questions.push_back(now);
         Ok(())
     }
 
@@ -291,7 +324,10 @@ mod tests {
         let (mut limits, now) = (DemandLimits::default(), Instant::now());
         let client = |last| Some(IpAddr::from([192, 0, 2, last]));
         let rules = rules(3, 2);
-        let mut admit = |client, at| limits.admit("a.example", client, &rules, at);
+        let mut admit = |client, at| {
+            limits.admit("a.example", client, &rules, at)?;
+            limits.begin(&rules, at)
+        };
         assert_eq!(admit(client(1), now), Ok(()));
         assert_eq!(admit(client(1), now), Ok(()));
         assert_eq!(admit(client(1), now), Err(Denial::PerClient));

@@ -226,14 +226,14 @@ impl DirectoryClient {
         certificate: &CertificateDer<'_>,
         reason: Option<RevocationReason>,
     ) -> Result<(), Failure> {
-        let open = self.account().await?;
+        let account = self.account().await?;
         let request = RevocationRequest {
             certificate,
             reason,
         };
-        match with_nonces(async || open.account.revoke(&request).await).await {
+        match with_nonces(async || account.revoke(&request).await).await {
             Err(error) if !is_problem(&error, "alreadyRevoked") => {
-                Err(self.failed(error.into(), &open).await)
+                Err(self.failed(error.into(), &account).await)
             }
             _ => Ok(()),
         }

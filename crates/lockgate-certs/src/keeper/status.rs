@@ -86,7 +86,11 @@ pub(crate) fn standing(
             .map(|_| renewal.map_or(SystemTime::UNIX_EPOCH, |renewal| renewal.next_check.into())),
         failures: failures.map_or(0, |failures| failures.count),
         failed: failures.map(|failures| failures.last.into()),
-        retry_after: failures.and_then(|failures| Some(failures.retry_after?.into())),
+        refuted: failures.is_some_and(|failures| failures.kind == FailureKind::Validation.as_str()),
+        retry_after: failures.and_then(|failures| {
+            let pauses = failures.pauses.iter();
+            pauses.map(|pause| pause.until.into()).min()
+        }),
         spread: spread_of(&id.name),
     }
 }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use lockgate_net::challenges::Challenges;
+use lockgate_rules::AcmeDirectory;
 use time::OffsetDateTime;
 use tokio::time::sleep;
 
@@ -21,13 +22,18 @@ use crate::leaf::Leaf;
 use crate::order::{Attempt, ChallengeKind};
 use crate::permission::{self, Permission};
 use crate::schedule::{self, Next, RenewalWindow, Standing, next_window_check};
-use crate::store::{CertFolder, CertRecord, FailureRecord, RenewalRecord};
+use crate::store::{
+    CertFolder, CertRecord, FailureRecord, OrderRecord, PauseRecord, RenewalRecord,
+};
 
 /// The time after which an authority is asked again that has not told the window of a renewal.
 const NO_WINDOW: Duration = Duration::from_secs(6 * 3600);
 
 /// The time after which a permission is asked for again that was not given for a renewal.
 const NOT_PERMITTED: Duration = Duration::from_secs(6 * 3600);
+
+/// The age from which an order that does not end is given up for one at the next authority.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// The task of one certificate.
 pub(super) struct CertTask {
@@ -54,6 +60,16 @@ pub(super) struct Known {
     tries: (u32, u32),
 }
 
+/// Why no authority has issued a certificate.
+struct Refusal {
+    /// The failure at the first one, which is the preferred one.
+    failure: Failure,
+    /// The name of its directory.
+    directory: String,
+    /// The directories that have told when to try again.
+    pauses: Vec<PauseRecord>,
+}
+
 impl CertTask {
     /// Runs until the certificate is no longer wanted; one on demand ends by itself when its first order
     /// has failed.
@@ -78,7 +94,7 @@ impl CertTask {
             }
             match schedule::next(&standing, now) {
                 Next::Obtain => {
-                    if standing.validity.is_some() && !self.is_permitted().await {
+                    if self.was_obtained(&known) && !self.is_permitted().await {
                         // A revocation does not wait for the permission.
                         tokio::select! {
                             () = sleep(NOT_PERMITTED) => {}
@@ -98,6 +114,11 @@ impl CertTask {
                 }
             }
         }
+    }
+
+    /// Whether there was a certificate before, so that a permission for it may be old.
+    fn was_obtained(&self, known: &Known) -> bool {
+        known.record.revoked.is_some() || self.folder.cert_file(&self.wanted.id).exists()
     }
 
     fn is_on_demand(&self) -> bool {
@@ -168,7 +189,8 @@ impl CertTask {
         let done = record.order.take_if(|_| is_done);
         if let Some(order) = done {
             (record.directory, record.failures) = (Some(order.directory), None);
-            record.profile.clone_from(&self.wanted.settings.profile);
+            record.profile = order.profile;
+            record.obtained = Some(OffsetDateTime::now_utc());
             (record.renewal, record.revoked) = (None, None);
             self.folder.keep_record(id, &record)?;
         }
@@ -197,6 +219,12 @@ impl CertTask {
         let mut standing = standing(&self.wanted.id, leaf, record, outdated);
         let asks = standing.window_check.is_some();
         standing.window_check = asks.then(|| self.window_check(record.renewal.as_ref()));
+        standing.retry_after = record.failures.as_ref().and_then(|failures| {
+            // One that has told no time can be asked.
+            let pauses = settings.directories.iter();
+            let pauses = pauses.map(|directory| failures.pause(&directory.url));
+            pauses.collect::<Option<Vec<_>>>()?.into_iter().min()
+        });
         if self.state.hurried.load(Ordering::Relaxed) {
             // The operator does not want to wait; what the authority asks for holds on.
             standing.failed = None;
@@ -274,7 +302,12 @@ impl CertTask {
                 known.leaf = Some(leaf);
                 (self.changed)(&self.folder.cert_file(id));
             }
-            Err((failure, directory)) => {
+            Err(refusal) => {
+                let Refusal {
+                    failure,
+                    directory,
+                    pauses,
+                } = refusal;
                 known.tries.1 += 1;
                 let count = standing.failures.saturating_add(1);
                 known.record.failures = Some(FailureRecord {
@@ -282,7 +315,7 @@ impl CertTask {
                     last: OffsetDateTime::now_utc(),
                     kind: failure.kind.as_str().to_owned(),
                     message: failure.message.clone(),
-                    retry_after: failure.retry_after.map(OffsetDateTime::from),
+                    pauses,
                 });
                 if let Err(error) = self.folder.keep_record(id, &known.record) {
                     tracing::error!(name = id.name, %error, "the failure is not kept");
@@ -305,29 +338,43 @@ impl CertTask {
         }
     }
 
-    /// Tries one authority after the other; returns the failure of the preferred one.
+    /// Tries one authority after the other.
     async fn try_each(
         &self,
         known: &mut Known,
         standing: &Standing,
-    ) -> Result<(Leaf, String), (Failure, String)> {
-        let mut first = None;
+    ) -> Result<(Leaf, String), Refusal> {
+        let (mut first, mut pauses) = (None, Vec::new());
         for client in &*self.clients {
-            let directory = client.directory.name.clone();
-            if let Err(failure) = client.allows_requests() {
-                first = Some(first_of(first, failure, directory));
-                continue;
-            }
-            match self.try_ways(client, known, standing).await {
-                Ok(leaf) => return Ok((leaf, directory)),
-                Err(failure) => first = Some(first_of(first, failure, directory)),
+            let AcmeDirectory { name, url } = &client.directory;
+            let failures = known.record.failures.as_ref();
+            let pause = failures.and_then(|failures| failures.pause(url));
+            let tried = match client.allows_requests(pause) {
+                Ok(()) => self.try_ways(client, known, standing).await,
+                Err(failure) => Err(failure),
+            };
+            let failure = match tried {
+                Ok(leaf) => return Ok((leaf, name.clone())),
+                Err(failure) => failure,
+            };
+            pauses.extend(failure.retry_after.map(|until| PauseRecord {
+                directory: url.clone(),
+                until: until.into(),
+            }));
+            first.get_or_insert((failure, name.clone()));
+            if known.record.order.as_ref().is_some_and(is_nearly_done) {
+                break;
             }
         }
-        let none = || {
+        let (failure, directory) = first.unwrap_or_else(|| {
             let failure = Failure::new(FailureKind::Rejected, "no authority is configured");
             (failure, String::new())
-        };
-        Err(first.unwrap_or_else(none))
+        });
+        Err(Refusal {
+            failure,
+            directory,
+            pauses,
+        })
     }
 
     /// Tries one authority. The first time, each challenge that can work has a try: which of the ports
@@ -439,20 +486,9 @@ impl CertTask {
     }
 }
 
-/// The failure to tell: that of the first authority, with the earliest time of a next try.
-fn first_of(
-    first: Option<(Failure, String)>,
-    failure: Failure,
-    directory: String,
-) -> (Failure, String) {
-    match first {
-        Some((mut first, name)) => {
-            first.retry_after = first
-                .retry_after
-                .zip(failure.retry_after)
-                .map(|(a, b)| a.min(b));
-            (first, name)
-        }
-        None => (failure, directory),
-    }
+/// Whether an order was left a short while ago because the authority is late: its certificate may be
+/// there at the next try, where one of the next authority would be one too many.
+fn is_nearly_done(order: &OrderRecord) -> bool {
+    let age = SystemTime::now().duration_since(order.begun.into());
+    age.is_ok_and(|age| age < PATIENCE)
 }

@@ -129,8 +129,8 @@ fn retry_after_is_waited_for_but_no_longer_than_a_week() {
     };
     assert!(waits(&standing, at(1.99)));
     assert_eq!(next(&standing, at(2.0)), Next::Obtain);
-    standing.retry_after = Some(at(3650.0));
-    assert_eq!(standing.not_before_retry(at(0.0)), Some(at(7.0)));
+    standing.retry_after = Some(at(7.0));
+    assert!(waits(&standing, at(6.99)));
 }
 
 #[test]
@@ -140,11 +140,20 @@ fn a_clock_that_was_ahead_does_not_hold_up_the_next_try() {
         failed: Some(at(365.0)),
         ..Standing::default()
     };
-    assert!(waits(&standing, at(0.0)));
-    assert_eq!(
-        standing.not_before_retry(at(0.0)),
-        Some(at(0.0) + MINUTE * 4)
-    );
+    assert_eq!(next(&standing, at(0.0)), Next::Obtain);
+    let asked_to_wait = Standing {
+        failures: 1,
+        failed: Some(at(-1.0)),
+        retry_after: Some(at(365.0)),
+        ..Standing::default()
+    };
+    assert_eq!(next(&asked_to_wait, at(0.0)), Next::Obtain);
+    let obtained_ahead = Standing {
+        obtained: Some(at(365.0)),
+        window_check: Some(at(366.0)),
+        ..of_90_days()
+    };
+    assert_eq!(next(&obtained_ahead, at(0.0)), Next::CheckWindow);
     let not_yet_valid = Standing {
         validity: valid(0.0, 90.0),
         ..Standing::default()

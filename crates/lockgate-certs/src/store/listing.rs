@@ -52,7 +52,7 @@ impl CertFolder {
 impl CertId {
     /// The identity of the certificate with this file, which is its PEM file or the JSON beside it;
     /// nothing for other files, and for a name that the file system was too narrow for.
-    fn of_file_name(name: &str) -> Option<Self> {
+    pub(super) fn of_file_name(name: &str) -> Option<Self> {
         let stem = name
             .strip_suffix(".pem")
             .or_else(|| name.strip_suffix(".json"))?;

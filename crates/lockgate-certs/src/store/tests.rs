@@ -57,6 +57,7 @@ fn a_record_is_json_that_survives_and_a_broken_one_is_empty() {
         order: Some(OrderRecord {
             directory: "https://a.example/dir".to_owned(),
             url: "https://a.example/order/1".to_owned(),
+            profile: None,
             begun: moment,
         }),
         failures: Some(FailureRecord {
@@ -64,7 +65,7 @@ fn a_record_is_json_that_survives_and_a_broken_one_is_empty() {
             last: moment,
             kind: "caa".to_owned(),
             message: "no".to_owned(),
-            retry_after: None,
+            pauses: Vec::new(),
         }),
         ..CertRecord::default()
     };

@@ -133,16 +133,13 @@ impl WantedCerts {
             ways: self.ways.clone(),
         };
         let key = settings.keys.first().copied();
+        let key = key.unwrap_or(CertKeyKind::EcdsaP256);
         let mut certs = Vec::new();
-        for name in folder.on_demand_names() {
-            if !hosts.has(&name) || !rules.lists(&name) {
+        for id in folder.on_demand_certs() {
+            // One with another key is obtained when a client asks for it.
+            if id.key != key || !hosts.has(&id.name) || !rules.lists(&id.name) {
                 continue;
             }
-            let id = CertId {
-                name,
-                key: key.unwrap_or(CertKeyKind::EcdsaP256),
-                on_demand: true,
-            };
             certs.push(ManagedCert {
                 on_demand: true,
                 ..managed(folder.cert_file(&id), &id.name, false)

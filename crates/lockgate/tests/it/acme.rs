@@ -47,6 +47,17 @@ impl Scene {
         )
     }
 
+    /// The top with another authority after this one; the file `ca` has the roots of both.
+    fn top_of_both(&self, second: &AcmeServer) -> String {
+        let both = self.state.path("both.pem");
+        let read = |server: &AcmeServer| std::fs::read_to_string(server.ca_file()).unwrap();
+        std::fs::write(&both, read(&self.server) + &read(second)).unwrap();
+        self.top_of(&[&self.server, second], "").replace(
+            &self.server.ca_file().display().to_string(),
+            &both.display().to_string(),
+        )
+    }
+
     /// A configuration with these sites.
     fn sites(&self, names: &[&str]) -> String {
         self.top("") + &sites(names)
@@ -281,6 +292,30 @@ fn a_reload_obtains_for_new_sites_and_keeps_those_that_stay() {
     scene.served(&gate, "b.example.com");
     assert_eq!(scene.certificate(&gate, "a.example.com").unwrap(), before);
     assert_eq!(scene.server.issued().len(), 2);
+}
+
+#[test]
+fn a_reload_that_removes_a_site_stops_its_order() {
+    let scene = Scene::new();
+    scene.server.fail(Resource::Directory, Fault::Hold);
+    let gate = scene.start_without_clearing(&scene.sites(&["a.example.com", "b.example.com"]));
+    scene.server.clear_faults();
+    let held = (Resource::Finalize, "b.example.com");
+    scene.server.fail_name(held.0, held.1, Fault::Hold);
+    scene.server.release();
+    scene.served(&gate, "a.example.com");
+    scene.server.wait_for("an order to hold", |log| {
+        log.iter().filter(|one| one.resource == held.0).count() == 2
+    });
+    for more in ["c.example.com", "d.example.com"] {
+        gate.rewrite(&scene.sites(&["a.example.com", more]));
+        gate.signal(lockgate_testkit::Signal::HUP);
+        scene.served(&gate, more);
+        // The order that is held would now go on.
+        scene.let_go();
+    }
+    assert!(!scene.file("b.example.com.pem").exists());
+    assert_eq!(scene.server.count(Resource::Certificate), 3);
 }
 
 #[test]

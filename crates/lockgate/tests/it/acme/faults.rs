@@ -2,6 +2,8 @@
 
 use lockgate_testkit::acme::{AcmeServer, Fault, Resource, WrongChain};
 
+use serde_json::Value;
+
 use super::*;
 
 /// The kind that is logged when the resource fails so; another site has its certificate meanwhile.
@@ -105,17 +107,87 @@ fn retry_after_of_a_rate_limit_holds_across_a_restart() {
 }
 
 #[test]
+fn retry_after_holds_for_the_name_that_got_it() {
+    let scene = Scene::new();
+    let names = ["a.example.com", "b.example.com", "c.example.com"];
+    scene.server.fail(Resource::Directory, Fault::Hold);
+    let gate = scene.start_without_clearing(&scene.sites(&names));
+    scene.server.clear_faults();
+    let limited = Fault::rate_limited(3600);
+    scene
+        .server
+        .fail_name(Resource::NewOrder, names[0], limited.clone());
+    scene
+        .server
+        .fail_name(Resource::NewOrder, names[1], Fault::problem(403, "caa"));
+    scene.server.release();
+    scene.served(&gate, names[2]);
+    let again = |name: &str| {
+        let told = gate.stderr().find_json("the failure", |line| {
+            line["message"] == "no certificate obtained" && line["name"] == name
+        });
+        told["again_in_seconds"].as_u64().unwrap()
+    };
+    assert!(again(names[0]) > 3000);
+    assert!(again(names[1]) < 100);
+}
+
+#[test]
+fn retry_after_of_a_busy_authority_holds_for_all_names() {
+    let scene = Scene::new();
+    let mut busy = lockgate_testkit::acme::Problem::new(503, "serverInternal", "maintenance");
+    busy.retry_after = Some(3600);
+    scene.server.fail(Resource::NewNonce, Fault::Problem(busy));
+    let gate = lockgate().start(&scene.sites(&["a.example.com"]));
+    let told = gate.says("no certificate obtained");
+    assert!(told["again_in_seconds"].as_u64().unwrap() > 3000, "{told}");
+    assert!(told["error"].as_str().unwrap().contains("503"), "{told}");
+    let asked = scene.server.log().len();
+    gate.rewrite(&scene.sites(&["a.example.com", "b.example.com"]));
+    gate.signal(lockgate_testkit::Signal::HUP);
+    gate.wait_for_sample(
+        "lockgate_managed_cert_failures",
+        &["name=\"b.example.com\"", "kind=\"rate_limited\""],
+        1.0,
+    );
+    assert_eq!(scene.server.log().len(), asked);
+}
+
+#[test]
+fn retry_after_of_one_directory_holds_across_a_restart_beside_another() {
+    let (scene, second) = (Scene::new(), AcmeServer::start());
+    let toml = scene.top_of_both(&second) + &sites(&["a.example.com"]);
+    scene
+        .server
+        .fail(Resource::NewOrder, Fault::rate_limited(3600));
+    second.fail(Resource::NewOrder, Fault::problem(500, "serverInternal"));
+    let gate = lockgate().start(&toml);
+    let told = gate.says("no certificate obtained");
+    assert!(told["again_in_seconds"].as_u64().unwrap() < 100, "{told}");
+    gate.stop();
+    // As if a day had passed, but for the time that the authority has told.
+    let record = scene.file("a.example.com.json");
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    kept["failures"]["last"] = "2026-01-01T00:00:00Z".into();
+    std::fs::write(&record, kept.to_string()).unwrap();
+    let asked = scene.server.log().len();
+    second.clear_faults();
+    second.fail(Resource::Directory, Fault::Hold);
+    let gate = lockgate().start(&toml);
+    second.set_tls_port(https(&gate).port());
+    second.set_http_port(http(&gate).port());
+    second.clear_faults();
+    second.release();
+    is("a certificate of the second", || {
+        certificate(https(&gate), "a.example.com", &second.root_pem()).is_ok()
+    });
+    assert_eq!(scene.server.log().len(), asked);
+}
+
+#[test]
 fn the_next_directory_is_asked_when_the_first_is_down() {
     let (scene, second) = (Scene::new(), AcmeServer::start());
-    let toml = scene.top_of(&[&scene.server, &second], "") + &sites(&["a.example.com"]);
-    // The file of the second's authority beside that of the first.
-    let both = scene.state.path("both.pem");
-    let read = |server: &AcmeServer| std::fs::read_to_string(server.ca_file()).unwrap();
-    std::fs::write(&both, read(&scene.server) + &read(&second)).unwrap();
-    let toml = toml.replace(
-        &scene.server.ca_file().display().to_string(),
-        &both.display().to_string(),
-    );
+    let toml = scene.top_of_both(&second) + &sites(&["a.example.com"]);
     scene.server.fail(Resource::Directory, Fault::Close);
     second.fail(Resource::Directory, Fault::Hold);
     let gate = lockgate().start(&toml);
