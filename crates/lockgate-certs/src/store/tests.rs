@@ -47,6 +47,25 @@ fn names_of_any_length_have_a_file() {
 }
 
 #[test]
+fn certificates_on_demand_are_listed_with_their_key() {
+    let state = tempfile::tempdir().unwrap();
+    let folder = CertFolder::of_state(state.path());
+    folder.prepare().unwrap();
+    let ids = [CertKeyKind::EcdsaP256, CertKeyKind::Rsa2048].map(|key| CertId {
+        key,
+        on_demand: true,
+        ..id("a.example.com")
+    });
+    for id in &ids {
+        folder.keep_cert(id, "a certificate").unwrap();
+        folder.keep_record(id, &CertRecord::default()).unwrap();
+    }
+    let mut listed = folder.on_demand_certs();
+    listed.sort();
+    assert_eq!(listed, ids);
+}
+
+#[test]
 fn a_record_is_json_that_survives_and_a_broken_one_is_empty() {
     let state = tempfile::tempdir().unwrap();
     let folder = CertFolder::of_state(state.path());

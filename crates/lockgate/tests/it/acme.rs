@@ -202,6 +202,21 @@ fn tls_alpn_01_proves_a_name_where_port_80_is_closed() {
 }
 
 #[test]
+fn tls_alpn_01_proves_a_name_for_both_keys_at_once() {
+    let scene = Scene::new();
+    scene.server.set_authorization_reuse(false);
+    scene
+        .server
+        .set_challenges(&[lockgate_testkit::acme::ChallengeKind::TlsAlpn01]);
+    let toml = scene.top("key = [\"p256\", \"rsa2048\"]\n") + &sites(&["a.example.com"]);
+    let gate = scene.start(&toml);
+    scene.server.wait_for_issued(2);
+    scene.served(&gate, "a.example.com");
+    let validations = scene.server.validations();
+    assert_eq!(validations.len(), 2, "{validations:?}");
+}
+
+#[test]
 fn a_handshake_before_the_certificate_gets_unrecognized_name() {
     let scene = Scene::new();
     scene.server.fail(Resource::Directory, Fault::Hold);

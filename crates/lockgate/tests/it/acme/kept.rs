@@ -67,9 +67,9 @@ fn a_kill_at_any_step_leaves_one_account_and_one_certificate() {
     }
 }
 
-#[test]
-fn a_certificate_is_renewed_when_ari_says_now_and_replaces_the_old_one() {
-    let scene = Scene::new();
+/// Obtains a certificate, and lets it be renewed because ARI says now. The authority refuses what it is
+/// told to in between.
+fn renew_by_ari(scene: &Scene, refuse: impl Fn(&AcmeServer)) {
     let toml = scene.sites(&["a.example.com"]);
     let gate = scene.start(&toml);
     let before = scene.served(&gate, "a.example.com");
@@ -91,12 +91,36 @@ fn a_certificate_is_renewed_when_ari_says_now_and_replaces_the_old_one() {
     kept["renewal"]["next_check"] = "2026-01-01T00:00:00Z".into();
     kept["obtained"] = "2026-01-01T00:00:00Z".into();
     std::fs::write(&path, kept.to_string()).unwrap();
-    let gate = scene.start(&toml);
+    scene.server.fail(Resource::Directory, Fault::Hold);
+    let gate = scene.start_without_clearing(&toml);
+    scene.server.clear_faults();
+    refuse(&scene.server);
+    scene.server.release();
     is("another certificate is served", || {
         scene
             .certificate(&gate, "a.example.com")
             .is_ok_and(|der| der != before)
     });
+}
+
+#[test]
+fn a_renewal_that_the_authority_lets_replace_nothing_replaces_nothing() {
+    for (status, kind) in [(403, "unauthorized"), (500, "serverInternal")] {
+        let scene = Scene::new();
+        renew_by_ari(&scene, |server| {
+            server.fail_times(Resource::NewOrder, 1, Fault::problem(status, kind));
+        });
+        let orders = scene.server.orders();
+        assert_eq!(orders.last().unwrap().replaces, None);
+        assert_eq!(scene.server.accounts().len(), 1);
+        assert_eq!(scene.server.issued().len(), 2);
+    }
+}
+
+#[test]
+fn a_certificate_is_renewed_when_ari_says_now_and_replaces_the_old_one() {
+    let scene = Scene::new();
+    renew_by_ari(&scene, |_| {});
     let orders = scene.server.orders();
     assert_eq!(
         orders[1].replaces.as_deref(),
