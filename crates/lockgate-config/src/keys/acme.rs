@@ -125,7 +125,7 @@ table! {
         &WholeNumber::new(1, 10_000),
         "20",
         "100",
-        "New names in an hour, of all clients.",
+        "Orders in an hour for new names, of all clients. `ask` may be asked ten times as often.",
     )
     .with(r#"names = ["*.customers.example.com"]"#);
 
@@ -134,7 +134,7 @@ table! {
         &WholeNumber::new(1, 10_000),
         "5",
         "2",
-        "New names in an hour that one client may ask for.",
+        "New names in an hour that one client (of IPv6 the /64) may ask for, permitted or not.",
     )
     .with(r#"names = ["*.customers.example.com"]"#);
 }
