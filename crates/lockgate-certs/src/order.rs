@@ -132,7 +132,7 @@ impl<'a> Attempt<'a> {
             let request = keys::request(&key, &self.id.name)?;
             with_nonces(async || order.finalize_csr(&request).await).await?;
         }
-        let status = poll(&mut order, |status| status == OrderStatus::Processing).await;
+        let status = poll(&mut order, OrderStatus::Valid).await;
         let chain = match status {
             Ok(_) => with_nonces(async || order.certificate().await).await,
             Err(error) => Err(error),
@@ -276,7 +276,7 @@ impl<'a> Attempt<'a> {
                 }
             }
         };
-        let status = poll(order, |status| status == OrderStatus::Pending).await;
+        let status = poll(order, OrderStatus::Ready).await;
         drop(presented);
         self.remove_records().await;
         match status {
@@ -448,25 +448,21 @@ fn may_be_about_replaces(error: &Error) -> bool {
     }
 }
 
-/// Waits while an order has a status: for the end of its validation, or for its certificate.
-async fn poll(
-    order: &mut Order,
-    is_under_way: impl Fn(OrderStatus) -> bool,
-) -> Result<OrderStatus, Error> {
+/// Waits until an order has a status, or is invalid.
+async fn poll(order: &mut Order, wanted: OrderStatus) -> Result<OrderStatus, Error> {
     let (mut delay, longest) = POLL_DELAYS;
     let end = Instant::now() + POLL_TIME;
     loop {
-        let state = with_nonces(async || order.refresh().await.map(|_| ())).await;
-        state?;
+        with_nonces(async || order.refresh().await.map(|_| ())).await?;
         let state = order.state();
         if let Some(error) = &state.error {
             return Err(Error::Api(error.clone()));
         }
-        if !is_under_way(state.status) {
+        if state.status == wanted || state.status == OrderStatus::Invalid {
             return Ok(state.status);
         }
         let asked = last_retry_after().and_then(|at| at.duration_since(SystemTime::now()).ok());
-        let pause = asked.map_or(delay, |asked| asked.clamp(delay.min(longest), longest));
+        let pause = asked.map_or(delay, |asked| asked.clamp(delay, longest));
         if Instant::now() + pause > end {
             return Err(Error::Timeout(None));
         }
