@@ -95,7 +95,7 @@ def lockgate_before(folder, directory):
 def nginx(folder, directory, script=False, build=None):
     """With sendfile, tcp_nopush and open_file_cache; pages changed by sub_filter, or by a script of njs."""
     build = build or binaries.build("nginx")
-    if script and folder.change and not build.module("http_js"):
+    if script and folder.change and "njs" not in build.said and not build.module("http_js"):
         raise peers.DidNotStart("it has no njs")
     tls = peers.nginx_tls(folder)
     # Frames of 64 KB in place of 8 KB.

@@ -242,6 +242,11 @@ def _read(path):
         return ""
 
 
+def ended():
+    """What should still run and does not: an origin that has died in the middle, a peer."""
+    return [process for process in _running if not process.alive()]
+
+
 def stop_all():
     for process in list(_running):
         process.signal(signal.SIGTERM)
