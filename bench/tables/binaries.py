@@ -136,6 +136,12 @@ def named(name):
     return f"{name} {short(one.version)}, {one.tls}"
 
 
+def short_name(name, builds):
+    """For the head of a column: the peer, its version and TLS library, out of what each build said when it was measured."""
+    said = builds.get(name, "")
+    return f"{name} {short(said.split()[1])} ({said.partition('(')[2].rstrip(')')})" if said.count(" ") else name
+
+
 def short(version):
     """Without what a distribution adds: 2.6.12-1+deb12u4 is 2.6.12, but 3.5-dev5 stays."""
     return re.sub(r"-\d+\S*$", "", version)

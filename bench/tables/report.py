@@ -150,8 +150,9 @@ def told(ratio, peer, goal):
     text = f"Lockgate: {ratio} × {peer}, the best peer, {ratio.rounds} rounds: {ratio.verdict}"
     if goal is None:
         return text + "."
-    few = "" if ratio.rounds >= ENOUGH else f" (of {ratio.rounds} rounds; {ENOUGH} are needed to say so)"
-    return f"{text}; to reach ≤ {goal}: **{'reached' if ratio.reaches(goal) else 'NOT reached'}**{few}."
+    if ratio.rounds < ENOUGH:
+        return f"{text}; to reach ≤ {goal}: {ENOUGH} rounds are needed to say so."
+    return f"{text}; to reach ≤ {goal}: **{'reached' if ratio.reaches(goal) else 'NOT reached'}**."
 
 
 def summary(records):
