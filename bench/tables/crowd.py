@@ -1,15 +1,19 @@
 """Many connections at once: memory of idle ones, five thousand together, and more of them than descriptors."""
+import re
+import shutil
 import subprocess
 import time
 
-from . import load, peers
+from . import load, peers, processes
+from .processes import OTHERS, Process
 from .report import interleaved, progress
-from .throughput import start_all, stop_programs
+from .throughput import COST, LARGE, rivals, start_all, stop_programs
 
 
 def idle_memory(report, a):
-    """PSS per idle TLS connection: the program's memory before and after, every round in a fresh process."""
-    report.head(f"Memory of {a.conns:,} idle TLS connections after one request each", a.rounds * len(a.peers) * (a.wait + 6))
+    """PSS per idle TLS connection, through a relay or a site, and CPU a second for all: before and after, every round in a fresh process."""
+    a.peers = [name for name in a.peers if a.front == "relay" and not name.startswith(("h2o", "caddy")) or a.front == "site" and not name.startswith("hitch")]
+    report.head(f"{a.conns:,} idle TLS connections after one request each, through a {a.front}", a.rounds * len(a.peers) * (a.wait + 6))
     origin = load.Origin()
     rows = {name: [] for name in a.peers}
     for _ in range(a.rounds):
@@ -17,7 +21,7 @@ def idle_memory(report, a):
             if isinstance(rows[name], str):
                 continue
             try:
-                program = peers.start(name, peers.Front(port=0, upstream=origin.unix, key=a.key))
+                program = peers.start(name, peers.Front(port=0, upstream=origin.tcp, key=a.key, http=a.front == "site"))
             except peers.DidNotStart as why:
                 rows[name] = str(why)
                 continue
@@ -26,16 +30,54 @@ def idle_memory(report, a):
             before = program.pss()
             holder = load.client(program.port, "--connections", a.conns, "--stay", "--get", 100, "--opening", 64, stdin=subprocess.PIPE)
             ready = holder.popen.stdout.readline().strip() == "ready"
+            time.sleep(1)  # what follows the last request is no idling
+            cpu_before, began = program.cpu(), time.monotonic()
             time.sleep(a.wait)
+            idle_ms = (program.cpu() - cpu_before).total / 1e3 / (time.monotonic() - began)
             after = program.pss()
             said = load.finish_client(holder)
             errors = load.errors_of(said) | ({} if ready else {"not all were answered": 1}) | ({"lost while idle": said["lost"]} if said["lost"] else {})
-            rows[name].append({"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "errors": errors})
+            rows[name].append({"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "idle_ms": idle_ms, "errors": errors})
             program.stop()
             progress(f"{name}")
-    report.cell(f"{a.conns:,} idle connections, {a.key}", rows, [("KB/connection (PSS)", "kb", 1), ("MB before", "before", 1), ("MB with them", "after", 1)],
-                cost="kb", rivals=[n for n in a.peers if n != "lockgate"], goal=0.8)
+    report.cell(f"{a.conns:,} idle connections, {a.key}, {a.front}", rows, [("KB/connection (PSS)", "kb", 1), ("CPU ms/s of all", "idle_ms", 2), ("MB before", "before", 1), ("MB with them", "after", 1)],
+                cost="kb", rivals=rivals(a.peers), goal=0.8)
     origin.stop()
+
+
+def ab(report, a):
+    """`ab` with 5,000 connections at once through a site, a connection for each request: none may fail."""
+    report.head(f"ab -n {2 * a.conns} -c {a.conns}", len(a.sizes) * a.rounds * len(a.peers) * 3)
+    a.peers = [name for name in a.peers if not name.startswith("hitch")]
+    origin = load.Origin()
+    for size in a.sizes:
+        programs = start_all(a.peers, upstream=origin.tcp, http=True, large=size >= LARGE)
+        rows = interleaved(programs, a.rounds, lambda _, p: one_ab(p, size, a.conns))
+        report.cell(f"ab, {2 * a.conns:,} requests of {size:,} B, {a.conns:,} at once", rows, [*COST[:4], ("p50 ms", "p50", 0), ("p99 ms", "p99", 0), ("max ms", "max", 0)], cost="cpu_us", rivals=rivals(a.peers), goal=1.0)
+        stop_programs(programs)
+    origin.stop()
+
+
+def one_ab(program, size, conns):
+    """Weighs the program over one run of ab; every answer's length must be that of the first, and there must be as many as asked for."""
+    if not shutil.which("ab"):
+        return {"errors": {"there is no ab: Debian's package apache2-utils": 1}}
+    program.until_quiet()
+    before, core_before, began = program.cpu(), processes.busy(0), time.monotonic()
+    generator = Process(["ab", "-q", "-n", str(2 * conns), "-c", str(conns), "-s", "60", f"http://127.0.0.1:{program.port}/{size}"], OTHERS, "ab", stdout=subprocess.PIPE)
+    out = load.spoken(generator, 180)
+    lasted = time.monotonic() - began
+    disturbed = load.others(program.cpu() - before, processes.busy(0) - core_before, lasted)
+    generator.stop()
+    program.until_quiet()
+    said = {key: re.search(rf"^{words}:? +([\d.]+)", out, re.M) for key, words in
+            {"done": "Complete requests", "failed": "Failed requests", "other": "Non-2xx responses", "length": "Document Length", "seconds": "Time taken for tests", "p50": " +50%", "p99": " +99%", "max": " +100%"}.items()}
+    if not said["done"]:
+        return {"errors": {"ab: " + (" ".join(out.split())[-120:] or "nothing said"): 1}}
+    done, length = int(said["done"].group(1)), int(said["length"].group(1))
+    wrong = {"failed": int(said["failed"].group(1)), "not 2xx": int(said["other"].group(1)) if said["other"] else 0, "unanswered": 2 * conns - done, f"answers of {length} B": int(length != size)}
+    record = load.weighed(program.cpu() - before, done, done * size, float(said["seconds"].group(1)))
+    return record | {key: float(said[key].group(1)) for key in ("p50", "p99", "max") if said[key]} | {"others_percent": disturbed, "errors": {kind: n for kind, n in wrong.items() if n}}
 
 
 def five_thousand(report, a):

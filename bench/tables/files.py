@@ -34,7 +34,7 @@ def files(report, a):
             name, length, goal = FILES[size]
             jobs = {p: one_fetch(program, front, f"/{name}", digest_of(os.path.join(root, name))) for p, program in programs.items()}
             found = interleaved(programs, a.rounds, lambda p, program: measured(program, front, jobs[p], a.conns, a.secs))
-            report.cell(f"{length:,} B, {FRONTS[front]}, {shape(front, a.conns)}", found, COLUMNS[front], cost="cpu_us", rivals=["nginx"],
+            report.cell(f"{length:,} B, {FRONTS[front]}, {shape(front, a.conns)}", found, COLUMNS[front], cost="cpu_us", rivals=[p for p in a.peers if p.startswith(("nginx", "h2o"))],
                         goal={"http": goal, "https": OVER_TLS, "h2": OVER_H2}[front], notes=notes)
         stop_programs(programs)
 

@@ -5,7 +5,7 @@ What a program cannot do in stock form is said by `cannot`, and is a dash in a t
 import os
 from dataclasses import dataclass, replace
 
-from . import peers, processes
+from . import binaries, peers, processes
 from .peers import _written as written
 from .processes import BEFORE, BUILT, LOCKGATE
 
@@ -57,6 +57,7 @@ NO_CHANGE, NO_LIMIT = "bodies are not changed", "no rate limit per client"
 CANNOT = {
     "caddy": {"limit": "the rate limit is a plug-in"},
     "sws": {"h2c": "HTTP/2 over TLS only", "limit": NO_LIMIT, "change": NO_CHANGE},
+    "h2o": {"h2c": "not configured for HTTP/2 without TLS", "cache": "not configured for that", "limit": NO_LIMIT, "change": NO_CHANGE, "compress": "not configured for that"},
     "go": {"limit": f"net/http has {NO_LIMIT}", "compress": "net/http does not compress"},
     "axum": {"limit": f"tower-http has {NO_LIMIT}"},
 }
@@ -64,7 +65,7 @@ CANNOT = {
 
 def cannot(name, folder):
     """Why this program does not do all of that; None when it does."""
-    return next((why for feature, why in CANNOT.get(name, {}).items() if getattr(folder, feature)), None)
+    return next((why for feature, why in CANNOT.get(name.removesuffix(binaries.SUFFIX), {}).items() if getattr(folder, feature)), None)
 
 
 def lockgate(folder, directory, binary=LOCKGATE):
@@ -91,9 +92,14 @@ def lockgate_before(folder, directory):
     return lockgate(folder, directory, BEFORE)
 
 
-def nginx(folder, directory, script=False):
+def nginx(folder, directory, script=False, build=None):
     """With sendfile, tcp_nopush and open_file_cache; pages changed by sub_filter, or by a script of njs."""
-    tls = f"ssl_certificate {folder.certificate}; ssl_certificate_key {folder.private_key}; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:S:10m;" if folder.key else ""
+    build = build or binaries.build("nginx")
+    if script and folder.change and "njs" not in build.said and not build.module("http_js"):
+        raise peers.DidNotStart("it has no njs")
+    tls = peers.nginx_tls(folder)
+    # Frames of 64 KB in place of 8 KB.
+    h2 = "http2_chunk_size 64k;" if folder.h2 else ""
     temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     scripted = bool(script and folder.change)
     # njs sees empty buffers of what sendfile would send, and the body is lost: with it, sendfile must be off.
@@ -102,14 +108,14 @@ def nginx(folder, directory, script=False):
     if folder.change and not scripted:
         features.append(f"sub_filter '{folder.change}' $request_id; sub_filter_once off;")
     secure = " ".join(f'add_header {name} "{value}" always;' for name, value in folder.secure.items())
-    text = ["load_module /usr/lib/nginx/modules/ngx_http_js_module.so;" if scripted else "", "daemon off;", "user root;" if os.geteuid() == 0 else "",
+    text = [build.module("http_js") if scripted else "", "daemon off;", "user root;" if os.geteuid() == 0 else "",
             f"worker_processes {folder.workers};", f"pid {directory}/nginx.pid;", f"error_log {directory}/error.log crit;", "worker_rlimit_nofile 20000; events { worker_connections 19000; }",
             f"http {{ include /etc/nginx/mime.types; access_log off; {temporary}",
             f"  sendfile {'off' if scripted else 'on'}; tcp_nopush on; tcp_nodelay on; open_file_cache max=1000 inactive=60s;",
             "  keepalive_requests 1000000000; keepalive_timeout 300s; http2_max_concurrent_streams 256;",
             f"  limit_req_zone $binary_remote_addr zone=clients:1m rate={NOT_LIMITED}r/s;" if folder.limit else "",
             f"  js_path {directory}; js_import page from page.js;" if scripted else "",
-            f"  server {{ listen 127.0.0.1:{folder.port} {'ssl' if folder.key else ''} {'http2' if folder.h2 else ''} backlog=8192; root {folder.root}; {tls}",
+            f"  server {{ {peers.nginx_listen(build, folder.port, bool(folder.key), folder.h2)} root {folder.root}; {tls} {h2}",
             f"    {' '.join(features)}",
             f"    location / {{ {'add_header Cache-Control no-cache;' if folder.cache else ''} {secure} {'js_header_filter page.head; js_body_filter page.body;' if scripted else ''} }}",
             f"    location /assets/ {{ add_header Cache-Control \"max-age=31536000, immutable\"; {secure} }}" if folder.cache else "", "} }"]
@@ -130,15 +136,23 @@ def nginx(folder, directory, script=False):
             "    r.sendBuffer(text.split(mark).join(r.variables.request_id), flags);",
             "}",
             "export default { head, body };"])
-    return written(directory, "nginx.conf", text), ["nginx", "-p", directory, "-c", f"{directory}/nginx.conf", "-e", f"{directory}/error.log"]
+    return written(directory, "nginx.conf", text), [build.path, "-p", directory, "-c", f"{directory}/nginx.conf", "-e", f"{directory}/error.log"]
 
 
-def nginx_njs(folder, directory):
-    return nginx(folder, directory, script=True)
+def nginx_njs(folder, directory, build=None):
+    return nginx(folder, directory, script=True, build=build)
 
 
-def caddy(folder, directory):
+def h2o(folder, directory, build=None):
+    """Files only; it caches open files by itself."""
+    build = build or binaries.build("h2o")
+    text = [*peers.h2o_head(build, folder.port, folder, folder.workers), "hosts:", "  default:", "    paths:", "      /:", f"        file.dir: {folder.root}"]
+    return written(directory, "h2o.conf", text), [build.path, "-m", "worker", "-c", f"{directory}/h2o.conf"]
+
+
+def caddy(folder, directory, build=None):
     """Pages are templates of its own, with a placeholder in them."""
+    build = build or binaries.build("caddy")
     text = ["{", "  admin off", "  auto_https off", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
             "  servers {", f"    protocols h1{' h2c' if folder.h2c else ' h2' if folder.h2 else ''}", "  }", "}",
             ", ".join(f"{'https' if folder.key else 'http'}://{host}:{folder.port}" for host in ("127.0.0.1", "localhost")) + " {", "  bind 127.0.0.1", f"  tls {folder.certificate} {folder.private_key}" if folder.key else "",
@@ -146,7 +160,7 @@ def caddy(folder, directory):
             # Of two fields that match the later, general one would win.
             '  @pages not path /assets/*\n  header @pages Cache-Control no-cache\n  header /assets/* Cache-Control "max-age=31536000, immutable"' if folder.cache else "",
             "  encode zstd gzip" if folder.compress else "", "  templates" if folder.change else "", "  file_server", "}"]
-    return written(directory, "Caddyfile", text), ["env", f"XDG_CONFIG_HOME={directory}", f"XDG_DATA_HOME={directory}", "caddy", "run", "--config", f"{directory}/Caddyfile", "--adapter", "caddyfile"]
+    return written(directory, "Caddyfile", text), ["env", f"XDG_CONFIG_HOME={directory}", f"XDG_DATA_HOME={directory}", build.path, "run", "--config", f"{directory}/Caddyfile", "--adapter", "caddyfile"]
 
 
 def sws(folder, directory):
@@ -169,8 +183,10 @@ def by_words(program):
 
 
 KINDS = {"lockgate": lockgate, "lockgate-before": lockgate_before, "nginx": nginx, "nginx-njs": nginx_njs, "caddy": caddy, "sws": sws,
-         "go": by_words("gofile"), "axum": by_words("axum-files")}
-PEERS = [*peers.OURS, "nginx", "caddy", "sws", "go", "axum"]
+         "go": by_words("gofile"), "axum": by_words("axum-files"), "h2o": h2o}
+KINDS = peers.newer(KINDS)
+PEERS = binaries.with_newer([*peers.OURS, "nginx", *binaries.present("h2o"), "caddy"])
+PEERS += ["h2o-new"] * bool(binaries.NEW and "h2o-new" not in PEERS) + ["sws", "go", "axum"]
 PAGE_PEERS = [*peers.OURS, "nginx", "nginx-njs", "caddy", "sws", "go", "axum"]
 
 

@@ -9,23 +9,27 @@ from . import load, peers, processes
 from .load import H2load
 from .processes import BUILT, OTHERS, Process
 from .report import interleaved, progress, same_work
-from .throughput import asked, rivals, start_all, stop_programs
+from .throughput import LARGE, asked, rivals, start_all, stop_programs
 
 COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0), ("core %", "core_percent", 0), ("mean ms", "mean", 2), ("max ms", "max", 1)]
-ROWS = {"get-100": ("GET", 100), "get-10k": ("GET", 10_000), "post-10k": ("POST", 10_000), "post-1m": ("POST", 1_000_000)}
+ROWS = {"get-100": ("GET", 100), "get-10k": ("GET", 10_000), "get-1m": ("GET", 1_000_000), "post-10k": ("POST", 10_000), "post-1m": ("POST", 1_000_000)}
 GOAL = 1.0
 MORE = 1.2  # what a request to an endpoint over HTTP/2 may cost beside one over HTTP/1
 
 
 def http2(report, a):
     """HTTP/2 over TLS to an origin that speaks HTTP/1: 10 connections with 10 streams each, GET and uploads."""
-    names = [p for p in a.peers if p != "hitch"]
+    names = [p for p in a.peers if not p.startswith("hitch")]
     report.head("HTTP/2 over TLS, proxied to HTTP/1", len(a.rows) * len(names) * a.rounds * (a.secs + 0.5))
     origin = load.Origin()
-    programs = start_all(names, upstream=origin.tcp, key="ecdsa", http=True, h2=True)
-    notes = same_work(asked(programs))
-    for row in a.rows:
+    programs, large = {}, None
+    for row in sorted(a.rows, key=lambda row: ROWS[row][1] >= LARGE):
         method, size = ROWS[row]
+        if large != (size >= LARGE):
+            stop_programs(programs)
+            large = size >= LARGE
+            programs = start_all(names, upstream=origin.tcp, key="ecdsa", http=True, h2=True, large=large)
+            notes = same_work(asked(programs))
         job = H2load.of(method, size, a.conns, a.streams)
 
         def measure(_, program):
@@ -43,7 +47,7 @@ def http2(report, a):
 
 def h2_upstream(report, a):
     """HTTP/2 to endpoints against HTTP/1 to the same ones, for clients with HTTP/2: nginx serves files by both."""
-    names = [p for p in a.peers if p not in ("hitch", "nginx")]  # nginx has no HTTP/2 towards endpoints
+    names = [p for p in a.peers if not p.startswith(("hitch", "nginx", "h2o", "caddy"))]  # nginx has no HTTP/2 towards endpoints
     report.head("HTTP/2 to endpoints", 4 * len(a.sizes) * len(names) * a.rounds * (a.secs + 0.5))
     endpoint, ports = files(a.sizes)
     for before, after in (("http1", "h2c"), ("https", "h2")):
@@ -134,7 +138,7 @@ def frame(kind, flags=0, stream=0, payload=b""):
 
 def h2_idle(report, a):
     """PSS per idle connection that has had one answer over HTTP/2 and TLS: memory before and after, every round in a fresh process."""
-    names = [p for p in a.peers if p != "hitch"]
+    names = [p for p in a.peers if not p.startswith("hitch")]
     report.head(f"Memory of {a.conns:,} idle HTTP/2 connections", a.rounds * len(names) * (a.wait + a.conns / 300 + 3))
     os.sched_setaffinity(0, OTHERS)
     context = ssl.create_default_context()
@@ -148,7 +152,7 @@ def h2_idle(report, a):
                 rows[name] = idle(name, origin, a, context, rows[name])
                 progress(name)
     report.cell(f"{a.conns:,} idle connections", rows, [("KB/connection (PSS)", "kb", 1), ("MB before", "before", 1), ("MB with them", "after", 1), ("answered", "opened", 0), ("still there", "kept", 0)],
-                cost="kb", rivals=["nginx"], goal=1.0)
+                cost="kb", rivals=rivals(names), goal=1.0)
     origin.stop()
 
 

@@ -87,7 +87,7 @@ class Process:
                     f.write(str(os.getpid()))
             if descriptors:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+            die_with_parent()
 
         self.name, self.argv = name, argv
         self.log = os.path.join(scratch(), f"{name}-{len(os.listdir(scratch()))}.log")
@@ -240,6 +240,16 @@ def _read(path):
             return f.read()
     except OSError:
         return ""
+
+
+def die_with_parent():
+    """In a child before it becomes the program: the kernel sends it TERM when whoever has started it has ended."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def ended():
+    """What should still run and does not: an origin that has died in the middle, a peer."""
+    return [process for process in _running if not process.alive()]
 
 
 def stop_all():

@@ -21,8 +21,10 @@ ROWS = {
     "post-1k": (Wrk(100, post=1000), False, 0.85),
     "post-10k": (Wrk(100, post=10_000), False, 0.85),
     "post-100k": (Wrk(100, post=100_000), False, 0.85),
+    "get-100k": (Wrk(100, get=100_000), False, 0.85),
     "log": (Wrk(100, get=100), False, None),
 }
+LARGE = ("post-100k", "get-100k")
 LOG_COSTS = 1.5  # µs a request that a JSON access log may cost at most
 BUSY = ("core %", "core_percent", 0)
 
@@ -30,14 +32,14 @@ BUSY = ("core %", "core_percent", 0)
 def http(report, a):
     """The HTTP/1.1 proxy with kept connections: GET from 1 to 1,000 connections, over TLS, POST echoes, and with a JSON access log."""
     runs = sum(2 * len(a.peers) - 1 if row == "log" else len(a.peers) for row in a.rows)
-    a.peers = [p for p in a.peers if p != "hitch"]  # which reads no HTTP
+    a.peers = [p for p in a.peers if not p.startswith("hitch")]  # which reads no HTTP
     report.head("HTTP/1.1 proxy, keep-alive", runs * a.rounds * (a.secs + 1.5))
     origin = load.Origin()
-    for tls in (False, True):
-        rows = [row for row in a.rows if row != "log" and ROWS[row][1] == tls]
+    for tls, large in ((False, False), (False, True), (True, False), (True, True)):
+        rows = [row for row in a.rows if row != "log" and ROWS[row][1] == tls and (row in LARGE) == large]
         if not rows:
             continue
-        programs = start_all(a.peers, upstream=origin.tcp, key="ecdsa" if tls else None, http=True)
+        programs = start_all(a.peers, upstream=origin.tcp, key="ecdsa" if tls else None, http=True, large=large)
         notes = same_work(asked(programs)) if tls else []
         for row in rows:
             wrk, _, goal = ROWS[row]
@@ -59,7 +61,7 @@ def logged(report, a, origin):
     wrk = ROWS["log"][0]
     programs = start_all(a.peers, upstream=origin.tcp, http=True)
     for name in a.peers:
-        if name != "haproxy":
+        if not name.startswith(("haproxy", "h2o", "caddy")):
             path = os.path.join(processes.fresh_directory(f"log-{name}"), "access.log")
             programs[f"{name}, log"] = start_all([name], upstream=origin.tcp, http=True, log=path)[name]
 
@@ -103,7 +105,7 @@ def syscalls(report, a):
 
     What connections cost is taken out: it is counted in a run of one request on each, after one without strace for the origin's.
     """
-    names = [p for p in a.peers if p != "hitch"]
+    names = [p for p in a.peers if not p.startswith("hitch")]
     report.head("System calls per request", len(a.conns) * len(names) * (a.requests / 2500 + 4))
     tls, h2 = a.front != "http", a.front == "h2"
     origin = load.Origin()

@@ -1,6 +1,7 @@
-"""Tables in Markdown: medians of interleaved rounds, their spread, the ratio to the best peer; all records as JSON.
+"""Tables in Markdown: medians of interleaved rounds, the ratio to the best peer with its interval and verdict; all records as JSON.
 
 A round with an error is invalid: it is shown and not counted. A peer that did not start is a row that says so.
+Ratios are of pairs from the same round; their interval and verdict are by the sign test, as in crates/lockgate-compare/src/statistics.rs.
 """
 import datetime
 import json
@@ -12,10 +13,62 @@ import statistics
 import subprocess
 import sys
 
-from . import peers
+from dataclasses import dataclass
+
+from . import binaries, peers, processes
 from .processes import REPOSITORY, busy_now
 
 ENOUGH = 7  # interleaved rounds before a ratio counts as reached or not
+CONFIDENCE = 0.95  # of the interval of a ratio
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Ours ÷ another's, from rounds in which both were measured."""
+    median: float
+    interval: tuple | None  # of the true median; None for fewer than 6 rounds
+    rounds: int
+
+    @classmethod
+    def of(cls, above, below, key):
+        """Of the records of two programs; pairs in which one is invalid or not above zero do not count."""
+        values = [(a.get(key), b.get(key)) for a, b in zip(above, below) if not a.get("errors") and not b.get("errors")]
+        found = sorted(a / b for a, b in values if a and b and a > 0 and b > 0)
+        if not found:
+            return None
+        out = sign_test(len(found))
+        return cls(statistics.median(found), None if out is None else (found[out], found[-1 - out]), len(found))
+
+    @property
+    def verdict(self):
+        """On which side of 1 the ratio is, where the interval has no 1 in it."""
+        if self.interval and self.interval[1] < 1:
+            return "less"
+        if self.interval and self.interval[0] > 1:
+            return "more"
+        return "not shown"
+
+    def reaches(self, goal):
+        """The median is at or under the goal, and where that says "less" the sign test says so too."""
+        return self.median <= goal and (self.verdict == "less" if goal < 1 else goal > 1 or self.verdict != "more")
+
+    def __str__(self):
+        return f"{self.median:.2f}" + (f" [{self.interval[0]:.2f}–{self.interval[1]:.2f}]" if self.interval else "")
+
+
+def sign_test(n):
+    """How many of n ordered values to leave out at each end, so that the rest covers the median with CONFIDENCE; None: n is too few, it takes 6.
+
+    Each value is above the median with a probability of a half: their number is binomial.
+    """
+    chance, below, found = 0.5 ** n, 0.0, None
+    for out in range((n + 1) // 2):
+        below += chance
+        if 1 - 2 * below < CONFIDENCE:
+            break
+        found = out
+        chance *= (n - out) / (out + 1)
+    return found
 
 
 class Report:
@@ -43,18 +96,18 @@ class Report:
         """
         say(f"### {title}\n")
         summaries = {name: summary(records) for name, records in rows.items()}
-        best = min(((s["median"][cost], name) for name, s in summaries.items() if name in rivals and s["valid"] and s["median"].get(cost)), default=None)
+        best = best_of(rows, cost, rivals)
         heads = ["", *(c[0] for c in columns)] + (["÷ best peer", "spread"] if cost else []) + ["rounds", "errors"]
         say("| " + " | ".join(heads) + " |\n|" + "---|" * len(heads))
         for name, s in summaries.items():
             if s["failed"]:
-                say(f"| {name} | **{one_line(s['failed'])}** |" + " |" * (len(heads) - 2))
+                say(f"| {binaries.named(name)} | **{one_line(s['failed'])}** |" + " |" * (len(heads) - 2))
                 self.bad |= name.startswith("lockgate")
                 continue
-            cells = [name] + [figure(s["median"].get(key), digits) for _, key, digits in columns]
+            cells = [binaries.named(name)] + [figure(s["median"].get(key), digits) for _, key, digits in columns]
             if cost:
-                ratio = s["median"][cost] / best[0] if best and s["valid"] and s["median"].get(cost) else None
-                cells += [figure(ratio, 2), f"{s['spread'][cost]:.0%}" if s["valid"] > 1 and cost in s["spread"] else ""]
+                ratio = Ratio.of(rows[name], rows[best], cost) if best and name != best else None
+                cells += [str(ratio or ("1" if name == best else "")), f"{s['spread'][cost]:.0%}" if s["valid"] > 1 and cost in s["spread"] else ""]
             cells += [f"{s['valid']}" if s["valid"] == s["all"] else f"**{s['valid']} of {s['all']} valid**", s["errors"] or "0"]
             say("| " + " | ".join(cells) + " |")
             self.bad |= bool(s["errors"]) and name.startswith("lockgate")
@@ -62,13 +115,9 @@ class Report:
         disturbed = [f"{s['median']['others_percent']:.0f} % beside {name}" for name, s in summaries.items() if s["median"].get("others_percent", 0) > 5]
         for note in [*notes, *(["**Other programs used the tested core:** " + ", ".join(disturbed)] if disturbed else [])]:
             say(note + "\n")
-        ours = summaries.get("lockgate")
-        if goal and cost and best and ours and ours["valid"]:
-            ratio = ours["median"][cost] / best[0]
-            verdict = "reached" if ratio <= goal else "NOT reached"
-            few = "" if ours["valid"] >= ENOUGH else f" (of {ours['valid']} rounds; {ENOUGH} are needed to say so)"
-            say(f"Lockgate: {ratio:.2f} × {best[1]}, the best peer; to reach ≤ {goal}: **{verdict}**{few}.\n")
-        self.cells.append({"title": title, "goal": goal, "cost": cost, "rivals": list(rivals), "rows": rows})
+        if cost and best and summaries.get("lockgate", {"valid": 0})["valid"]:
+            say(told(Ratio.of(rows["lockgate"], rows[best], cost), binaries.named(best), goal) + "\n")
+        self.cells.append({"title": title, "goal": goal, "cost": cost, "columns": columns, "rivals": list(rivals), "rows": rows, "notes": list(notes)})
         self.save()
 
     def plain(self, title, heads, lines, notes=()):
@@ -86,6 +135,24 @@ class Report:
         if self.json_path:
             with open(self.json_path, "w") as f:
                 json.dump({"command": self.command, "machine": self.machine, "cells": self.cells}, f, indent=1, default=str)
+
+
+def best_of(rows, cost, rivals):
+    """The peer with the least median cost; None where none has one."""
+    medians = {name: summary(rows[name])["median"].get(cost) for name in rivals if name in rows and not isinstance(rows[name], str)}
+    return min((name for name in medians if medians[name]), key=medians.get, default=None)
+
+
+def told(ratio, peer, goal):
+    """The ratio, the verdict, and whether a goal is reached, in a sentence."""
+    if not ratio:
+        return f"No round has figures of both Lockgate and {peer}."
+    text = f"Lockgate: {ratio} × {peer}, the best peer, {ratio.rounds} rounds: {ratio.verdict}"
+    if goal is None:
+        return text + "."
+    if ratio.rounds < ENOUGH:
+        return f"{text}; to reach ≤ {goal}: {ENOUGH} rounds are needed to say so."
+    return f"{text}; to reach ≤ {goal}: **{'reached' if ratio.reaches(goal) else 'NOT reached'}**."
 
 
 def summary(records):
@@ -108,20 +175,37 @@ def summary(records):
 
 
 def interleaved(programs, rounds, measure):
-    """A B C A B C …: {name: [record, …]}; `programs` is {name: program or a string that says why there is none}."""
+    """A B C, C B A, B C A, A C B, …: {name: [record, …]}, a record a round; `programs` is {name: program or a string that says why there is none}.
+
+    The order turns, so that none has always the same one before it. What dies in the middle, the program or its origin, and
+    what a measurement breaks with, is the error of that round; the others go on.
+    """
     rows = {name: program if isinstance(program, str) else [] for name, program in programs.items()}
+    running = [name for name, program in programs.items() if not isinstance(program, str)]
     for number in range(rounds):
-        for name, program in programs.items():
-            if isinstance(program, str):
-                continue
+        for name in turn(running, number):
+            program = programs[name]
             if hasattr(program, "alive") and not program.alive():
                 record = {"errors": {f"it ended with {program.popen.returncode}": 1}}
             else:
-                record = measure(name, program)
+                try:
+                    record = measure(name, program)
+                except (OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, subprocess.SubprocessError) as why:
+                    record = {"errors": {one_line(f"{type(why).__name__}: {why}")[:160]: 1}}
+            for gone in processes.ended():
+                if gone not in programs.values() or gone is program:
+                    record["errors"] = (record.get("errors") or {}) | {f"{gone.name} ended with {gone.popen.returncode}": 1}
             rows[name].append(record)
             progress(f"round {number + 1}/{rounds} {name}")
     progress("")
     return rows
+
+
+def turn(names, number):
+    """The order of a round: it begins one further each second time, and runs backwards between."""
+    start = number // 2 % max(1, len(names))
+    order = names[start:] + names[:start]
+    return order[::-1] if number % 2 else order
 
 
 def same_work(rows):
@@ -186,12 +270,12 @@ def digest(files):
             found = {name: summary(records) for name, records in c["rows"].items()}
             cost = {name: s["median"][c["cost"]] for name, s in found.items() if s["valid"] and s["median"].get(c["cost"])}
             among = c.get("rivals") or [name for name in cost if not name.startswith(("lockgate", "node"))]
-            best = min((cost[name] for name in among if name in cost), default=None)
+            best = min((name for name in among if name in cost), key=cost.get, default=None)
             ours = found.get("lockgate")
-            ratio = cost["lockgate"] / best if best and "lockgate" in cost else None
+            ratio = Ratio.of(c["rows"]["lockgate"], c["rows"][best], c["cost"]) if best and "lockgate" in cost else None
             say("| " + " | ".join([
                 c["title"], *(figure(cost.get(name), 3 if cost.get(name, 9) < 9 else 1) for name in names),
-                f"**{ratio:.2f}**" if ratio else "", f"≤ {c['goal']}" if c["goal"] else "",
+                f"**{ratio}**" if ratio else "", f"≤ {c['goal']}" if c["goal"] else "",
                 f"{ours['spread'][c['cost']]:.0%}" if ours and ours["valid"] > 1 else "",
                 "/".join(str(n) for n in sorted({s["valid"] for s in found.values()})),
                 "; ".join(f"{name}: {s['errors'] or s['failed']}" for name, s in found.items() if s["errors"] or s["failed"]) or "0",

@@ -1,11 +1,13 @@
 """CPU a request and a connection beside the peers, on TCP and over TLS."""
 import re
 
-from . import load, peers, processes
+from . import load, peers, processes, rates
 from .load import Wrk
 from .processes import BOTH
 from .report import interleaved, same_work, summary
 
+BULK = [("CPU s/GB", "cpu_s_per_gb", 3), ("user", "user_us", 0), ("system", "sys_us", 0), ("MB/s", "mb_per_second", 0), ("p50 ms", "p50", 2), ("p99 ms", "p99", 2)]
+LARGE = 100_000  # bytes of a body from which on peers get buffers of 64 KB
 COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0),
         ("p50 ms", "p50", 2), ("p99 ms", "p99", 2)]
 
@@ -36,30 +38,100 @@ def rivals(names):
 
 
 def tls_echo(report, a):
-    """T1: POST echo through TLS to a Unix socket, beside the terminators and beside Node.js itself with and without TLS."""
+    """T1: POST echo through TLS to a TCP port, beside the terminators and beside Node.js itself with and without TLS."""
     names = [n for n in a.peers if n in peers.PEERS]
     own = [n for n in a.peers if n.startswith("node")]
     runs = sum(a.secs + 1.2 + (load.SET_UP if c >= 3000 and name in ("hitch", *own) else c / 1000) for c in a.conns for name in names + own)
-    report.head("TLS echo (T1): POST over TLS to a Unix socket", runs * len(a.sizes) * len(a.keys) * a.rounds)
+    report.head(f"TLS echo (T1): POST over TLS to a {'Unix socket' if a.upstream == 'unix' else 'TCP port'}", runs * len(a.sizes) * len(a.keys) * a.rounds)
     for key in a.keys:
         origin = load.Application(processes.OTHERS, only=("unix", "http")) if a.app == "node" else load.Origin()
-        programs = start_all(names, upstream=origin.unix, key=key)
-        for name in own:
-            kind = "https" if name == "node-tls" else "http"
-            app = load.Application(processes.TESTED, key=key, only=(kind,) if kind == "http" else ("https",))
-            app.port = app.https if kind == "https" else app.http
-            programs[name] = app
-        notes = same_work({n: t for n, t in asked({n: p for n, p in programs.items() if n != "node-plain"}).items()})
-        for conns in a.conns:
-            for size in a.sizes:
-                def measure(name, program):
-                    counted = program.counted if name in own else origin.counted
-                    return load.steady(program, counted, Wrk(conns, post=size), program.port, name != "node-plain", a.secs)
-                rows = interleaved(programs, a.rounds, measure)
-                report.cell(f"POST {size:,} B, c = {conns:,}, {key}", rows, COST + [("connections up", "up", 0), ("with set-up µs", "whole_us", 1)], cost="cpu_us",
-                            rivals=rivals(names), goal=0.9 if size <= 1000 else 0.85, notes=notes)
-        stop_programs(programs)
+        for large in sorted({size >= LARGE for size in a.sizes}):
+            programs = start_all(names, upstream=origin.unix if a.upstream == "unix" else origin.tcp, key=key, large=large)
+            for name in own:
+                kind = "https" if name == "node-tls" else "http"
+                app = load.Application(processes.TESTED, key=key, only=(kind,) if kind == "http" else ("https",))
+                app.port = app.https if kind == "https" else app.http
+                programs[name] = app
+            notes = same_work({n: t for n, t in asked({n: p for n, p in programs.items() if n != "node-plain"}).items()})
+            for conns in a.conns:
+                for size in a.sizes:
+                    if (size >= LARGE) != large:
+                        continue
+
+                    def measure(name, program):
+                        counted = program.counted if name in own else origin.counted
+                        return load.steady(program, counted, Wrk(conns, post=size), program.port, name != "node-plain", a.secs)
+                    rows = interleaved(programs, a.rounds, measure)
+                    report.cell(f"POST {size:,} B, c = {conns:,}, {key}", rows, COST + [("connections up", "up", 0), ("with set-up µs", "whole_us", 1)], cost="cpu_us",
+                                rivals=rivals(names), goal=0.9 if size <= 1000 else 0.85, notes=notes)
+            stop_programs(programs)
         origin.stop()
+
+
+HANDSHAKES = {"ecdsa-new": ("ecdsa", 16, ["--no-resumption"], 0.65), "rsa-new": ("rsa", 16, ["--no-resumption"], None),
+              # Eight at once: a client keeps eight tickets for one server, and sixteen that ask in step find none left.
+              "ecdsa-resumed": ("ecdsa", 8, [], None)}
+
+
+def handshakes(report, a):
+    """A connection for each request over TLS to a TCP port: full handshakes with both keys, and resumed ones."""
+    report.head("Handshakes: connect, handshake, GET 100 B, close", len(a.modes) * a.rounds * len(a.peers) * (a.secs + 0.5))
+    origin = load.Origin()
+    for mode in a.modes:
+        key, conns, resumption, goal = HANDSHAKES[mode]
+        programs = start_all(a.peers, upstream=origin.tcp, key=key)
+
+        def measure(name, program):
+            r = rates.whole(program, f"https://127.0.0.1:{program.port}/100", "-c", conns, "-d", f"{a.secs}s", "--per-connection", 1, *rates.TLS_OFFERED, *resumption)
+            share = r.get("resumed_percent", 0)
+            # The first connection of each slot has nothing to resume.
+            if resumption and share or not resumption and share < 90:
+                r["errors"][f"{share:.0f} % of connections were resumed"] = 1
+            return r
+        rows = interleaved(programs, a.rounds, measure)
+        report.cell(f"{key}, {'full' if resumption else 'resumed'}, c = {conns}", rows, [("CPU µs/connection", "cpu_us", 0), *COST[1:], ("resumed %", "resumed_percent", 0)], cost="cpu_us", rivals=rivals(a.peers),
+                    goal=goal, notes=same_work({n: r[0].get("tls") for n, r in rows.items() if not isinstance(r, str) and r}))
+        stop_programs(programs)
+    origin.stop()
+
+
+# What is moved: over TLS or plain, through a site or a relay, down or up; and what to reach.
+MOVED = {"tls-down": ("TLS download through a relay, 768 KB bodies, c = 16", {"key": "ecdsa"}, 0.58), "tls-up": ("TLS upload through a relay, 768 KB bodies, c = 16", {"key": "ecdsa"}, 0.6),
+         "site-down": ("TLS download through a site, 768 KB bodies, c = 16", {"key": "ecdsa", "http": True}, None), "site-up": ("TLS upload through a site, 768 KB bodies, c = 16", {"key": "ecdsa", "http": True}, 0.6),
+         "tcp-down": ("Plain TCP, 1 GiB down on one connection", {}, 1.0), "tcp-up": ("Plain TCP, 1 GiB up on one connection", {}, 1.0)}
+
+
+def bulk(report, a):
+    """Large bodies: 768 KB down and up over TLS, through a relay and a site; one gigabyte down and up over plain TCP on one connection."""
+    fitting = {cell: [p for p in a.peers if fits(cell, p)] for cell in a.cells}
+    report.head("Large bodies", sum(map(len, fitting.values())) * a.rounds * (a.secs + 1.5))
+    origin = load.Origin()
+    for cell in a.cells:
+        title, front, goal = MOVED[cell]
+        down, notes = cell.endswith("down"), []
+        programs = start_all(fitting[cell], upstream=origin.tcp, large=True, **front)
+        if front:
+            wrk = Wrk(16, get=786432) if down else Wrk(16, post=786432, sink=True)
+            rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, True, a.secs, pooled="http" in front))
+            notes = same_work(asked(programs))
+        else:
+            options = ["--get", 1 << 30, "--discard"] if down else ["--post", 1 << 30, "--path", "/sink"]
+            rows = interleaved(programs, a.rounds, lambda _, p: load.whole(p, p.port, "--once", *options, tls="off"))
+            notes = ["haproxy without splice copies."]
+        # The goal was set beside these; http-tunnel and Go's relays are no balancers.
+        report.cell(title, rows, BULK, cost="cpu_s_per_gb", rivals=[n for n in rivals(programs) if not n.startswith(("go-", "http-tunnel"))], goal=goal, notes=notes)
+        stop_programs(programs)
+    origin.stop()
+
+
+def fits(cell, name):
+    """Whether a peer is for this kind of work: hitch has no plain TCP and no HTTP, splicing is for plain TCP."""
+    plain, site = cell.startswith("tcp"), cell.startswith("site")
+    if name.startswith("hitch"):
+        return not plain and not site
+    if name.startswith(("haproxy-splice", "go-", "http-tunnel")):
+        return plain
+    return site or not name.startswith(("h2o", "caddy"))
 
 
 def tcp(report, a):

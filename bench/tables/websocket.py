@@ -7,9 +7,10 @@ import socket
 import ssl
 import time
 
-from . import peers, processes, sites
+from . import peers, processes, rates, sites
 from .processes import BUILT, Process
-from .report import progress
+from .report import progress, turn
+from .throughput import COST, rivals
 
 PYTHON2, SUITE = f"{BUILT}/python2", f"{BUILT}/autobahn"
 GOOD = ("OK", "NON-STRICT", "INFORMATIONAL")
@@ -128,6 +129,35 @@ def visit(url, origin, seconds=30):
             return said, sum(":protocol: websocket" in line and line.rstrip(",\n").endswith(f'"type":{sent.group(1)}}}') for line in f)
     except (OSError, AttributeError):
         return said, 0
+
+
+def echoes(report, a):
+    """WebSockets that echo as fast as they can: CPU a message, and memory of a busy connection; every round in a fresh process."""
+    names = [name for name in a.peers if not name.startswith(("hitch", "h2o"))]
+    report.head(f"WebSocket echoes over {a.conns:,} connections", a.rounds * len(names) * len(a.fronts) * (a.secs + 1.5))
+    for front in a.fronts:
+        origin = Echo()
+        options = ["-c", a.conns, "-d", f"{a.secs}s", "--body-size", 64, *(rates.TLS_OFFERED if front == "tls" else [])]
+        rows = {name: [] for name in names}
+        for number in range(a.rounds):
+            for name in turn(names, number):
+                if isinstance(rows[name], str):
+                    continue
+                try:
+                    program = peers.start(name, peers.Front(port=0, upstream=origin.tcp, key="ecdsa" if front == "tls" else None, http=True, upgrades=True))
+                except peers.DidNotStart as why:
+                    rows[name] = str(why)
+                    continue
+                record = rates.whole(program, f"{'wss' if front == 'tls' else 'ws'}://127.0.0.1:{program.port}/", *options)
+                for gone in processes.ended():
+                    record["errors"][f"{gone.name} ended with {gone.popen.returncode}"] = 1
+                rows[name].append(record)
+                program.stop()
+                progress(f"{front} {name}")
+        for cost, goal in (("cpu_us", 0.85), ("kb", 0.6)):
+            what = "memory of a busy connection" if cost == "kb" else "CPU"
+            report.cell(f"echo of 64 B, c = {a.conns:,}, {front}: {what}", rows, [("CPU µs/message", "cpu_us", 1), *COST[1:], ("KB/connection", "kb", 1)], cost=cost, rivals=rivals(names), goal=goal)
+        origin.stop()
 
 
 def open_socket(port, front, context):
