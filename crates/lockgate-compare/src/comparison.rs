@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::comparison_run::Findings;
 use crate::plan::ComparisonPlan;
-use crate::sample::{AffectedMetrics, LoadSample};
+use crate::sample::{AffectedMetrics, FirstAnswer, LoadSample};
 use crate::statistics::{Ratio, RatioVerdict};
 use lockgate_report::summary::Spread;
 
@@ -132,6 +132,24 @@ impl SampleMetric {
         }
     }
 
+    /// The metric in heads of tables.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::Rate => "requests/s",
+            Self::Cpu => "CPU µs/request",
+            Self::System => "system",
+            Self::P50 => "p50",
+            Self::P99 => "p99",
+            Self::P99_9 => "p99.9",
+            Self::P99_99 => "p99.99",
+            Self::Max => "max",
+            Self::Failed => "failed",
+            Self::Resumed => "resumed",
+            Self::Peak => "peak MB",
+            Self::PerConnection => "KB/connection",
+        }
+    }
+
     /// Whether it is a latency.
     pub fn is_latency(self) -> bool {
         matches!(
@@ -140,12 +158,20 @@ impl SampleMetric {
         )
     }
 
+    /// Whether more of it is better.
+    pub fn is_better_higher(self) -> bool {
+        self == Self::Rate
+    }
+
     /// Whether a mark makes the metric invalid.
     fn is_affected(self, affects: AffectedMetrics) -> bool {
         match affects {
             AffectedMetrics::All => true,
             AffectedMetrics::Cpu => matches!(self, Self::Cpu | Self::System),
             AffectedMetrics::Pace => self == Self::Rate || self.is_latency(),
+            AffectedMetrics::PaceAndCpu => {
+                self.is_affected(AffectedMetrics::Pace) || self.is_affected(AffectedMetrics::Cpu)
+            }
         }
     }
 }
@@ -170,12 +196,38 @@ impl ProgramRow {
         !self.errors.is_empty() || self.rounds.values().any(|sample| sample.failed > 0.0)
     }
 
+    /// The median of a metric over the rounds, of a program without failures and where no mark
+    /// makes the metric invalid.
+    fn valid_median(&self, metric: SampleMetric) -> Option<f64> {
+        if self.has_failures() || self.is_invalid(metric) {
+            return None;
+        }
+        self.spread(metric).map(|spread| spread.median)
+    }
+
     /// Whether a mark makes the metric invalid in any round.
     pub fn is_invalid(&self, metric: SampleMetric) -> bool {
         self.rounds
             .values()
             .flat_map(|sample| &sample.marks)
             .any(|mark| metric.is_affected(mark.affects))
+    }
+
+    /// The first answers of all rounds, each kind once.
+    pub fn answers(&self) -> Vec<&[FirstAnswer]> {
+        let mut seen: Vec<_> = self
+            .rounds
+            .values()
+            .map(|sample| sample.answers.as_slice())
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen
+    }
+
+    /// The median over the rounds of a figure that is no metric.
+    fn median(&self, figure: impl Fn(&LoadSample) -> Option<f64>) -> Option<f64> {
+        Some(Spread::of(self.rounds.values().filter_map(figure))?.median)
     }
 
     /// TLS versions and suites of all rounds, each once; empty without TLS.
@@ -228,12 +280,21 @@ pub struct ProgramPair {
     pub ratios: Vec<Compared>,
 }
 
+impl ProgramPair {
+    /// The ratio of a metric.
+    pub fn ratio(&self, metric: SampleMetric) -> Option<&Compared> {
+        self.ratios
+            .iter()
+            .find(|compared| compared.metric == metric)
+    }
+}
+
 /// Ratio of one metric, with its verdict.
 #[derive(Debug)]
 pub struct Compared {
     /// Metric of the ratio.
     pub metric: SampleMetric,
-    /// The ratio over the rounds in which both have the metric.
+    /// The ratio over the rounds in which both have the metric; `None` after other work.
     pub ratio: Option<Ratio>,
     /// Latency that the program adds to the other's, in microseconds, over the same rounds.
     pub added: Option<Spread>,
@@ -315,17 +376,78 @@ impl Case {
         cases
     }
 
-    /// The program with the least CPU time a request besides `program`, by medians; never the
-    /// baseline, which does less.
-    pub fn best_other(&self, program: &str) -> Option<&ProgramRow> {
-        let others = self
+    /// The program that `program` is compared with in this metric: of the others with a valid
+    /// figure for the same work, the one with the least valid CPU time a request, by medians. Where
+    /// none has a valid CPU time, the one that is best in this metric.
+    ///
+    /// Never the baseline, which does less, and never a program with failures.
+    pub fn best_other(&self, program: &str, metric: SampleMetric) -> Option<&ProgramRow> {
+        let own = self.rows.iter().find(|row| row.program == program)?;
+        let others = self.rows.iter().filter(|row| {
+            row.program != program && !row.baseline && other_work(own, row).is_none()
+        });
+        let others: Vec<_> = others
+            .filter(|row| row.valid_median(metric).is_some())
+            .collect();
+        let least = |of: &dyn Fn(&ProgramRow) -> Option<f64>| {
+            let with = others.iter().filter_map(|row| Some((of(row)?, *row)));
+            with.min_by(|(one, _), (other, _)| one.total_cmp(other))
+                .map(|(_, row)| row)
+        };
+        let by_cpu = least(&|row| row.valid_median(SampleMetric::Cpu));
+        by_cpu.or_else(|| {
+            least(&|row| {
+                let median = row.valid_median(metric)?;
+                Some(if metric.is_better_higher() {
+                    -median
+                } else {
+                    median
+                })
+            })
+        })
+    }
+
+    /// Programs that others are not compared with, and why; each reason once.
+    pub fn passed_over(&self) -> Vec<String> {
+        let mut reasons = Vec::new();
+        let rows = self
             .rows
             .iter()
-            .filter(|row| row.program != program && !row.baseline);
-        let others = others.filter(|row| !row.has_failures());
-        let with = others.filter_map(|row| Some((row.spread(SampleMetric::Cpu)?.median, row)));
-        with.min_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, row)| row)
+            .filter(|row| !row.baseline && row.skipped.is_none());
+        for row in rows.clone() {
+            if row.has_failures() {
+                reasons.push(format!(
+                    "{} is never “the best other”: it had failures",
+                    row.program
+                ));
+                continue;
+            }
+            let marked = SampleMetric::COMPARED
+                .into_iter()
+                .filter(|metric| row.spread(*metric).is_some() && row.is_invalid(*metric));
+            let marked: Vec<_> = marked.map(SampleMetric::title).collect();
+            if !marked.is_empty() {
+                reasons.push(format!(
+                    "{} is not “the best other” by {}: marked with *",
+                    row.program,
+                    marked.join(", ")
+                ));
+            }
+        }
+        let whole = rows.clone().filter(|row| !row.has_failures());
+        let pairs = whole
+            .clone()
+            .enumerate()
+            .flat_map(|(at, row)| whole.clone().skip(at + 1).map(move |other| (row, other)));
+        let other_work = pairs.filter_map(|(row, other)| {
+            let why = other_work(row, other)?;
+            Some(format!(
+                "{} and {} did other work, and are not compared: {why}",
+                row.program, other.program
+            ))
+        });
+        reasons.extend(other_work);
+        reasons
     }
 
     /// The baseline, if the file has one.
@@ -381,9 +503,79 @@ fn pairs(rows: &[ProgramRow]) -> Vec<ProgramPair> {
 
 /// Difference of resumed shares that still counts as the same work.
 const RESUMED: f64 = 0.05;
+/// Share of the received bytes that may differ.
+const BYTES: f64 = 0.01;
+/// Bytes by which heads of HTTP responses differ although the work is the same: every program has
+/// fields of its own, such as `server` and `date`.
+const HEAD: f64 = 512.0;
+/// Difference in opened connections for each success, and the factor, that still count as the same
+/// work.
+const OPENED: (f64, f64) = (0.1, 2.0);
 
 /// Difference in the work of two programs, if there is one.
 fn other_work(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
+    if row.rounds.is_empty() || other.rounds.is_empty() {
+        return None;
+    }
+    other_answers(row, other)
+        .or_else(|| other_tls(row, other))
+        .or_else(|| other_connections(row, other))
+}
+
+/// Difference in the answers: in the first one of a target, which `lockgate load` holds all others
+/// against, or in the bytes of all together.
+fn other_answers(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
+    let (own, others) = (row.answers(), other.answers());
+    if own != others {
+        let differs = |answers: &[&[FirstAnswer]], among: &[&[FirstAnswer]]| {
+            // The first that the other program does not have, or any.
+            let differing = answers.iter().find(|each| !among.contains(each));
+            let all = *differing.or(answers.first())?;
+            let at = |nth: usize| among.iter().any(|other| other.get(nth) == all.get(nth));
+            let nth = (0..all.len()).find(|nth| !at(*nth)).unwrap_or(0);
+            all.get(nth).map(ToString::to_string)
+        };
+        let told = [(row, &own, &others), (other, &others, &own)].map(|(row, own, others)| {
+            let answer = differs(own, others).unwrap_or_else(|| "nothing".to_owned());
+            format!("{} answered {answer}", row.program)
+        });
+        return Some(told.join(", "));
+    }
+    let (own, others) = (
+        row.median(LoadSample::received_each)?,
+        other.median(LoadSample::received_each)?,
+    );
+    let has_heads = row
+        .answers()
+        .iter()
+        .any(|answers| answers.iter().any(|answer| answer.status.is_some()));
+    let allowed = own.max(others) * BYTES + if has_heads { HEAD } else { 0.0 };
+    ((own - others).abs() > allowed).then(|| {
+        format!(
+            "{} sent {own:.0} bytes for each success, {} {others:.0}",
+            row.program, other.program
+        )
+    })
+}
+
+/// Difference in the connections that were opened.
+fn other_connections(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
+    let (own, others) = (
+        row.median(LoadSample::opened_each)?,
+        other.median(LoadSample::opened_each)?,
+    );
+    let (difference, factor) = OPENED;
+    let differs = (own - others).abs() > difference && own.max(others) > own.min(others) * factor;
+    differs.then(|| {
+        format!(
+            "{} needed {own:.2} new connections for each success, {} {others:.2}",
+            row.program, other.program
+        )
+    })
+}
+
+/// Difference in TLS.
+fn other_tls(row: &ProgramRow, other: &ProgramRow) -> Option<String> {
     if row.tls() != other.tls() {
         return Some(format!(
             "{} and {} had different TLS",
@@ -410,6 +602,14 @@ fn compared(metric: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compa
             |(round, sample)| Some((metric.of(sample)?, metric.of(other.rounds.get(round)?)?));
         row.rounds.iter().filter_map(both)
     };
+    if let Some(why) = other_work(row, other) {
+        return Compared {
+            metric,
+            ratio: None,
+            added: None,
+            verdict: Err(why),
+        };
+    }
     let ratio = Ratio::of(pairs());
     let added = if metric.is_latency() {
         Spread::of(pairs().map(|(own, other)| own - other))
@@ -419,12 +619,10 @@ fn compared(metric: SampleMetric, row: &ProgramRow, other: &ProgramRow) -> Compa
     let failing = [row, other].into_iter().find(|row| row.has_failures());
     let invalid = [row, other].into_iter().find(|row| row.is_invalid(metric));
     let given = metric == SampleMetric::Rate && row.rounds.values().any(|sample| sample.open);
-    let other_work = other_work(row, other);
     let verdict = match (&ratio, failing, invalid) {
         (None, ..) => Err("no round has both".to_owned()),
         _ if given => Err("the rate was given".to_owned()),
         (_, Some(row), _) => Err(format!("{} had failures", row.program)),
-        _ if other_work.is_some() => Err(other_work.unwrap_or_default()),
         (_, _, Some(row)) => Err(format!("invalid for {}", row.program)),
         (Some(Ratio { interval: None, .. }), ..) => Err("fewer than 6 rounds".to_owned()),
         (Some(ratio), ..) => Ok(ratio.verdict()),
@@ -442,7 +640,7 @@ pub(crate) mod tests {
     use super::*;
     use crate::comparison_run::Measurement;
     use crate::sample::InvalidMark;
-    use lockgate_load::result::Bottleneck;
+    use lockgate_load::result::{Bottleneck, CpuSource};
     use std::path::Path;
 
     pub(crate) fn sample(requests: f64, cpu_seconds: f64) -> LoadSample {
@@ -454,6 +652,7 @@ pub(crate) mod tests {
             elapsed: 1.0,
             user: cpu_seconds / 4.0,
             system: cpu_seconds * 3.0 / 4.0,
+            cpu_source: CpuSource::Cgroup,
             p50: Some(100.0),
             p99: Some(1000.0),
             p99_9: Some(2000.0),
@@ -463,6 +662,12 @@ pub(crate) mod tests {
             connections: 100.0,
             opened: 100.0,
             resumed: 0.0,
+            received: requests * 200.0,
+            answers: vec![FirstAnswer {
+                protocol: "HTTP/1.1".to_owned(),
+                status: Some(200),
+                length: Some(100),
+            }],
             tls: None,
             open: false,
             marks: Vec::new(),
@@ -515,6 +720,79 @@ pub(crate) mod tests {
             .clone()
     }
 
+    fn best<'a>(case: &'a Case, program: &str, metric: SampleMetric) -> Option<&'a str> {
+        let row = case.best_other(program, metric)?;
+        Some(&row.program)
+    }
+
+    /// As [`findings`], with a third program that takes half of the CPU time of `b`.
+    fn case_of_three(change: impl Fn(&str, usize, &mut LoadSample)) -> Case {
+        let change = |program: &str, round: usize, sample: &mut LoadSample| {
+            sample.opened = 0.0;
+            change(program, round, sample);
+        };
+        let mut findings = findings(change);
+        findings.skipped.clear();
+        for round in 1..=7 {
+            let mut sample = sample(250.0, 0.5e-2 * (1.0 + round as f64));
+            change("c", round, &mut sample);
+            findings.measured.push(Measurement {
+                load: "l".to_owned(),
+                program: "c".to_owned(),
+                round,
+                outcome: Ok(vec![sample]),
+            });
+        }
+        Case::all(&plan(), &findings).remove(0)
+    }
+
+    #[test]
+    fn the_best_other_is_never_a_program_with_an_invalid_figure() {
+        assert_eq!(
+            best(&case_of_three(|_, _, _| ()), "a", SampleMetric::Cpu),
+            Some("c")
+        );
+        let mark = |affects| {
+            move |program: &str, round: usize, sample: &mut LoadSample| {
+                if program == "c" && round == 2 {
+                    let why = "others took 89 %".to_owned();
+                    sample.marks.push(InvalidMark { why, affects });
+                }
+            }
+        };
+        let case = case_of_three(mark(AffectedMetrics::PaceAndCpu));
+        assert_eq!(best(&case, "a", SampleMetric::Cpu), Some("b"));
+        assert_eq!(best(&case, "a", SampleMetric::Rate), Some("b"));
+        assert_eq!(best(&case, "a", SampleMetric::PerConnection), Some("b"));
+        assert_eq!(
+            case.passed_over(),
+            [
+                "c is not “the best other” by CPU µs/request, requests/s, p50, p99, p99.99: marked with *"
+            ]
+        );
+        let case = case_of_three(mark(AffectedMetrics::Pace));
+        assert_eq!(best(&case, "a", SampleMetric::Cpu), Some("c"));
+        assert_eq!(best(&case, "a", SampleMetric::P99), Some("b"));
+        assert_eq!(
+            case.passed_over(),
+            ["c is not “the best other” by requests/s, p50, p99, p99.99: marked with *"]
+        );
+    }
+
+    #[test]
+    fn without_any_valid_cpu_time_the_best_other_is_the_best_in_the_metric() {
+        let case = case_of_three(|program, _, sample| {
+            let (why, affects) = ("few ticks".to_owned(), AffectedMetrics::Cpu);
+            sample.marks.push(InvalidMark { why, affects });
+            if program == "b" {
+                (sample.p99, sample.succeeded) = (Some(500.0), 5000.0);
+            }
+        });
+        assert_eq!(best(&case, "a", SampleMetric::Cpu), None);
+        assert_eq!(best(&case, "a", SampleMetric::P99), Some("b"));
+        assert_eq!(best(&case, "a", SampleMetric::Rate), Some("b"));
+    }
+
     #[test]
     fn a_round_that_slowed_both_programs_changes_no_verdict() {
         let case = case(|_, _, _| ());
@@ -524,8 +802,9 @@ pub(crate) mod tests {
             verdict(&case, SampleMetric::P99),
             Ok(RatioVerdict::NotShown)
         );
-        assert_eq!(case.best_other("b").unwrap().program, "a");
-        assert_eq!(case.best_other("a").unwrap().program, "b");
+        assert_eq!(best(&case, "b", SampleMetric::Cpu), Some("a"));
+        assert_eq!(best(&case, "a", SampleMetric::Cpu), Some("b"));
+        assert_eq!(case.passed_over(), [] as [&str; 0]);
         assert_eq!(case.rows[2].skipped.as_deref(), Some("c is not installed"));
     }
 
@@ -539,7 +818,7 @@ pub(crate) mod tests {
             }
         });
         let case = Case::all(&plan, &findings).remove(0);
-        assert!(case.best_other("b").is_none());
+        assert_eq!(best(&case, "b", SampleMetric::Cpu), None);
         assert_eq!(case.baseline().unwrap().program, "a");
         let pair = case.pair("b", "a").unwrap();
         let added = pair
@@ -562,7 +841,12 @@ pub(crate) mod tests {
         for metric in SampleMetric::COMPARED {
             assert_eq!(verdict(&case, metric), Err("b had failures".to_owned()));
         }
-        assert!(case.best_other("a").is_none());
+        assert_eq!(best(&case, "a", SampleMetric::Cpu), None);
+        assert_eq!(best(&case, "a", SampleMetric::P99), None);
+        assert_eq!(
+            case.passed_over(),
+            ["b is never “the best other”: it had failures"]
+        );
     }
 
     #[test]
@@ -577,7 +861,7 @@ pub(crate) mod tests {
         for metric in SampleMetric::COMPARED {
             assert_eq!(verdict(&case, metric), Err("b had failures".to_owned()));
         }
-        assert!(case.best_other("a").is_none());
+        assert_eq!(best(&case, "a", SampleMetric::Cpu), None);
     }
 
     #[test]
@@ -632,6 +916,90 @@ pub(crate) mod tests {
             tls("1.2", 99.0),
             Err("a and b had different TLS".to_owned())
         );
+    }
+
+    #[test]
+    fn another_first_answer_is_other_work_without_a_ratio() {
+        let with = |change: fn(&mut FirstAnswer)| {
+            let case = case_of_three(move |program, _, sample| {
+                if program == "c" {
+                    change(&mut sample.answers[0]);
+                }
+            });
+            assert_eq!(best(&case, "a", SampleMetric::Cpu), Some("b"));
+            assert_eq!(best(&case, "c", SampleMetric::Cpu), None);
+            for compared in &case.pair("a", "c").unwrap().ratios {
+                assert_eq!((compared.ratio, compared.added), (None, None));
+            }
+            case.passed_over()[0].clone()
+        };
+        let told = |answer: &str| {
+            format!(
+                "a and c did other work, and are not compared: a answered HTTP/1.1 200 of 100 bytes, c answered {answer}"
+            )
+        };
+        assert_eq!(
+            with(|answer| answer.length = Some(10)),
+            told("HTTP/1.1 200 of 10 bytes")
+        );
+        assert_eq!(
+            with(|answer| answer.status = Some(404)),
+            told("HTTP/1.1 404 of 100 bytes")
+        );
+        assert_eq!(
+            with(|answer| answer.protocol = "HTTP/2".to_owned()),
+            told("HTTP/2 200 of 100 bytes")
+        );
+    }
+
+    #[test]
+    fn other_answers_in_one_round_are_other_work() {
+        let case = case(|program, round, sample| {
+            if program == "b" && round == 4 {
+                sample.answers[0].length = Some(10);
+            }
+        });
+        assert_eq!(
+            verdict(&case, SampleMetric::Cpu),
+            Err(
+                "a answered HTTP/1.1 200 of 100 bytes, b answered HTTP/1.1 200 of 10 bytes"
+                    .to_owned()
+            )
+        );
+    }
+
+    #[test]
+    fn fewer_received_bytes_are_other_work_beyond_what_heads_differ_by() {
+        let told = |status, [own, others]: [f64; 2]| {
+            let case = case(move |program, _, sample| {
+                let each = if program == "a" { own } else { others };
+                sample.received = sample.succeeded * each;
+                sample.answers[0].status = status;
+            });
+            verdict(&case, SampleMetric::Cpu).err()
+        };
+        assert_eq!(told(Some(200), [300.0, 700.0]), None);
+        assert_eq!(told(Some(200), [1e6, 1.009e6]), None);
+        let why = "a sent 1000000 bytes for each success, b 1020000".to_owned();
+        assert_eq!(told(Some(200), [1e6, 1.02e6]), Some(why));
+        // Bytes of a relay have no heads.
+        assert_eq!(told(None, [1000.0, 1009.0]), None);
+        let why = "a sent 1000 bytes for each success, b 980".to_owned();
+        assert_eq!(told(None, [1000.0, 980.0]), Some(why));
+    }
+
+    #[test]
+    fn many_more_opened_connections_are_other_work() {
+        let told = |opened: f64| {
+            let case = case(move |program, _, sample| {
+                let each = if program == "a" { 0.0 } else { opened };
+                sample.opened = sample.succeeded * each;
+            });
+            verdict(&case, SampleMetric::Cpu).err()
+        };
+        assert_eq!(told(0.09), None);
+        let why = "a needed 0.00 new connections for each success, b 1.00".to_owned();
+        assert_eq!(told(1.0), Some(why));
     }
 
     #[test]

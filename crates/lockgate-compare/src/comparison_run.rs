@@ -2,8 +2,8 @@
 //! round.
 //!
 //! Each measurement has a fresh process, alone but for the origins: memory layout, and traces of
-//! earlier loads, differ from round to round for all alike. The order is another one in each round,
-//! so that no program is always the first, nor always after the same one.
+//! earlier loads, differ from round to round for all alike. The order of the programs is balanced
+//! over the rounds ([`order`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;
@@ -14,6 +14,7 @@ use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
 use crate::certificate;
+use crate::order::order;
 use crate::placeholders::{PlaceholderValues, names};
 use crate::plan::{CertificateSource, ComparisonPlan, LoadCommand, Program};
 use crate::running::{RunningProgram, Starter, find, first_line, fresh_directory};
@@ -171,11 +172,9 @@ impl<'p> ComparisonRun<'p> {
             // round is another chance.
             let mut broken = BTreeMap::new();
             for (at, load) in self.plan.loads.iter().enumerate() {
-                let mut order = present.clone();
-                // The order is the same in each run of the same file.
-                fastrand::Rng::with_seed((round * self.plan.loads.len() + at) as u64)
-                    .shuffle(&mut order);
-                for program in order {
+                // Loads begin at other rounds of the order, two by two, as it is balanced.
+                for nth in order(round - 1 + 2 * at, present.len()) {
+                    let program = present[nth];
                     for (name, origin) in &mut origins {
                         if origin.has_ended() {
                             return Err(format!("origin {name} has ended{}", origin.last_words()));
@@ -290,7 +289,9 @@ impl<'p> ComparisonRun<'p> {
         command.extend(load.arguments.iter().map(|word| values.fill(word)));
         command.extend(["--cpus".to_owned(), self.plan.others_on.to_string()]);
         command.extend(["--json".to_owned(), report.display().to_string()]);
-        command.extend(["--watch".to_owned(), format!("{}={pid}", program.name)]);
+        // The process at the top is our guard.
+        let watched = format!("{}={pid}", program.name);
+        command.extend(["--watch-below".to_owned(), watched]);
         let log = own.join("output");
         let mut running = self
             .starter
@@ -307,10 +308,17 @@ impl<'p> ComparisonRun<'p> {
             return Err(format!("the load ended without a report, {status}{last}"));
         };
         // A baseline runs on the CPUs of the origins.
-        let layout = (!program.baseline).then_some(CpuLayout {
-            program: &self.plan.programs_on,
-            others: &self.plan.others_on,
-        });
+        let layout = if program.baseline {
+            CpuLayout {
+                program: &self.plan.others_on,
+                others: None,
+            }
+        } else {
+            CpuLayout {
+                program: &self.plan.programs_on,
+                others: Some(&self.plan.others_on),
+            }
+        };
         read(&report, &program.name, layout)
     }
 }

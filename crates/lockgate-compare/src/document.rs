@@ -21,6 +21,7 @@ pub struct ComparisonDocument {
     /// Whether the run ended as planned.
     complete: bool,
     cases: Vec<Case>,
+    verdicts: Vec<ProgramVerdict>,
     sections: Vec<DocumentSection>,
 }
 
@@ -37,7 +38,35 @@ struct DocumentSection {
 #[derive(Debug)]
 struct Sheet {
     head: Vec<String>,
-    rows: Vec<Vec<String>>,
+    rows: Vec<Vec<SheetCell>>,
+}
+
+/// Text of a cell, and how a page shows it.
+#[derive(Debug, Clone)]
+struct SheetCell {
+    text: String,
+    tone: CellTone,
+}
+
+/// How a page shows a cell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CellTone {
+    Plain,
+    /// A verdict for the program.
+    Better,
+    /// A verdict against it.
+    Worse,
+    /// A ratio without a verdict.
+    Quiet,
+}
+
+impl From<String> for SheetCell {
+    fn from(text: String) -> Self {
+        Self {
+            text,
+            tone: CellTone::Plain,
+        }
+    }
 }
 
 impl ComparisonDocument {
@@ -56,7 +85,11 @@ impl ComparisonDocument {
             command: String::new(),
             sheets: vec![Sheet {
                 head: paper.columns.clone(),
-                rows: paper.rows.clone(),
+                rows: paper
+                    .rows
+                    .iter()
+                    .map(|row| row.iter().cloned().map(SheetCell::from).collect())
+                    .collect(),
             }],
             notes: Vec::new(),
         }));
@@ -73,6 +106,7 @@ impl ComparisonDocument {
             facts,
             warnings,
             complete,
+            verdicts: verdicts(&cases),
             cases,
             sections,
         }
@@ -114,99 +148,19 @@ impl ComparisonDocument {
 }
 
 fn section(case: &Case) -> DocumentSection {
-    let mut notes = Vec::new();
-    let mut rows = Vec::new();
-    let mut ratios = Vec::new();
-    let mut added = Vec::new();
     let many = case.has_many_connections();
     let compared_here: Vec<_> = SampleMetric::COMPARED
         .into_iter()
         .filter(|metric| *metric != SampleMetric::PerConnection || many)
+        .filter(|metric| has_figures(case, *metric))
         .collect();
-    let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
-    let shown: Vec<_> = SampleMetric::ALL
-        .into_iter()
-        .filter(|metric| *metric != SampleMetric::Resumed || over_tls)
-        .collect();
-    for row in &case.rows {
-        let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
-        if let Some(why) = &row.skipped {
-            notes.push(format!("{} was left out: {why}", row.program));
-            continue;
-        }
-        cells.extend(over_tls.then(|| row.tls().join(", ")));
-        cells.extend(shown.iter().map(|metric| cell(row, *metric)));
-        rows.push(cells);
-        notes.extend(
-            row.errors
-                .iter()
-                .map(|error| format!("{}: {error}", row.program)),
-        );
-        notes.extend(
-            row.failures()
-                .map(|what| format!("{} had failures, {what}", row.program)),
-        );
-        notes.extend(
-            row.invalid()
-                .iter()
-                .map(|why| format!("* {}: {why}", row.program)),
-        );
-        let against = |other: Option<&ProgramRow>| case.pair(&row.program, &other?.program);
-        if row.baseline {
-            continue;
-        }
-        if let Some(pair) = against(case.best_other(&row.program)) {
-            let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
-            let told = pair
-                .ratios
-                .iter()
-                .filter(|compared| compared_here.contains(&compared.metric));
-            cells.extend(told.map(statement));
-            ratios.push(cells);
-        }
-        if let Some(pair) = against(case.baseline()) {
-            let mut cells = vec![format!("{} ÷ {}", pair.program, pair.other)];
-            cells.extend(
-                pair.ratios
-                    .iter()
-                    .filter(|compared| is_of_the_baseline(compared.metric))
-                    .map(statement),
-            );
-            let latencies = pair
-                .ratios
-                .iter()
-                .filter(|compared| compared.metric.is_latency());
-            cells.extend(
-                latencies
-                    .map(|compared| compared.added.as_ref().map_or("–".to_owned(), difference)),
-            );
-            added.push(cells);
-        }
-    }
-    let mut head = ["program", "version"].map(str::to_owned).to_vec();
-    head.extend(over_tls.then(|| "TLS".to_owned()));
-    head.extend(shown.iter().map(|metric| title(*metric).to_owned()));
-    let mut sheets = vec![Sheet { head, rows }];
-    if !ratios.is_empty() {
-        let mut head = vec!["÷ the best other by CPU".to_owned()];
-        head.extend(compared_here.iter().map(|metric| title(*metric).to_owned()));
-        sheets.push(Sheet { head, rows: ratios });
-    }
-    if !added.is_empty() {
-        let mut head = vec!["÷ the baseline".to_owned()];
-        let figures = || {
-            SampleMetric::COMPARED
-                .into_iter()
-                .filter(|metric| is_of_the_baseline(*metric))
-        };
-        head.extend(figures().map(|metric| title(metric).to_owned()));
-        head.extend(
-            figures()
-                .filter(|metric| metric.is_latency())
-                .map(|metric| format!("added {}", title(metric))),
-        );
-        sheets.push(Sheet { head, rows: added });
-    }
+    let (figures, mut notes) = figures(case);
+    let mut sheets = vec![figures];
+    let mut reasons = NoVerdicts::default();
+    sheets.extend(ratios(case, &compared_here, &mut reasons));
+    sheets.extend(added(case, &compared_here, &mut reasons));
+    notes.extend(case.passed_over());
+    notes.extend(reasons.notes());
     let rounds = case
         .rows
         .iter()
@@ -223,6 +177,284 @@ fn section(case: &Case) -> DocumentSection {
     }
 }
 
+/// Whether any program has this metric: percentiles need many successes.
+fn has_figures(case: &Case, metric: SampleMetric) -> bool {
+    case.rows.iter().any(|row| row.spread(metric).is_some())
+}
+
+/// The table of all programs' figures, with notes about them.
+fn figures(case: &Case) -> (Sheet, Vec<String>) {
+    let over_tls = case.rows.iter().any(|row| !row.tls().is_empty());
+    let shown: Vec<_> = SampleMetric::ALL
+        .into_iter()
+        .filter(|metric| *metric != SampleMetric::Resumed || over_tls)
+        .filter(|metric| *metric == SampleMetric::Failed || has_figures(case, *metric))
+        .collect();
+    let (mut rows, mut notes) = (Vec::new(), Vec::new());
+    for row in &case.rows {
+        if let Some(why) = &row.skipped {
+            notes.push(format!("{} was left out: {why}", row.program));
+            continue;
+        }
+        let mut cells = vec![row.program.clone(), version(&row.version).to_owned()];
+        cells.extend(over_tls.then(|| row.tls().join(", ")));
+        cells.extend(shown.iter().map(|metric| cell(row, *metric)));
+        rows.push(cells.into_iter().map(SheetCell::from).collect());
+        let errors = row.errors.iter();
+        notes.extend(errors.map(|error| format!("{}: {error}", row.program)));
+        let failures = row.failures();
+        notes.extend(failures.map(|what| format!("{} had failures, {what}", row.program)));
+        let invalid = row.invalid();
+        notes.extend(
+            invalid
+                .iter()
+                .map(|why| format!("* {}: {why}", row.program)),
+        );
+    }
+    let mut head = ["program", "version"].map(str::to_owned).to_vec();
+    head.extend(over_tls.then(|| "TLS".to_owned()));
+    head.extend(shown.iter().map(|metric| metric.title().to_owned()));
+    (Sheet { head, rows }, notes)
+}
+
+/// The table of ratios to the best other program.
+fn ratios(case: &Case, metrics: &[SampleMetric], reasons: &mut NoVerdicts) -> Option<Sheet> {
+    let mut rows = Vec::new();
+    let measured = case.rows.iter().filter(|row| !row.rounds.is_empty());
+    for row in measured.filter(|row| !row.baseline) {
+        let best = |metric| Some(case.best_other(&row.program, metric)?.program.as_str());
+        let Some(usual) = metrics.iter().find_map(|metric| best(*metric)) else {
+            continue;
+        };
+        let name = format!("{} ÷ {usual}", row.program);
+        let mut cells = vec![SheetCell::from(name.clone())];
+        cells.extend(metrics.iter().map(|metric| {
+            let pair = best(*metric).and_then(|other| case.pair(&row.program, other));
+            let Some((pair, compared)) = pair.and_then(|pair| Some((pair, pair.ratio(*metric)?)))
+            else {
+                return SheetCell::from("–".to_owned());
+            };
+            let mut cell = statement(compared);
+            if pair.other != usual {
+                cell.text += &format!(" (÷ {})", pair.other);
+            }
+            reasons.add(compared, &name);
+            cell
+        }));
+        rows.push(cells);
+    }
+    let mut head = vec!["÷ the best other by CPU".to_owned()];
+    head.extend(metrics.iter().map(|metric| metric.title().to_owned()));
+    (!rows.is_empty()).then_some(Sheet { head, rows })
+}
+
+/// The table of ratios to the baseline, and of the latency that is added to it.
+fn added(case: &Case, metrics: &[SampleMetric], reasons: &mut NoVerdicts) -> Option<Sheet> {
+    let baseline = case.baseline()?;
+    let metrics: Vec<_> = metrics
+        .iter()
+        .filter(|metric| is_of_the_baseline(**metric))
+        .collect();
+    let mut rows = Vec::new();
+    for row in case.rows.iter().filter(|row| !row.baseline) {
+        let Some(pair) = case.pair(&row.program, &baseline.program) else {
+            continue;
+        };
+        let name = format!("{} ÷ {}", pair.program, pair.other);
+        let mut cells = vec![SheetCell::from(name.clone())];
+        let compared = || metrics.iter().filter_map(|metric| pair.ratio(**metric));
+        cells.extend(compared().map(|compared| {
+            reasons.add(compared, &name);
+            statement(compared)
+        }));
+        let latencies = compared().filter(|compared| compared.metric.is_latency());
+        let differences =
+            latencies.map(|one| one.added.as_ref().map_or("–".to_owned(), difference));
+        cells.extend(differences.map(SheetCell::from));
+        rows.push(cells);
+    }
+    let mut head = vec!["÷ the baseline".to_owned()];
+    head.extend(metrics.iter().map(|metric| metric.title().to_owned()));
+    let latencies = metrics.iter().filter(|metric| metric.is_latency());
+    head.extend(latencies.map(|metric| format!("added {}", metric.title())));
+    (!rows.is_empty()).then_some(Sheet { head, rows })
+}
+
+/// Reasons why ratios of a case have no verdict: each once, with the ratios.
+#[derive(Default)]
+struct NoVerdicts {
+    /// Reason, then name of the ratio and its metrics.
+    reasons: Vec<(String, Vec<(String, Vec<&'static str>)>)>,
+}
+
+impl NoVerdicts {
+    fn add(&mut self, compared: &Compared, name: &str) {
+        // Without a ratio there is nothing that looks like a verdict.
+        let (Err(why), Some(_)) = (&compared.verdict, &compared.ratio) else {
+            return;
+        };
+        let metric = compared.metric.title();
+        if !self.reasons.iter().any(|(reason, _)| reason == why) {
+            self.reasons.push((why.clone(), Vec::new()));
+        }
+        let ratios = self.reasons.iter_mut().find(|(reason, _)| reason == why);
+        let Some((_, ratios)) = ratios else { return };
+        match ratios.iter_mut().find(|(ratio, _)| ratio == name) {
+            Some((_, metrics)) => metrics.push(metric),
+            None => ratios.push((name.to_owned(), vec![metric])),
+        }
+    }
+
+    fn notes(&self) -> impl Iterator<Item = String> {
+        self.reasons.iter().map(|(why, ratios)| {
+            let ratios = ratios
+                .iter()
+                .map(|(name, metrics)| format!("{name} ({})", metrics.join(", ")));
+            let ratios: Vec<_> = ratios.collect();
+            format!("no verdict, {why}: {}", ratios.join("; "))
+        })
+    }
+}
+
+/// Verdicts on the programs' CPU time in all cases: a sentence for each program.
+fn verdicts(cases: &[Case]) -> Vec<ProgramVerdict> {
+    let mut programs: Vec<&str> = Vec::new();
+    for row in cases.iter().flat_map(|case| &case.rows) {
+        let counts = !row.baseline && row.skipped.is_none();
+        if counts && !programs.contains(&row.program.as_str()) {
+            programs.push(&row.program);
+        }
+    }
+    // One alone has no other: the baseline is none.
+    if programs.len() < 2 {
+        return Vec::new();
+    }
+    let verdict = |program: &&str| {
+        let ratios = cases.iter().map(|case| {
+            let other = case.best_other(program, SampleMetric::Cpu)?;
+            case.pair(program, &other.program)?.ratio(SampleMetric::Cpu)
+        });
+        ProgramVerdict::of(program, ratios)
+    };
+    programs.iter().map(verdict).collect()
+}
+
+/// All verdicts on CPU time, a row for each case; nothing for one case, which its section shows.
+fn overview(cases: &[Case]) -> Option<Sheet> {
+    let programs = verdicts(cases);
+    let mut head = vec!["CPU time ÷ the best other".to_owned()];
+    head.extend(programs.iter().map(|verdict| verdict.program.clone()));
+    let rows = cases.iter().map(|case| {
+        let cells = programs.iter().map(|verdict| {
+            let program = &verdict.program;
+            let compared = case
+                .best_other(program, SampleMetric::Cpu)
+                .and_then(|other| case.pair(program, &other.program)?.ratio(SampleMetric::Cpu));
+            compared.map_or_else(|| SheetCell::from("–".to_owned()), statement)
+        });
+        [SheetCell::from(case.name())]
+            .into_iter()
+            .chain(cells)
+            .collect()
+    });
+    let rows: Vec<_> = rows.collect();
+    (rows.len() > 1 && !programs.is_empty()).then_some(Sheet { head, rows })
+}
+
+/// How often a program took less or more CPU time than the best other.
+#[derive(Debug)]
+struct ProgramVerdict {
+    program: String,
+    /// Cases with each verdict, with the least and the greatest ratio in them.
+    less: CaseCount,
+    more: CaseCount,
+    not_shown: CaseCount,
+    /// Cases without a verdict.
+    none: usize,
+}
+
+/// Number of cases, and the range of their ratios.
+#[derive(Debug, Clone, Copy)]
+struct CaseCount {
+    number: usize,
+    least: f64,
+    most: f64,
+}
+
+impl CaseCount {
+    const NONE: Self = Self {
+        number: 0,
+        least: f64::INFINITY,
+        most: 0.0,
+    };
+
+    fn add(&mut self, ratio: f64) {
+        self.number += 1;
+        (self.least, self.most) = (self.least.min(ratio), self.most.max(ratio));
+    }
+
+    /// `less in 3 of 4 loads (0.64–0.81 ×)`; nothing for none.
+    fn text(&self, word: &str, of: usize) -> Option<String> {
+        let Self {
+            number,
+            least,
+            most,
+        } = self;
+        let range = format!("{least:.2}–{most:.2}");
+        let range = if least == most {
+            format!("{least:.2}")
+        } else {
+            range
+        };
+        (*number > 0).then(|| format!("{word} in {number} of {of} ({range} ×)"))
+    }
+}
+
+impl ProgramVerdict {
+    fn of<'a>(program: &str, ratios: impl Iterator<Item = Option<&'a Compared>>) -> Self {
+        let mut own = Self {
+            program: program.to_owned(),
+            less: CaseCount::NONE,
+            more: CaseCount::NONE,
+            not_shown: CaseCount::NONE,
+            none: 0,
+        };
+        for compared in ratios {
+            let ratio = compared.and_then(|compared| compared.ratio);
+            let verdict = compared.and_then(|compared| compared.verdict.as_ref().ok());
+            let (Some(ratio), Some(verdict)) = (ratio, verdict) else {
+                own.none += 1;
+                continue;
+            };
+            let count = match verdict {
+                RatioVerdict::Less => &mut own.less,
+                RatioVerdict::More => &mut own.more,
+                RatioVerdict::NotShown => &mut own.not_shown,
+            };
+            count.add(ratio.spread.median);
+        }
+        own
+    }
+
+    /// Whether there is a verdict on it in any case.
+    fn has_any(&self) -> bool {
+        self.less.number + self.more.number + self.not_shown.number > 0
+    }
+
+    /// The counts in words: `less in 3 of 4 (0.64–0.81 ×), no verdict in 1 of 4`.
+    fn text(&self) -> String {
+        let all = self.less.number + self.more.number + self.not_shown.number + self.none;
+        let none = (self.none > 0).then(|| format!("no verdict in {} of {all}", self.none));
+        let parts = [
+            self.less.text("less", all),
+            self.more.text("more", all),
+            self.not_shown.text("no difference shown", all),
+            none,
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// The version number in a program's words: `2.6.12-1` of `HAProxy version 2.6.12-1 2026/10/17 -
 /// https://…`.
 fn version(said: &str) -> &str {
@@ -234,23 +466,6 @@ fn version(said: &str) -> &str {
                 .starts_with(|c: char| c.is_ascii_digit())
     };
     words.into_iter().find(number).unwrap_or(said)
-}
-
-fn title(metric: SampleMetric) -> &'static str {
-    match metric {
-        SampleMetric::Rate => "requests/s",
-        SampleMetric::Cpu => "CPU µs/request",
-        SampleMetric::System => "system",
-        SampleMetric::P50 => "p50",
-        SampleMetric::P99 => "p99",
-        SampleMetric::P99_9 => "p99.9",
-        SampleMetric::P99_99 => "p99.99",
-        SampleMetric::Max => "max",
-        SampleMetric::Failed => "failed",
-        SampleMetric::Resumed => "resumed",
-        SampleMetric::Peak => "peak MB",
-        SampleMetric::PerConnection => "KB/connection",
-    }
 }
 
 /// The median, with the range where there are several rounds.
@@ -305,31 +520,43 @@ fn microseconds(time: f64) -> String {
     }
 }
 
-/// A ratio, its interval, and its verdict.
-fn statement(compared: &Compared) -> String {
+/// A ratio, its interval, and its verdict; notes below the tables say why there is none.
+fn statement(compared: &Compared) -> SheetCell {
     let Some(ratio) = &compared.ratio else {
-        return "–".to_owned();
+        return SheetCell::from("–".to_owned());
     };
     let median = ratio.spread.median;
     let interval = ratio.interval.map_or(String::new(), |(low, high)| {
         format!(" [{low:.2}–{high:.2}]")
     });
-    let verdict = match &compared.verdict {
-        Ok(RatioVerdict::Less) => "less".to_owned(),
-        Ok(RatioVerdict::More) => "more".to_owned(),
+    let better_higher = compared.metric.is_better_higher();
+    let (verdict, tone) = match &compared.verdict {
+        Ok(RatioVerdict::Less) if better_higher => ("less".to_owned(), CellTone::Worse),
+        Ok(RatioVerdict::Less) => ("less".to_owned(), CellTone::Better),
+        Ok(RatioVerdict::More) if better_higher => ("more".to_owned(), CellTone::Better),
+        Ok(RatioVerdict::More) => ("more".to_owned(), CellTone::Worse),
         Ok(RatioVerdict::NotShown) => {
             let (rounds, relative) = (ratio.spread.count, ratio.spread.relative());
             let percent = relative.unwrap_or(0.0) * 100.0;
-            format!("no difference shown ({rounds} rounds, spread {percent:.0} %)")
+            let text = format!("no difference shown ({rounds} rounds, spread {percent:.0} %)");
+            (text, CellTone::Plain)
         }
-        Err(why) => format!("no verdict: {why}"),
+        Err(_) => ("no verdict".to_owned(), CellTone::Quiet),
     };
-    format!("{median:.2}{interval} {verdict}")
+    SheetCell {
+        text: format!("{median:.2}{interval} {verdict}"),
+        tone,
+    }
 }
+
+/// Title of the verdicts above all tables.
+const VERDICT: &str = "CPU time a request beside the best other";
 
 /// Legend below all tables.
 const LEGEND: &str = "Medians over the rounds, and from the least to the most; of failures their sum. A ratio is the median of the ratios of each \
-round, with the interval that holds the true one with 95 % confidence by the sign test; the words “less” and “more” appear only where 1 is outside it. Memory is the proportional set size of the whole process tree.";
+round, with the interval that holds the true one with 95 % confidence by the sign test; the words “less” and “more” appear only where 1 is outside it. \
+“No verdict” means that the ratio shows nothing about the programs; the notes below its table say why. The best other is the program with the least CPU \
+time of those with valid figures for the same work. A percentile p needs 1/(1−p) successes in a round. Memory is the proportional set size of the whole process tree.";
 
 #[cfg(test)]
 mod tests {
@@ -362,7 +589,11 @@ mod tests {
             "a        1.0",
             "250 (156–625)",
             "0.64 [0.64–0.64] less",
-            "1.25 [1.25–1.25] no verdict: invalid for b",
+            "0.80 [0.80–0.80] no verdict",
+            "no verdict, invalid for b: b ÷ a (requests/s, p50, p99, p99.99)",
+            "b is not “the best other” by requests/s, p50, p99, p99.99: marked with *",
+            "CPU time a request beside the best other, a: less in 1 of 1 (0.64 ×)",
+            "CPU time a request beside the best other, b: more in 1 of 1 (1.56 ×)",
             "200 (125–500)*",
             "* b: the generator <was> the limit",
             "c was left out: c is not installed",
@@ -397,7 +628,7 @@ mod tests {
         );
         assert!(markdown.contains("| 25 µs | 0 µs | 0 µs |"), "{markdown}");
         assert!(
-            !markdown.contains("b ÷ a") && !markdown.contains("best other"),
+            !markdown.contains("b ÷ a") && !markdown.contains("÷ the best other"),
             "{markdown}"
         );
     }
@@ -494,6 +725,61 @@ mod tests {
         );
         assert!(!page.contains("<was>") && !page.contains("T <1>"));
         assert!(page.contains("<svg") && page.contains("</html>"));
+        for word in [
+            "<script", " style=", " href=", " src=", "url(", "NaN", "inf%",
+        ] {
+            assert!(!page.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn a_page_has_verdict_and_warnings_above_all_figures_and_a_dark_scheme() {
+        let page = document(true).html();
+        let at = |part: &str| page.find(part).unwrap_or_else(|| panic!("{part}"));
+        assert!(at("<li><b>a</b>: less in 1 of 1 (0.64 ×)</li>") < at("<svg"));
+        assert!(at("warning: CPU 0 was busy") < at("<svg"));
+        assert!(page.contains("prefers-color-scheme: dark"));
+        assert!(page.contains("<td class=\"better\">0.64 [0.64–0.64] less</td>"));
+        assert!(page.contains("<td class=\"quiet\">"));
+        assert_eq!(page.matches("“No verdict” means").count(), 1);
+    }
+
+    #[test]
+    fn several_cases_have_an_overview_of_their_verdicts() {
+        let mut findings = findings(|_, _, _| ());
+        for measured in &mut findings.measured {
+            let samples = measured.outcome.as_mut().unwrap();
+            let mut other = samples[0].clone();
+            (samples[0].stage, other.stage) = ("1000/s".to_owned(), "2000/s".to_owned());
+            samples.push(other);
+        }
+        let page = ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true).html();
+        let row = "<th scope=\"row\">l, 2000/s</th><td class=\"better\">0.64 [0.64–0.64] less</td>";
+        assert!(page.contains(row), "{page}");
+        assert!(page.contains("<b>a</b>: less in 2 of 2 (0.64 ×)"), "{page}");
+    }
+
+    #[test]
+    fn programs_that_are_not_compared_are_named_with_the_reason() {
+        let findings = findings(|program, _, sample| {
+            if program == "b" {
+                sample.answers[0].length = Some(10);
+            }
+        });
+        let text = ComparisonDocument::of(&plan(), &findings, Vec::new(), Vec::new(), true).text();
+        let why = "a and b did other work, and are not compared: a answered HTTP/1.1 200 of 100 bytes, b answered HTTP/1.1 200 of 10 bytes";
+        assert!(text.contains(why), "{text}");
+        assert!(!text.contains("less") || !text.contains(" ÷ b"), "{text}");
+        assert!(text.contains("a: no verdict in 1 of 1"), "{text}");
+    }
+
+    #[test]
+    fn percentiles_of_too_few_requests_have_no_column() {
+        let few = findings(|_, _, sample| (sample.p99_9, sample.p99_99) = (None, None));
+        let markdown =
+            ComparisonDocument::of(&plan(), &few, Vec::new(), Vec::new(), true).markdown();
+        assert!(markdown.contains("| p99 | max |"), "{markdown}");
+        assert!(!markdown.contains("| p99.9"), "{markdown}");
     }
 
     #[test]

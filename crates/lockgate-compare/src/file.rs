@@ -263,7 +263,7 @@ fn read_load(name: Spanned<String>, mut table: TomlTable<'_>) -> Option<LoadComm
             let mut words = arguments.iter();
             words.any(|word| word == option || word.starts_with(&long))
         };
-        for option in ["--json", "--watch", "--cpus"] {
+        for option in ["--json", "--watch", "--watch-below", "--cpus"] {
             if has(option) {
                 wrong(format!("`compare` sets {option} itself"));
             }

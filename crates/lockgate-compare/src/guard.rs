@@ -2,7 +2,8 @@
 //!
 //! Orphans of the command, such as a daemon that forked twice, become children of the guard. When
 //! the command has ended, the guard gets a signal, or its parent has ended, all of them are ended
-//! and waited for.
+//! and waited for. The command has a control group of its own where the guard may make one: it
+//! keeps the CPU time of processes that nothing waits for.
 
 use std::ffi::OsString;
 use std::io;
@@ -16,7 +17,8 @@ use rustix::process::{
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cpus::Cpus;
-use lockgate_load::process_tree::{GUARD, ProcessTree};
+use lockgate_load::control_group::ControlGroup;
+use lockgate_load::process_tree::ProcessTree;
 
 /// Time between TERM and KILL.
 const GRACE: Duration = Duration::from_secs(2);
@@ -46,8 +48,8 @@ impl ProcessGuard {
     /// # Errors
     /// An error of the system: the CPUs do not exist, no process can be made.
     pub fn run(&self) -> io::Result<ExitCode> {
-        let name = std::ffi::CString::new(GUARD)?;
-        rustix::thread::set_name(&name)?;
+        // What process lists show; nothing goes by it.
+        rustix::thread::set_name(c"lockgate-guard")?;
         adopt_orphans()?;
         if let Some(cpus) = &self.cpus {
             cpus.pin()?;
@@ -77,7 +79,10 @@ impl ProcessGuard {
         let mut command = Command::new(program);
         // A group of its own: Ctrl-C is for the caller to handle.
         std::os::unix::process::CommandExt::process_group(command.args(arguments), 0);
-        let child = match command.spawn() {
+        let group = ProgramGroup::make();
+        let spawned = command.spawn();
+        group.leave();
+        let child = match spawned {
             Ok(child) => child,
             Err(error) => {
                 eprintln!("{}: {error}", program.display());
@@ -112,6 +117,31 @@ impl ProcessGuard {
             }
         });
         Ok(status.map_or(ExitCode::FAILURE, exit_code))
+    }
+}
+
+/// The control group of the command, where one can be made; removed at the end.
+struct ProgramGroup(Option<ControlGroup>);
+
+impl ProgramGroup {
+    fn make() -> Self {
+        // Without one, the command's CPU time comes from /proc.
+        Self(ControlGroup::make().ok())
+    }
+
+    /// Leaves only the command in it.
+    fn leave(&self) {
+        if let Some(group) = &self.0 {
+            let _ = group.leave();
+        }
+    }
+}
+
+impl Drop for ProgramGroup {
+    fn drop(&mut self) {
+        if let Some(group) = &self.0 {
+            group.remove();
+        }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod document;
 pub mod file;
 pub mod guard;
 mod machine;
+pub mod order;
 pub mod placeholders;
 pub mod plan;
 mod reader;

@@ -1,7 +1,9 @@
 //! One measurement: the figures of a stage from the report of `lockgate load`.
 
-use lockgate_load::result::{Bottleneck, LoadModel};
-use lockgate_report::json::{CpuReport, EndReport, RunReport, StageReport};
+use std::fmt;
+
+use lockgate_load::result::{Bottleneck, CpuSource, LoadModel};
+use lockgate_report::json::{EndReport, FirstReport, RunReport, StageReport, WatchedReport};
 
 use crate::cpus::Cpus;
 
@@ -24,7 +26,10 @@ pub struct LoadSample {
     pub user: f64,
     /// CPU time of the whole tree in the kernel, in seconds.
     pub system: f64,
-    /// Median latency in microseconds; `None` without a success, as the next four.
+    /// What the CPU time was read from.
+    pub cpu_source: CpuSource,
+    /// Median latency in microseconds; `None` for too few successes, as the next three: of fewer
+    /// than 1/(1−p) a percentile p is the maximum.
     pub p50: Option<f64>,
     /// 99th percentile of latency, in microseconds.
     pub p99: Option<f64>,
@@ -32,7 +37,7 @@ pub struct LoadSample {
     pub p99_9: Option<f64>,
     /// 99.99th percentile of latency, in microseconds.
     pub p99_99: Option<f64>,
-    /// Maximum latency, in microseconds.
+    /// Maximum latency, in microseconds; `None` without a success.
     pub max: Option<f64>,
     /// Memory before the first connection and peak memory, in bytes.
     pub memory: Option<(f64, f64)>,
@@ -42,12 +47,40 @@ pub struct LoadSample {
     pub opened: f64,
     /// Opened connections that resumed a TLS session.
     pub resumed: f64,
+    /// Bytes of messages that were received, heads included.
+    pub received: f64,
+    /// The first answer of each target.
+    pub answers: Vec<FirstAnswer>,
     /// Version and suite of TLS, of the first response.
     pub tls: Option<String>,
     /// Whether the loop is open: then the schedule gives the rate, not the program.
     pub open: bool,
     /// Marks of figures that are not the program's.
     pub marks: Vec<InvalidMark>,
+}
+
+/// The first answer of a target: all the others are held against it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FirstAnswer {
+    /// Protocol: `HTTP/1.1`, `HTTP/2`, `gRPC`, `WebSocket`, `bytes`.
+    pub protocol: String,
+    /// HTTP status, where HTTP is spoken.
+    pub status: Option<u16>,
+    /// Length of the body in bytes; `None` where the load takes any length.
+    pub length: Option<u64>,
+}
+
+impl fmt::Display for FirstAnswer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.protocol)?;
+        if let Some(status) = self.status {
+            write!(f, " {status}")?;
+        }
+        if let Some(length) = self.length {
+            write!(f, " of {length} bytes")?;
+        }
+        Ok(())
+    }
 }
 
 /// Mark of figures that are not the program's.
@@ -68,6 +101,8 @@ pub enum AffectedMetrics {
     Pace,
     /// CPU time of the program.
     Cpu,
+    /// Rate, latency and CPU time.
+    PaceAndCpu,
 }
 
 /// CPUs of the programs, and of the others.
@@ -75,14 +110,17 @@ pub enum AffectedMetrics {
 pub struct CpuLayout<'a> {
     /// CPUs of the program that is measured.
     pub program: &'a Cpus,
-    /// CPUs of origins and of the generator.
-    pub others: &'a Cpus,
+    /// CPUs of origins and of the generator; `None` for a program that runs on the same, such as a
+    /// baseline: then there is no check for other processes on its CPUs.
+    pub others: Option<&'a Cpus>,
 }
 
+/// More than the whole time of its CPUs, by this share, is CPU time from elsewhere.
+const ELSEWHERE: f64 = 0.03;
 /// Share of the program's CPUs that other processes may take before the rate is theirs too.
 const FOREIGN: f64 = 0.05;
-/// The least counted time of other processes in seconds; less may be due to the ticks.
-const FOREIGN_SECONDS: f64 = 0.05;
+/// The least counted time in seconds; less may be due to the ticks.
+const LEAST_SECONDS: f64 = 0.05;
 /// CPU time in seconds from which on ticks are exact enough.
 const ENOUGH: f64 = 1.0;
 /// From this busy share on a CPU is saturated.
@@ -94,11 +132,12 @@ impl LoadSample {
         report: &RunReport,
         stage: &StageReport,
         program: &str,
-        layout: Option<CpuLayout<'_>>,
+        layout: CpuLayout<'_>,
     ) -> Option<Self> {
         let watched = stage.watched.iter().find(|each| each.name == program)?;
         let memory = watched.before_bytes.zip(watched.peak_bytes);
         let latency = &stage.latency_us;
+        let at_least = |count: u64, figure: Option<f64>| figure.filter(|_| latency.count >= count);
         Some(Self {
             stage: stage_name(report, stage),
             succeeded: stage.succeeded as f64,
@@ -108,18 +147,21 @@ impl LoadSample {
             elapsed: stage.elapsed_s,
             user: watched.user_s,
             system: watched.system_s,
-            p50: latency.p50,
-            p99: latency.p99,
-            p99_9: latency.p99_9,
-            p99_99: latency.p99_99,
+            cpu_source: watched.cpu_source,
+            p50: at_least(2, latency.p50),
+            p99: at_least(100, latency.p99),
+            p99_9: at_least(1_000, latency.p99_9),
+            p99_99: at_least(10_000, latency.p99_99),
             max: latency.max,
             memory: memory.map(|(before, peak)| (before as f64, peak as f64)),
             connections: report.connections as f64,
             opened: stage.connections_opened as f64,
             resumed: stage.connections_resumed as f64,
+            received: stage.bytes_received as f64,
+            answers: answers(report),
             tls: report.first.first().and_then(|first| first.tls.clone()),
             open: report.model == LoadModel::Open,
-            marks: marks(stage, watched.user_s + watched.system_s, layout),
+            marks: marks(stage, watched, layout),
         })
     }
 
@@ -136,6 +178,16 @@ impl LoadSample {
     /// Share of connections that resumed a session, with TLS.
     pub fn resumed_share(&self) -> Option<f64> {
         (self.tls.is_some() && self.opened > 0.0).then(|| self.resumed / self.opened)
+    }
+
+    /// Bytes received for each success.
+    pub fn received_each(&self) -> Option<f64> {
+        (self.succeeded > 0.0).then(|| self.received / self.succeeded)
+    }
+
+    /// Connections opened for each success.
+    pub fn opened_each(&self) -> Option<f64> {
+        (self.succeeded > 0.0).then(|| self.opened / self.succeeded)
     }
 
     #[cfg(test)]
@@ -168,15 +220,14 @@ fn affects(limit: Bottleneck) -> AffectedMetrics {
     }
 }
 
-/// The samples of `program` under a load, one a stage. Without a `layout` there is no check for
-/// other processes on the CPUs.
+/// The samples of `program` under a load, one a stage.
 ///
 /// # Errors
 /// The load was interrupted, has measured nothing, or has not watched the program.
 pub fn read(
     report: &RunReport,
     program: &str,
-    layout: Option<CpuLayout<'_>>,
+    layout: CpuLayout<'_>,
 ) -> Result<Vec<LoadSample>, String> {
     if report.end == EndReport::Interrupted {
         return Err("the load was interrupted".to_owned());
@@ -215,8 +266,24 @@ fn failures(stage: &StageReport) -> Vec<String> {
         .collect()
 }
 
+/// The first answers of all targets. Targets differ in their ports, not in their order.
+fn answers(report: &RunReport) -> Vec<FirstAnswer> {
+    // `lockgate load` then does not hold the other answers against the length of the first.
+    let any_length = report.command.windows(2).any(|words| {
+        let [option, value] = words else { return false };
+        option == "--expect-length" && value == "any"
+    });
+    let any_length = any_length || report.command.iter().any(|w| w == "--expect-length=any");
+    let answer = |first: &FirstReport| FirstAnswer {
+        protocol: first.protocol.clone(),
+        status: first.status,
+        length: (!any_length).then_some(first.length_bytes),
+    };
+    report.first.iter().map(answer).collect()
+}
+
 /// Marks of a stage's figures.
-fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> Vec<InvalidMark> {
+fn marks(stage: &StageReport, watched: &WatchedReport, layout: CpuLayout<'_>) -> Vec<InvalidMark> {
     let mut marks: Vec<_> = stage
         .invalid
         .iter()
@@ -225,57 +292,130 @@ fn marks(stage: &StageReport, cpu_time: f64, layout: Option<CpuLayout<'_>>) -> V
             affects: affects(invalid.limit),
         })
         .collect();
+    let mut mark = |affects, why| marks.push(InvalidMark { why, affects });
+    let cpu_time = watched.user_s + watched.system_s;
     if cpu_time < ENOUGH {
-        marks.push(InvalidMark {
-            why: format!(
+        mark(
+            AffectedMetrics::Cpu,
+            format!(
                 "less than {ENOUGH} s of CPU time in a stage, which is measured in ticks of 10 ms"
             ),
-            affects: AffectedMetrics::Cpu,
-        });
+        );
     }
-    let contention = layout.map(|layout| contention(&stage.cpus, layout, cpu_time));
-    marks.extend(contention.into_iter().flatten().map(|why| InvalidMark {
-        why,
-        affects: AffectedMetrics::Pace,
-    }));
+    let times = CpuShares::of(stage, layout);
+    if times.own_whole > 0.0 && cpu_time > times.own_whole * (1.0 + ELSEWHERE) + LEAST_SECONDS {
+        mark(
+            AffectedMetrics::All,
+            format!(
+                "it took {cpu_time:.1} s of CPU time in {:.1} s of CPU {}: it ran on others too",
+                times.own_whole, layout.program
+            ),
+        );
+    }
+    let own = layout.program.numbers();
+    let left = watched.allowed_cpus.iter().filter(|cpu| !own.contains(cpu));
+    let left: Vec<_> = left.map(ToString::to_string).collect();
+    if !left.is_empty() {
+        mark(
+            AffectedMetrics::All,
+            format!(
+                "it has left its CPUs: at the end of the stage it might run on {}, and its own are {}",
+                left.join(","),
+                layout.program
+            ),
+        );
+    }
+    if layout.others.is_some() {
+        if let Some(why) = times.foreign(cpu_time) {
+            // Children that were never waited for are others too, where there is no control group.
+            let affects = match watched.cpu_source {
+                CpuSource::Cgroup => AffectedMetrics::Pace,
+                CpuSource::Processes => AffectedMetrics::PaceAndCpu,
+            };
+            mark(affects, why);
+        }
+        if let Some(why) = times.other_limit() {
+            mark(AffectedMetrics::Pace, why);
+        }
+    }
     marks
 }
 
-/// Effects of other processes on a program that took `own` seconds of CPU time.
-fn contention(cpus: &[CpuReport], layout: CpuLayout<'_>, own: f64) -> Vec<String> {
-    let of = |wanted: &Cpus| -> Vec<&CpuReport> {
-        let is_wanted = |cpu: &&CpuReport| wanted.numbers().contains(&cpu.cpu);
-        cpus.iter().filter(is_wanted).collect()
-    };
-    let (program, others) = (of(layout.program), of(layout.others));
-    let fullest = |cpus: &[&CpuReport]| {
-        let shares = cpus.iter().map(|cpu| cpu.busy_s / cpu.whole_s);
-        shares.fold(0.0, f64::max)
-    };
-    let mut reasons = Vec::new();
-    let foreign = program.iter().map(|cpu| cpu.processes_s).sum::<f64>() - own;
-    let share = foreign / program.iter().map(|cpu| cpu.whole_s).sum::<f64>();
-    if foreign > FOREIGN_SECONDS && share > FOREIGN {
-        let percent = share * 100.0;
-        reasons.push(format!(
-            "others took {percent:.0} % of the program's CPU time"
-        ));
+/// Times of the CPUs of a layout during a stage.
+struct CpuShares {
+    /// Whole time of the program's CPUs in seconds, idle time included.
+    own_whole: f64,
+    /// Time of processes on them in seconds, the program's own included.
+    own_processes: f64,
+    /// Busy share of the program's fullest CPU.
+    own_fullest: f64,
+    /// Busy share of the fullest CPU of the origins and the generator.
+    others_fullest: f64,
+}
+
+impl CpuShares {
+    fn of(stage: &StageReport, layout: CpuLayout<'_>) -> Self {
+        let of = |wanted: &Cpus| {
+            let wanted = wanted.numbers().to_vec();
+            stage
+                .cpus
+                .iter()
+                .filter(move |cpu| wanted.contains(&cpu.cpu))
+        };
+        let fullest = |cpus: &Cpus| {
+            let shares = of(cpus).map(|cpu| cpu.busy_s / cpu.whole_s);
+            shares.fold(0.0, f64::max)
+        };
+        Self {
+            own_whole: of(layout.program).map(|cpu| cpu.whole_s).sum(),
+            own_processes: of(layout.program).map(|cpu| cpu.processes_s).sum(),
+            own_fullest: fullest(layout.program),
+            others_fullest: layout.others.map_or(0.0, fullest),
+        }
     }
-    let (busy, limit) = (fullest(&program), fullest(&others));
-    if limit >= FULL && busy < FULL {
-        reasons.push(format!(
-            "the origin or the generator was the limit: a CPU of theirs was {:.0} % busy, and the program's {:.0} %",
-            limit * 100.0,
-            busy * 100.0
-        ));
+
+    /// Whether other processes took time of the CPUs of a program that took `own` seconds.
+    fn foreign(&self, own: f64) -> Option<String> {
+        let foreign = self.own_processes - own;
+        let share = foreign / self.own_whole;
+        (foreign > LEAST_SECONDS && share > FOREIGN).then(|| {
+            let percent = share * 100.0;
+            format!("others took {percent:.0} % of the program's CPU time")
+        })
     }
-    reasons
+
+    /// Whether the origin or the generator was the limit.
+    fn other_limit(&self) -> Option<String> {
+        (self.others_fullest >= FULL && self.own_fullest < FULL).then(|| {
+            format!(
+                "the origin or the generator was the limit: a CPU of theirs was {:.0} % busy, and the program's {:.0} %",
+                self.others_fullest * 100.0,
+                self.own_fullest * 100.0
+            )
+        })
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use lockgate_report::json::HistogramReport;
+    use lockgate_report::json::{CpuReport, HistogramReport};
+
+    fn cpus(list: &str) -> Cpus {
+        list.parse().unwrap()
+    }
+
+    fn layout<'a>(program: &'a Cpus, others: Option<&'a Cpus>) -> CpuLayout<'a> {
+        CpuLayout { program, others }
+    }
+
+    /// The marks of this report, of a program on CPU 0 and others on CPU 1 and 2.
+    fn marks_of(report: &RunReport) -> Vec<(String, AffectedMetrics)> {
+        let (program, others) = (cpus("0"), cpus("1-2"));
+        let samples = read(report, "a", layout(&program, Some(&others))).unwrap();
+        let marks = samples[0].marks.iter();
+        marks.map(|mark| (mark.why.clone(), mark.affects)).collect()
+    }
 
     fn report() -> RunReport {
         let report = r#"{
@@ -292,7 +432,7 @@ mod tests {
                 "connections_opened": 20, "connections_resumed": 15, "exchanges_reused": 0, "bytes_sent": 0,
                 "bytes_received": 0, "bytes_sent_per_s": 0, "bytes_received_per_s": 0,
                 "generator": { "user_s": 0, "system_s": 0, "busiest": 0, "waited": 0 },
-                "watched": [{ "name": "a", "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],
+                "watched": [{ "name": "a", "cpu_source": "cgroup", "allowed_cpus": [0], "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],
                 "cpus": [], "invalid": [{ "limit": "generator", "why": "the generator was the limit" }],
                 "notes": [], "seconds": []
             }]
@@ -302,7 +442,7 @@ mod tests {
 
     #[test]
     fn a_stage_is_read_and_its_figures_follow() {
-        let samples = read(&report(), "a", None).unwrap();
+        let samples = read(&report(), "a", layout(&cpus("0"), None)).unwrap();
         let sample = &samples[0];
         assert_eq!(
             (sample.rate(), sample.cpu(), sample.system_share()),
@@ -333,40 +473,33 @@ mod tests {
         assert!(sample.stage.is_empty());
     }
 
+    /// A stage of 2 s in which processes took so much time of CPU 0, which was so busy, as CPU 2.
+    fn crowded(source: CpuSource, processes: f64, busy: f64, other: f64) -> RunReport {
+        let mut report = report();
+        let stage = &mut report.stages[0];
+        stage.invalid.clear();
+        (stage.watched[0].user_s, stage.watched[0].cpu_source) = (1.0, source);
+        let times = [(processes, busy), (0.0, 0.0), (0.0, other), (2.0, 2.0)];
+        stage.cpus = times
+            .into_iter()
+            .enumerate()
+            .map(|(cpu, (processes_s, busy_s))| CpuReport {
+                cpu,
+                processes_s,
+                busy_s,
+                whole_s: 2.0,
+            })
+            .collect();
+        report
+    }
+
     #[test]
     fn other_busy_processes_are_noted_beside_the_pace() {
-        let (program, others) = ("0".parse().unwrap(), "1-2".parse().unwrap());
-        let told = |processes: f64, busy: f64, other: f64| {
-            let mut report = report();
-            let stage = &mut report.stages[0];
-            stage.invalid.clear();
-            stage.watched[0].user_s = 1.0;
-            let times = [(processes, busy), (0.0, 0.0), (0.0, other), (2.0, 2.0)];
-            stage.cpus = times
-                .into_iter()
-                .enumerate()
-                .map(|(cpu, (processes_s, busy_s))| CpuReport {
-                    cpu,
-                    processes_s,
-                    busy_s,
-                    whole_s: 2.0,
-                })
-                .collect();
-            let layout = CpuLayout {
-                program: &program,
-                others: &others,
-            };
-            let marks = read(&report, "a", Some(layout)).unwrap().remove(0).marks;
-            assert!(
-                marks
-                    .iter()
-                    .all(|mark| mark.affects == AffectedMetrics::Pace)
-            );
-            marks
-                .into_iter()
-                .map(|mark| mark.why)
-                .collect::<Vec<_>>()
-                .join("; ")
+        let told = |processes, busy, other| {
+            let marks = marks_of(&crowded(CpuSource::Cgroup, processes, busy, other));
+            let pace = |(why, affects)| (affects == AffectedMetrics::Pace).then_some(why);
+            let told: Option<Vec<_>> = marks.into_iter().map(pace).collect();
+            told.unwrap().join("; ")
         };
         assert_eq!(told(1.1, 1.5, 1.8), "");
         assert_eq!(
@@ -381,11 +514,84 @@ mod tests {
     }
 
     #[test]
+    fn cpu_time_of_others_may_be_unreaped_children_without_a_cgroup() {
+        let why = "others took 10 % of the program's CPU time".to_owned();
+        assert_eq!(
+            marks_of(&crowded(CpuSource::Processes, 1.23, 1.5, 1.8)),
+            [(why, AffectedMetrics::PaceAndCpu)]
+        );
+    }
+
+    #[test]
+    fn more_cpu_time_than_its_cpus_had_is_time_on_others() {
+        let mut report = crowded(CpuSource::Cgroup, 2.0, 2.0, 1.0);
+        report.stages[0].watched[0].user_s = 2.05;
+        assert_eq!(marks_of(&report), []);
+        report.stages[0].watched[0].user_s = 3.1;
+        let why = "it took 3.1 s of CPU time in 2.0 s of CPU 0: it ran on others too".to_owned();
+        assert_eq!(marks_of(&report), [(why, AffectedMetrics::All)]);
+    }
+
+    #[test]
+    fn a_program_with_affinity_beyond_its_cpus_is_marked() {
+        let mut report = crowded(CpuSource::Cgroup, 1.1, 1.5, 1.0);
+        report.stages[0].watched[0].allowed_cpus = vec![0, 1, 3];
+        let why =
+            "it has left its CPUs: at the end of the stage it might run on 1,3, and its own are 0";
+        assert_eq!(marks_of(&report), [(why.to_owned(), AffectedMetrics::All)]);
+    }
+
+    #[test]
+    fn percentiles_need_as_many_successes_as_they_divide() {
+        let with = |count: u64| {
+            let mut report = report();
+            let latency = &mut report.stages[0].latency_us;
+            (latency.count, latency.p99_99) = (count, Some(4.0));
+            let sample = read(&report, "a", layout(&cpus("0"), None))
+                .unwrap()
+                .remove(0);
+            [
+                sample.p50,
+                sample.p99,
+                sample.p99_9,
+                sample.p99_99,
+                sample.max,
+            ]
+            .map(|figure| figure.is_some())
+        };
+        for (count, has) in [
+            (1, [false, false, false, false, true]),
+            (99, [true, false, false, false, true]),
+            (999, [true, true, false, false, true]),
+            (9_999, [true, true, true, false, true]),
+            (10_000, [true, true, true, true, true]),
+        ] {
+            assert_eq!(with(count), has, "{count}");
+        }
+    }
+
+    #[test]
+    fn first_answers_have_a_length_unless_any_is_expected() {
+        let answer = |command: &[&str]| {
+            let mut report = report();
+            report.command = command.iter().map(ToString::to_string).collect();
+            (report.first[0].status, report.first[0].length_bytes) = (Some(200), 12);
+            let sample = read(&report, "a", layout(&cpus("0"), None))
+                .unwrap()
+                .remove(0);
+            sample.answers[0].to_string()
+        };
+        assert_eq!(answer(&["load"]), "HTTP/1.1 200 of 12 bytes");
+        assert_eq!(answer(&["load", "--expect-length", "any"]), "HTTP/1.1 200");
+        assert_eq!(answer(&["load", "--expect-length=any"]), "HTTP/1.1 200");
+    }
+
+    #[test]
     fn a_program_that_shrank_is_not_said_to_have_stayed_as_it_was() {
         let mut shrank = report();
         shrank.stages[0].watched[0].peak_bytes = Some(500);
         assert_eq!(
-            read(&shrank, "a", None).unwrap()[0].per_connection(),
+            read(&shrank, "a", layout(&cpus("0"), None)).unwrap()[0].per_connection(),
             Some(-5.0)
         );
     }
@@ -396,7 +602,7 @@ mod tests {
         none.stages[0].succeeded = 0;
         none.stages[0].latency_us = HistogramReport::default();
         none.stages[0].watched[0].before_bytes = None;
-        let sample = &read(&none, "a", None).unwrap()[0];
+        let sample = &read(&none, "a", layout(&cpus("0"), None)).unwrap()[0];
         assert_eq!(
             (sample.cpu(), sample.p50, sample.per_connection()),
             (None, None, None)
@@ -405,12 +611,12 @@ mod tests {
 
     #[test]
     fn a_report_of_another_form_is_refused() {
-        assert!(read(&report(), "b", None).is_err());
+        assert!(read(&report(), "b", layout(&cpus("0"), None)).is_err());
         assert!(serde_json::from_str::<RunReport>("{}").is_err());
         let mut interrupted = report();
         interrupted.end = EndReport::Interrupted;
         assert!(
-            read(&interrupted, "a", None)
+            read(&interrupted, "a", layout(&cpus("0"), None))
                 .unwrap_err()
                 .contains("interrupted")
         );

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod client;
+pub mod control_group;
 pub mod cpu_times;
 pub mod expect;
 mod first_response;

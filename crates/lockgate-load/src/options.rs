@@ -14,7 +14,7 @@ use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles, ConnectorError, PolicyError};
 
 use crate::expect::Expect;
-use crate::plan::{LoadStage, Loop, RunPlan, Until};
+use crate::plan::{LoadStage, Loop, RunPlan, Until, WatchedProcess};
 use crate::profile::{Profile, ProfileError};
 use crate::schedule::Schedule;
 use crate::shared_link::LinkRate;
@@ -41,8 +41,8 @@ pub struct LoadOptions {
     pub anyway: bool,
     /// Threads of the generator and their CPUs.
     pub threads: ThreadOptions,
-    /// Watched programs, of which CPU time and memory are measured: name and process ID.
-    pub watch: Vec<(String, u32)>,
+    /// Watched programs, of which CPU time and memory are measured.
+    pub watch: Vec<WatchedProcess>,
 }
 
 /// Targets and requests of a run.

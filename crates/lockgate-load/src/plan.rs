@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::process_tree::TopProcess;
 use crate::schedule::Schedule;
 use crate::shared_link::SharedLink;
 use crate::target::{LoadTarget, RemotePeer};
@@ -37,8 +38,19 @@ pub struct RunPlan {
     pub stop_on: Vec<u16>,
     /// Whether the run goes on although the first response of a target is a failure.
     pub anyway: bool,
-    /// Watched programs: name and process ID.
-    pub watch: Vec<(String, u32)>,
+    /// Watched programs.
+    pub watch: Vec<WatchedProcess>,
+}
+
+/// A program of which CPU time and memory are measured: a process with its descendants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WatchedProcess {
+    /// Its name in reports.
+    pub name: String,
+    /// ID of the process.
+    pub pid: u32,
+    /// Whether the process itself counts.
+    pub top: TopProcess,
 }
 
 impl RunPlan {

@@ -1,20 +1,33 @@
 //! CPU time and memory of a program under measurement: a process with all its descendants, from
 //! /proc.
 //!
-//! Only reads: the caller subtracts earlier values.
+//! Only reads: the caller subtracts earlier values. Without the process at the top where that is a
+//! guard, which is no part of the program.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::time::Duration;
 
 /// A process and its descendants, at the time of each call.
 ///
 /// A descendant that has ended and was waited for counts in the time of its parent. Two kinds
-/// escape: children of a process that ignores SIGCHLD, which are never waited for, and a daemon
-/// that left the tree because its parent ended, unless the process at the top adopts such orphans
+/// escape: children of a process that ignores SIGCHLD, which are never waited for
+/// ([`control_group`](crate::control_group) has their time), and a daemon that left the tree
+/// because its parent ended, unless the process at the top adopts such orphans
 /// (PR_SET_CHILD_SUBREAPER).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessTree {
     top: u32,
+    counted: TopProcess,
+}
+
+/// Whether the process at the top of a tree counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TopProcess {
+    /// It is the program itself.
+    Counted,
+    /// It only holds the program's processes together, such as `lockgate guard`.
+    Guard,
 }
 
 /// CPU time since each process of a tree began.
@@ -30,6 +43,11 @@ pub struct CpuUsage {
 }
 
 impl CpuUsage {
+    /// User and kernel time together.
+    pub fn total(self) -> Duration {
+        self.user + self.system
+    }
+
     /// The difference to `earlier`; never below zero.
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -39,14 +57,15 @@ impl CpuUsage {
     }
 }
 
-/// Name of a guard process (`lockgate guard`), which only holds a program's processes together: its
-/// own time and memory do not count.
-pub const GUARD: &str = "lockgate-guard";
-
 impl ProcessTree {
-    /// The tree of the process `pid`.
+    /// The tree of the process `pid`, which counts.
     pub fn new(pid: u32) -> Self {
-        Self { top: pid }
+        Self::with(pid, TopProcess::Counted)
+    }
+
+    /// The tree of the process `pid`.
+    pub fn with(pid: u32, counted: TopProcess) -> Self {
+        Self { top: pid, counted }
     }
 
     /// CPU time of all processes of the tree and of descendants that were waited for.
@@ -56,8 +75,14 @@ impl ProcessTree {
     /// (CONFIG_PROC_CHILDREN).
     pub fn cpu(&self) -> io::Result<CpuUsage> {
         let members = self.settled()?;
-        let ticks = |of: fn(&Stat) -> u64| members.iter().map(of).sum::<u64>();
-        let (user, system) = (ticks(Stat::user), ticks(Stat::system));
+        let ticks = |mode: usize| {
+            let of = |stat: &Stat| {
+                let own = if self.counts(stat) { stat.own[mode] } else { 0 };
+                own + stat.reaped[mode]
+            };
+            members.iter().map(of).sum::<u64>()
+        };
+        let (user, system) = (ticks(0), ticks(1));
         let second = rustix::param::clock_ticks_per_second();
         let time = |ticks: u64| Duration::from_nanos(ticks * (1_000_000_000 / second));
         Ok(CpuUsage {
@@ -76,7 +101,7 @@ impl ProcessTree {
             .members()
             .ok()?
             .iter()
-            .filter(|member| !member.is_guard())
+            .filter(|member| self.counts(member))
         {
             match std::fs::read_to_string(format!("/proc/{}/smaps_rollup", member.pid)) {
                 Ok(text) => sum += proportional_set_size(&text)?,
@@ -99,6 +124,30 @@ impl ProcessTree {
             .skip(1)
             .map(|member| member.pid)
             .collect())
+    }
+
+    /// CPUs that any thread of the tree may run on, in ascending order.
+    ///
+    /// # Errors
+    /// As [`ProcessTree::cpu`].
+    pub fn allowed_cpus(&self) -> io::Result<Vec<usize>> {
+        let mut allowed = BTreeSet::new();
+        for member in self.members()?.iter().filter(|member| self.counts(member)) {
+            // A process or thread that has ended runs nowhere.
+            let Ok(threads) = std::fs::read_dir(format!("/proc/{}/task", member.pid)) else {
+                continue;
+            };
+            for thread in threads.flatten() {
+                let text = std::fs::read_to_string(thread.path().join("status"));
+                allowed.extend(text.iter().flat_map(|text| allowed_list(text)));
+            }
+        }
+        Ok(allowed.into_iter().collect())
+    }
+
+    /// Whether a member's own time and memory count.
+    fn counts(&self, member: &Stat) -> bool {
+        self.counted == TopProcess::Counted || member.pid != self.top
     }
 
     /// The members, read while none of them began or ended.
@@ -146,7 +195,6 @@ impl ProcessTree {
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Stat {
     pid: u32,
-    name: String,
     /// User and system time in ticks, its own.
     own: [u64; 2],
     /// The same of children that were waited for, with their descendants.
@@ -165,7 +213,6 @@ impl Stat {
 
     /// proc_pid_stat(5). The name may have blanks and parentheses; nothing after it has.
     fn parse(pid: u32, text: &str) -> Option<Self> {
-        let name = text.get(text.find('(')? + 1..text.rfind(')')?)?;
         let fields: Vec<&str> = text
             .get(text.rfind(')')? + 1..)?
             .split_whitespace()
@@ -174,23 +221,10 @@ impl Stat {
         let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
         Some(Self {
             pid,
-            name: name.to_owned(),
             own: [field(14)?, field(15)?],
             reaped: [field(16)?, field(17)?],
             began: field(22)?,
         })
-    }
-
-    fn is_guard(&self) -> bool {
-        self.name == GUARD
-    }
-
-    fn user(&self) -> u64 {
-        self.reaped[0] + if self.is_guard() { 0 } else { self.own[0] }
-    }
-
-    fn system(&self) -> u64 {
-        self.reaped[1] + if self.is_guard() { 0 } else { self.own[1] }
     }
 
     fn identity(&self) -> (u32, u64) {
@@ -231,6 +265,21 @@ fn is_gone(error: &io::Error) -> bool {
         || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
 }
 
+/// CPUs of the line `Cpus_allowed_list:` (proc_pid_status(5)), such as `0-1,3`.
+fn allowed_list(status: &str) -> Vec<usize> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let mut cpus = Vec::new();
+    for part in line.unwrap_or_default().trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse()) {
+            cpus.extend(first..=last);
+        }
+    }
+    cpus
+}
+
 /// The line `Pss:` in bytes; 0 for a process that has no memory any more.
 fn proportional_set_size(text: &str) -> Option<u64> {
     let Some(line) = text.lines().find_map(|line| line.strip_prefix("Pss:")) else {
@@ -248,11 +297,6 @@ fn proportional_set_size(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    impl CpuUsage {
-        fn total(self) -> Duration {
-            self.user + self.system
-        }
-    }
     use std::io::{BufRead as _, BufReader, Write as _};
     use std::os::unix::process::CommandExt as _;
     use std::process::{Child, Command, Stdio};
@@ -310,21 +354,55 @@ mod tests {
         let fields: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
         let text = format!("7 (a) (b c) S {}\n", fields.join(" "));
         let stat = Stat::parse(7, &text).unwrap();
-        assert_eq!(stat.name, "a) (b c");
         assert_eq!(
             (stat.own, stat.reaped, stat.began),
             ([14, 15], [16, 17], 22)
         );
-        assert_eq!((stat.user(), stat.system()), (30, 32));
         assert_eq!(Stat::parse(7, "7 (a) S 1 2"), None);
-        assert_eq!(Stat::parse(7, "7 )a( S"), None);
+        assert_eq!(Stat::parse(7, "7 a S"), None);
     }
 
     #[test]
-    fn a_guard_counts_for_its_children_only() {
-        let fields: Vec<String> = (4..=52).map(|number| number.to_string()).collect();
-        let stat = Stat::parse(7, &format!("7 ({GUARD}) S {}", fields.join(" "))).unwrap();
-        assert_eq!((stat.user(), stat.system()), (16, 17));
+    fn a_guard_at_the_top_does_not_count_and_its_children_do() {
+        let mut shell = Shell::start();
+        let guarded = ProcessTree::with(shell.child.id(), TopProcess::Guard);
+        let before = (shell.tree().cpu().unwrap(), guarded.cpu().unwrap());
+        shell.tell(&format!("{BUSY}; echo worked"));
+        assert_eq!(shell.line(), "worked");
+        assert!(shell.tree().cpu().unwrap().since(before.0).total() > Duration::ZERO);
+        assert_eq!(guarded.cpu().unwrap(), before.1);
+        assert_eq!(guarded.memory(), Some(0));
+        shell.tell(&format!("({BUSY}); sh -c 'echo $$; kill -STOP $$' &"));
+        shell.line();
+        assert!(guarded.cpu().unwrap().since(before.1).total() > Duration::ZERO);
+        assert!(guarded.memory().unwrap() > 0);
+    }
+
+    #[test]
+    fn a_process_named_like_a_guard_counts() {
+        let mut shell = Shell::start();
+        let guarded = ProcessTree::with(shell.child.id(), TopProcess::Guard);
+        let name = "echo lockgate-guard >/proc/$$/comm";
+        shell.tell(&format!(
+            "sh -c '{name}; {BUSY}; cat /proc/$$/comm; kill -STOP $$' &"
+        ));
+        assert_eq!(shell.line(), "lockgate-guard");
+        assert!(guarded.cpu().unwrap().total() > Duration::ZERO);
+        assert!(guarded.memory().unwrap() > 0);
+    }
+
+    #[test]
+    fn allowed_cpus_are_those_of_all_threads() {
+        let list = "Name:\tx\nCpus_allowed:\tb\nCpus_allowed_list:\t0-1,3\nMems_allowed:\t1\n";
+        assert_eq!(allowed_list(list), [0, 1, 3]);
+        assert_eq!(allowed_list("Name:\tx\n"), [] as [usize; 0]);
+        let mut shell = Shell::start();
+        let first = shell.tree().allowed_cpus().unwrap()[0];
+        shell.tell(&format!(
+            "taskset -p -c {first} $$ >/dev/null; taskset -c {first} sh -c 'echo $$; kill -STOP $$' &"
+        ));
+        shell.line();
+        assert_eq!(shell.tree().allowed_cpus().unwrap(), [first]);
     }
 
     #[test]

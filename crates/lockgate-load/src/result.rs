@@ -396,8 +396,31 @@ pub struct Watched {
     pub user: Duration,
     /// CPU time in the kernel.
     pub system: Duration,
+    /// What the CPU time was read from.
+    pub source: CpuSource,
+    /// CPUs that its threads might run on at the end of the stage; empty where they are not known.
+    pub allowed_cpus: Vec<usize>,
     /// Proportional set size in bytes before the first connection, where it can be read.
     pub before: Option<u64>,
     /// Peak of the proportional set size during the stage, read 4 times a second.
     pub peak: Option<u64>,
+}
+
+/// Source of a program's CPU time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuSource {
+    /// The control group that holds the program alone: the time of all its processes.
+    Cgroup,
+    /// The processes in /proc: without the time of ended children that were never waited for.
+    Processes,
+}
+
+impl CpuSource {
+    /// The source's name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Cgroup => "cgroup",
+            Self::Processes => "processes",
+        }
+    }
 }

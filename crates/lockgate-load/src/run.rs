@@ -72,7 +72,7 @@ pub fn run(
     let watched = plan
         .watch
         .iter()
-        .map(|(name, pid)| WatchedTree::new(name, *pid))
+        .map(WatchedTree::new)
         .collect::<Result<Vec<_>, _>>()?;
     let first = first_response::request_all(&plan, stop)?;
     let mut report = RunResult {

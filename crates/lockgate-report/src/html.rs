@@ -1,9 +1,7 @@
 //! The report as one HTML file: no script, nothing loaded, readable in a browser, in the dark and
 //! in grey print.
-//!
-//! The page's Content Security Policy allows its own style, by hash, and nothing else, so that a
-//! text from outside could do nothing even if it were not escaped.
 
+mod frame;
 mod ladder;
 mod percentiles;
 mod plot;
@@ -13,15 +11,13 @@ mod timeline;
 use std::fmt::Write;
 use std::time::SystemTime;
 
-use aws_lc_rs::digest;
-use base64ct::{Base64, Encoding};
 use lockgate_http::date;
 
 use crate::escape::html;
 use crate::{units, words};
 use lockgate_load::result::RunResult;
 
-const STYLE: &str = include_str!("html/style.css");
+pub use frame::frame;
 
 /// The page of one run, or of several with their names beside each other.
 pub fn page(runs: &[(&str, &RunResult)]) -> String {
@@ -29,13 +25,7 @@ pub fn page(runs: &[(&str, &RunResult)]) -> String {
         [(_, report)] => format!("Load on {}", html(&report.run.targets.join(", "))),
         _ => format!("Comparison of {} runs", runs.len()),
     };
-    let hash = Base64::encode_string(digest::digest(&digest::SHA256, STYLE.as_bytes()).as_ref());
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-{hash}'\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    );
+    let mut out = String::new();
     each(&mut out, runs, "", |report| Some(heading(report)));
     each(&mut out, runs, "Stages", |report| {
         Some(tables::stages(report))
@@ -51,8 +41,7 @@ pub fn page(runs: &[(&str, &RunResult)]) -> String {
     each(&mut out, runs, "All figures of each stage", |report| {
         Some(tables::details(report))
     });
-    out.push_str("</body>\n</html>\n");
-    out
+    frame(&title, "", &out)
 }
 
 /// A section, if there is anything in it.
@@ -165,6 +154,8 @@ fn verdict(report: &RunResult) -> String {
 mod tests {
     use super::*;
     use crate::sample;
+    use aws_lc_rs::digest;
+    use base64ct::{Base64, Encoding};
     use lockgate_load::result::{FailureKind, RunEnd};
 
     #[test]

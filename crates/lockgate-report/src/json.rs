@@ -9,8 +9,8 @@ use std::time::SystemTime;
 
 use lockgate_load::cpu_times::CpuTime;
 use lockgate_load::result::{
-    Bottleneck, FailureKind, FirstResponse, LoadModel, NanosecondHistogram, RunEnd, RunResult,
-    Second, StageResult,
+    Bottleneck, CpuSource, FailureKind, FirstResponse, LoadModel, NanosecondHistogram, RunEnd,
+    RunResult, Second, StageResult,
 };
 use serde::{Deserialize, Serialize};
 
@@ -215,6 +215,13 @@ pub struct WatchedReport {
     pub user_s: f64,
     /// CPU time in the kernel.
     pub system_s: f64,
+    /// `"cgroup"`: the time of all processes; `"processes"`: without that of ended children that
+    /// were never waited for.
+    #[serde(with = "SourceName", default = "processes")]
+    pub cpu_source: CpuSource,
+    /// CPUs that its threads might run on at the end of the stage.
+    #[serde(default)]
+    pub allowed_cpus: Vec<usize>,
     /// CPU time for each success.
     pub cpu_us_per_success: Option<f64>,
     /// Memory before the first connection.
@@ -254,6 +261,18 @@ enum LimitName {
     Generator,
     Lateness,
     Link,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "CpuSource", rename_all = "lowercase")]
+enum SourceName {
+    Cgroup,
+    Processes,
+}
+
+/// The source in reports of versions that did not name it.
+fn processes() -> CpuSource {
+    CpuSource::Processes
 }
 
 /// One second of a stage; its latencies are `null` without a success.
@@ -398,6 +417,8 @@ fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<WatchedReport> {
             name: program.name.clone(),
             user_s: program.user.as_secs_f64(),
             system_s: program.system.as_secs_f64(),
+            cpu_source: program.source,
+            allowed_cpus: program.allowed_cpus.clone(),
             cpu_us_per_success: figures.cpu,
             before_bytes: program.before,
             peak_bytes: program.peak,
@@ -518,6 +539,8 @@ mod tests {
             json!([{ "limit": "lateness", "why": "late" }])
         );
         assert_eq!(stage["watched"][0]["peak_bytes"], 9_280_000);
+        assert_eq!(stage["watched"][0]["cpu_source"], "processes");
+        assert_eq!(stage["watched"][0]["allowed_cpus"], json!([3]));
         assert_eq!(stage["generator"]["busiest"], 0.45);
         let cpus = json!([{ "cpu": 3, "processes_s": 6.0, "busy_s": 7.0, "whole_s": 10.0 }]);
         assert_eq!(stage["cpus"], cpus);

@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime};
 
 use lockgate_load::cpu_times::CpuTime;
 use lockgate_load::result::{
-    Bottleneck, FailureKind, FirstResponse, Generator, Invalid, LoadModel, RunDescription, RunEnd,
-    RunResult, Second, StageCounts, StageResult, Watched,
+    Bottleneck, CpuSource, FailureKind, FirstResponse, Generator, Invalid, LoadModel,
+    RunDescription, RunEnd, RunResult, Second, StageCounts, StageResult, Watched,
 };
 
 /// A run in a closed loop with these stages, each of 1,000 successes around a millisecond.
@@ -96,6 +96,8 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> StageResult {
             name: "lockgate".to_owned(),
             user: Duration::from_secs(2),
             system: Duration::from_secs(3),
+            source: CpuSource::Processes,
+            allowed_cpus: vec![3],
             before: Some(8_000_000),
             peak: Some(9_280_000),
         }],

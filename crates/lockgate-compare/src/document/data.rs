@@ -3,7 +3,8 @@
 //! JSON is one object: `title`, `complete`, `machine`, `warnings`, `cases`. A case has `load`,
 //! `stage`, `arguments`, `programs` and `pairs`. A program has `program`, `version`, `skipped`,
 //! `errors`, `figures` (by name: `median`, `min`, `max`, `rounds`; of `failed` the sum) and
-//! `rounds` (by name, with `round`, `invalid`). A pair has `program`, `other` and by name `median`,
+//! `rounds` (by name, with `round`, `invalid`, `answers`: the first of each target, and
+//! `cpu_source`: "cgroup" or "processes"). A pair has `program`, `other` and by name `median`,
 //! `min`, `max`, `rounds`, `low`, `high` (the interval), and either `verdict` ("less", "more", "not
 //! shown") or `no_verdict`, why there is none; for latencies `added_us`, how much more it was, as
 //! the median of the rounds. Names end in their units; a figure that does not exist is `null`.
@@ -75,6 +76,9 @@ fn round(number: usize, sample: &LoadSample) -> Value {
     object.insert("elapsed_s".to_owned(), sample.elapsed.into());
     object.insert("user_s".to_owned(), sample.user.into());
     object.insert("system_s".to_owned(), sample.system.into());
+    object.insert("cpu_source".to_owned(), sample.cpu_source.name().into());
+    let answers = sample.answers.iter().map(ToString::to_string);
+    object.insert("answers".to_owned(), answers.collect::<Vec<_>>().into());
     for metric in SampleMetric::ALL {
         object.insert(metric.key().to_owned(), metric.of(sample).into());
     }

@@ -1,60 +1,80 @@
-//! A comparison as one page: tables, and bars for CPU time and requests, without scripts and
-//! without other files.
+//! A comparison as one page: verdicts, tables, and bars for CPU time and requests. In the frame
+//! and style of the load's page, without scripts and without other files.
 
-use super::{ComparisonDocument, LEGEND, SampleMetric, Sheet, title};
+use super::{
+    CellTone, ComparisonDocument, DocumentSection, LEGEND, SampleMetric, Sheet, SheetCell, VERDICT,
+    overview,
+};
 use crate::comparison::Case;
 use lockgate_report::escape::html as escape;
+use lockgate_report::html::frame;
 
-const STYLE: &str = "body{font:15px/1.45 system-ui,sans-serif;max-width:90rem;margin:2rem auto;padding:0 1rem;color:#111}\
-table{border-collapse:collapse;margin:.8rem 0;font-variant-numeric:tabular-nums}\
-th,td{padding:.25rem .6rem;border-bottom:1px solid #bbb;text-align:left;white-space:nowrap}\
-th{border-bottom:2px solid #444}.wide{overflow-x:auto}.warning{font-weight:bold}code{overflow-wrap:anywhere}\
-svg text{font:13px system-ui,sans-serif;fill:#111}figure{margin:.8rem 0}figcaption{font-weight:600}li{white-space:pre-wrap}\
-@media print{body{font-size:10px}.wide{overflow:visible}th,td{padding:.15rem .3rem}}";
-
-/// Pixels of a row of bars, and of the names at its left.
-const ROW: usize = 24;
-const LABELS: usize = 180;
-const BARS: f64 = 420.0;
+const STYLE: &str = include_str!("page.css");
 
 pub(super) fn render(document: &ComparisonDocument) -> String {
-    let headline = escape(&document.headline());
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{headline}</title>\
-         <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n<h1>{headline}</h1>\n<ul>\n"
-    );
-    for (name, value) in &document.facts {
-        out += &format!("<li>{}: {}</li>\n", escape(name), escape(value));
-    }
-    for warning in &document.warnings {
-        out += &format!("<li class=\"warning\">warning: {}</li>\n", escape(warning));
-    }
-    out += "</ul>\n";
+    let mut out = verdict(document);
+    out += &overview(&document.cases).map_or(String::new(), |sheet| table(&sheet));
+    out += &format!("<p class=\"legend\">{}</p>\n", escape(LEGEND));
     for (at, section) in document.sections.iter().enumerate() {
-        out += &format!("<h2>{}</h2>\n", escape(&section.title));
-        if !section.command.is_empty() {
-            out += &format!("<p><code>{}</code></p>\n", escape(&section.command));
-        }
-        if let Some(case) = document.cases.get(at) {
-            out += &bars(case, SampleMetric::Cpu);
-            out += &bars(case, SampleMetric::Rate);
-        }
-        for sheet in &section.sheets {
-            out += &table(sheet);
-        }
-        if !section.notes.is_empty() {
-            let notes: String = section
-                .notes
-                .iter()
-                .map(|note| format!("<li>{}</li>\n", escape(note)))
-                .collect();
-            out += &format!("<ul>\n{notes}</ul>\n");
-        }
+        out += &part(section, document.cases.get(at));
     }
-    out + &format!("<p>{}</p>\n</body></html>\n", escape(LEGEND))
+    out += "<h2>Machine and run</h2>\n<dl>\n";
+    for (name, value) in &document.facts {
+        out += &format!("<dt>{}</dt><dd>{}</dd>\n", escape(name), escape(value));
+    }
+    out += "</dl>\n";
+    frame(&escape(&document.headline()), STYLE, &out)
 }
 
-/// A bar to the median for each program, and a line from the least to the most.
+/// The verdicts on all programs, and the warnings.
+fn verdict(document: &ComparisonDocument) -> String {
+    let verdicts = &document.verdicts;
+    let has_verdict = verdicts.is_empty() || verdicts.iter().any(|verdict| verdict.has_any());
+    let is_bad = !document.complete || !has_verdict || !document.warnings.is_empty();
+    if verdicts.is_empty() && !is_bad {
+        return String::new();
+    }
+    let class = if is_bad { "verdict bad" } else { "verdict" };
+    let mut out = format!("<div class=\"{class}\">\n");
+    if !document.verdicts.is_empty() {
+        let verdicts = document.verdicts.iter().map(|verdict| {
+            let (program, text) = (escape(&verdict.program), escape(&verdict.text()));
+            format!("<li><b>{program}</b>: {text}</li>\n")
+        });
+        let verdicts: String = verdicts.collect();
+        out += &format!("<p>{}</p>\n<ul>\n{verdicts}</ul>\n", escape(VERDICT));
+    }
+    for warning in &document.warnings {
+        out += &format!("<p><strong>warning: {}</strong></p>\n", escape(warning));
+    }
+    out + "</div>\n"
+}
+
+fn part(section: &DocumentSection, case: Option<&Case>) -> String {
+    let mut out = format!("<h2>{}</h2>\n", escape(&section.title));
+    if !section.command.is_empty() {
+        out += &format!("<p><code>{}</code></p>\n", escape(&section.command));
+    }
+    if let Some(case) = case {
+        let figures = [SampleMetric::Cpu, SampleMetric::Rate].map(|metric| bars(case, metric));
+        out += &format!("<div class=\"bars\">\n{}</div>\n", figures.concat());
+    }
+    for sheet in &section.sheets {
+        out += &table(sheet);
+    }
+    if !section.notes.is_empty() {
+        let notes = section.notes.iter();
+        let notes: String = notes
+            .map(|note| format!("<li>{}</li>\n", escape(note)))
+            .collect();
+        out += &format!("<ul class=\"notes\">\n{notes}</ul>\n");
+    }
+    out
+}
+
+/// A bar to the median for each program, and below it a line from the least to the most.
+///
+/// Lengths are shares of the width, whatever that is.
 fn bars(case: &Case, metric: SampleMetric) -> String {
     let with: Vec<_> = case
         .rows
@@ -68,54 +88,63 @@ fn bars(case: &Case, metric: SampleMetric) -> String {
     if most <= 0.0 {
         return String::new();
     }
-    let height = with.len() * ROW;
-    let width = LABELS + 620;
-    let what = escape(title(metric));
-    let mut out = format!(
-        "<figure><figcaption>{what}</figcaption><svg role=\"img\" aria-label=\"{what}\" width=\"{width}\" height=\"{height}\">\n"
-    );
-    for (at, (row, spread)) in with.iter().enumerate() {
-        let (top, middle, base) = (at * ROW + 4, at * ROW + ROW / 2, at * ROW + 17);
-        let pixels = |value: f64| value / most * BARS;
-        let left = LABELS as f64;
-        let (from, to) = (left + pixels(spread.min), left + pixels(spread.max));
-        let mark = if row.is_invalid(metric) { "*" } else { "" };
+    let what = escape(metric.title());
+    let mut out = format!("<figure><figcaption>{what}</figcaption>\n");
+    for (row, spread) in &with {
+        let share = |value: f64| value / most * 100.0;
+        let (from, to) = (share(spread.min), share(spread.max));
+        let (class, mark) = if row.is_invalid(metric) {
+            ("fill invalid", "*")
+        } else {
+            ("fill", "")
+        };
         let digits = usize::from(metric == SampleMetric::Cpu);
-        out += &format!(
-            "<text x=\"{}\" y=\"{base}\" text-anchor=\"end\">{}</text>\
-             <rect x=\"{LABELS}\" y=\"{top}\" width=\"{:.1}\" height=\"16\" fill=\"#8fb3d9\"/>\
-             <path d=\"M{from:.1} {middle}H{to:.1}M{from:.1} {top}v16M{to:.1} {top}v16\" stroke=\"#111\" fill=\"none\"/>\
-             <text x=\"{:.1}\" y=\"{base}\">{:.digits$}{mark}</text>\n",
-            LABELS - 8,
-            escape(&shortened(&row.program)),
-            pixels(spread.median),
-            to + 8.0,
-            spread.median,
+        let figure = format!("{:.digits$}{mark}", spread.median);
+        let label = format!(
+            "{figure}, from {:.digits$} to {:.digits$}",
+            spread.min, spread.max
         );
+        out += &format!(
+            "<div class=\"bar\"><span>{}</span><span class=\"figure\">{figure}</span>\
+             <svg role=\"img\" aria-label=\"{label}\">\
+             <rect class=\"track\" width=\"100%\" height=\"8\"/>\
+             <rect class=\"{class}\" width=\"{:.2}%\" height=\"8\"/>",
+            escape(&row.program),
+            share(spread.median),
+        );
+        if spread.count > 1 {
+            out += &format!(
+                "<line x1=\"{from:.2}%\" x2=\"{to:.2}%\" y1=\"12\" y2=\"12\"/>\
+                 <line x1=\"{from:.2}%\" x2=\"{from:.2}%\" y1=\"9.5\" y2=\"14.5\"/>\
+                 <line x1=\"{to:.2}%\" x2=\"{to:.2}%\" y1=\"9.5\" y2=\"14.5\"/>"
+            );
+        }
+        out += "</svg></div>\n";
     }
-    out + "</svg></figure>\n"
-}
-
-/// A name shortened to the room beside a bar; the table below has all of it.
-fn shortened(name: &str) -> String {
-    const MOST: usize = 22;
-    if name.chars().count() <= MOST {
-        return name.to_owned();
-    }
-    name.chars().take(MOST - 1).chain(['…']).collect()
+    out + "</figure>\n"
 }
 
 fn table(sheet: &Sheet) -> String {
-    let line = |row: &Vec<String>, cell: &str| {
-        let cells: String = row
-            .iter()
-            .map(|text| format!("<{cell}>{}</{cell}>", escape(text)))
-            .collect();
-        format!("<tr>{cells}</tr>\n")
+    let head = sheet
+        .head
+        .iter()
+        .map(|text| format!("<th scope=\"col\">{}</th>", escape(text)));
+    let head: String = head.collect();
+    let row = |row: &Vec<SheetCell>| {
+        let cells = row.iter().enumerate().map(|(at, cell)| {
+            let text = escape(&cell.text);
+            match (at, cell.tone) {
+                (0, _) => format!("<th scope=\"row\">{text}</th>"),
+                (_, CellTone::Plain) => format!("<td>{text}</td>"),
+                (_, CellTone::Better) => format!("<td class=\"better\">{text}</td>"),
+                (_, CellTone::Worse) => format!("<td class=\"worse\">{text}</td>"),
+                (_, CellTone::Quiet) => format!("<td class=\"quiet\">{text}</td>"),
+            }
+        });
+        format!("<tr>{}</tr>\n", cells.collect::<String>())
     };
-    let rows: String = sheet.rows.iter().map(|row| line(row, "td")).collect();
+    let rows: String = sheet.rows.iter().map(row).collect();
     format!(
-        "<div class=\"wide\"><table><thead>{}</thead><tbody>\n{rows}</tbody></table></div>\n",
-        line(&sheet.head, "th")
+        "<div class=\"wide\" tabindex=\"0\"><table><thead><tr>{head}</tr></thead><tbody>\n{rows}</tbody></table></div>\n"
     )
 }

@@ -1,6 +1,6 @@
 //! A comparison for a Markdown document.
 
-use super::{ComparisonDocument, LEGEND, Sheet};
+use super::{ComparisonDocument, LEGEND, Sheet, VERDICT};
 use lockgate_report::escape::terminal;
 
 pub(super) fn render(document: &ComparisonDocument) -> String {
@@ -10,6 +10,10 @@ pub(super) fn render(document: &ComparisonDocument) -> String {
     }
     for warning in &document.warnings {
         out += &format!("- **warning: {}**\n", plain(warning));
+    }
+    for verdict in &document.verdicts {
+        let (program, text) = (plain(&verdict.program), verdict.text());
+        out += &format!("- {VERDICT}, **{program}**: {text}\n");
     }
     for section in &document.sections {
         out += &format!("\n### {}\n\n", plain(&section.title));
@@ -36,14 +40,18 @@ fn plain(text: &str) -> String {
 }
 
 fn table(sheet: &Sheet) -> String {
-    let line = |row: &Vec<String>| {
+    let line = |row: &[&str]| {
         let cells: Vec<_> = row
             .iter()
             .map(|cell| plain(cell).replace('|', "\\|"))
             .collect();
         format!("| {} |\n", cells.join(" | "))
     };
-    let rule = format!("|{}\n", "---|".repeat(sheet.head.len()));
-    let rows: String = sheet.rows.iter().map(line).collect();
-    line(&sheet.head) + &rule + &rows
+    let head: Vec<_> = sheet.head.iter().map(String::as_str).collect();
+    let rule = format!("|{}\n", "---|".repeat(head.len()));
+    let rows = sheet.rows.iter().map(|row| {
+        let cells: Vec<_> = row.iter().map(|cell| cell.text.as_str()).collect();
+        line(&cells)
+    });
+    line(&head) + &rule + &rows.collect::<String>()
 }

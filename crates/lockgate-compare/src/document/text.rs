@@ -1,6 +1,6 @@
 //! A comparison for a terminal: columns as wide as their widest cell.
 
-use super::{ComparisonDocument, LEGEND, Sheet};
+use super::{ComparisonDocument, LEGEND, Sheet, SheetCell, VERDICT};
 use lockgate_report::escape::terminal;
 use lockgate_report::text::table::columns;
 
@@ -11,6 +11,10 @@ pub(super) fn render(document: &ComparisonDocument) -> String {
     }
     for warning in &document.warnings {
         out += &format!("warning: {}\n", terminal(warning));
+    }
+    for verdict in &document.verdicts {
+        let (program, text) = (terminal(&verdict.program), verdict.text());
+        out += &format!("{VERDICT}, {program}: {text}\n");
     }
     for section in &document.sections {
         out += &format!("\n{}\n", terminal(&section.title));
@@ -32,11 +36,11 @@ pub(super) fn render(document: &ComparisonDocument) -> String {
 
 /// A table with its first column to the left, and columns of figures to the right.
 fn table(sheet: &Sheet) -> String {
-    let plain = |row: &Vec<String>| row.iter().map(|cell| terminal(cell)).collect::<Vec<_>>();
-    let rows: Vec<_> = [&sheet.head]
+    let head = sheet.head.iter().map(|cell| terminal(cell)).collect();
+    let plain = |row: &Vec<SheetCell>| row.iter().map(|cell| terminal(&cell.text)).collect();
+    let rows: Vec<Vec<_>> = [head]
         .into_iter()
-        .chain(&sheet.rows)
-        .map(plain)
+        .chain(sheet.rows.iter().map(plain))
         .collect();
     // A figure with its unit or its spread, not a statement.
     let is_figure = |cell: &String| {

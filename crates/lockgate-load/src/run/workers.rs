@@ -11,7 +11,7 @@ use lockgate_net::nanos::Nanos;
 use super::RunProgress;
 use super::stage_sum::StageSum;
 use super::validity;
-use super::watched::WatchedTree;
+use super::watched::{CpuReading, WatchedTree};
 use crate::cpu_times::CpuTimes;
 use crate::interface::{Interface, InterfaceBytes};
 use crate::plan::{LoadStage, RunPlan, Until};
@@ -39,7 +39,7 @@ pub(super) struct WorkerThreads {
 /// Counters at the begin of a stage.
 struct Baseline {
     begin: Instant,
-    watched: Vec<Option<CpuUsage>>,
+    watched: Vec<Option<CpuReading>>,
     bytes: Vec<InterfaceBytes>,
     own: CpuUsage,
     cpu_times: CpuTimes,

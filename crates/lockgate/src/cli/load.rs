@@ -12,6 +12,8 @@ use lockgate_load::expect::{BodyCheck, Expect, Length};
 use lockgate_load::options::{
     ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions,
 };
+use lockgate_load::plan::WatchedProcess;
+use lockgate_load::process_tree::TopProcess;
 use lockgate_load::profile::{Profile, RequestRates, Spike, duration};
 use lockgate_load::schedule::RequestRate;
 use lockgate_load::shared_link::LinkRate;
@@ -256,6 +258,9 @@ pub(super) struct LoadArgs {
     /// Also measure the CPU time and memory of a process and its descendants: NAME=PID
     #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "Reports")]
     watch: Vec<(String, u32)>,
+    /// The same without the process itself, which is a supervisor or a shell: NAME=PID
+    #[arg(long, value_name = "NAME=PID", value_parser = watched, help_heading = "Reports")]
+    watch_below: Vec<(String, u32)>,
     /// Show no progress: no live view on a terminal, no line a second elsewhere
     #[arg(short, long, help_heading = "Reports")]
     quiet: bool,
@@ -294,7 +299,7 @@ pub(super) struct LoadArgs {
 
 /// Options without a meaning for `--page`: one thread loads the page as it is, one load after the
 /// other.
-const NOT_FOR_PAGES: [&str; 33] = [
+const NOT_FOR_PAGES: [&str; 34] = [
     "weights",
     "grpc",
     "streams",
@@ -320,6 +325,7 @@ const NOT_FOR_PAGES: [&str; 33] = [
     "anyway",
     "stop_on",
     "watch",
+    "watch_below",
     "push",
     "push_job",
     "fail_if",
@@ -341,6 +347,13 @@ impl LoadArgs {
             .urls
             .iter()
             .all(|url| !url.to_ascii_lowercase().starts_with("http"));
+        let watched = |programs: Vec<(String, u32)>, top| {
+            let each = move |(name, pid)| WatchedProcess { name, pid, top };
+            programs.into_iter().map(each)
+        };
+        let watch = watched(self.watch.clone(), TopProcess::Counted)
+            .chain(watched(self.watch_below.clone(), TopProcess::Guard))
+            .collect();
         let body = self
             .body()?
             .unwrap_or_else(|| pattern(if echoes { ECHOED } else { 0 }));
@@ -428,7 +441,7 @@ impl LoadArgs {
                 number: self.threads,
                 cpus: self.cpus,
             },
-            watch: self.watch,
+            watch,
         };
         let push = self
             .push

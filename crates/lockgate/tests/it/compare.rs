@@ -1,6 +1,7 @@
 //! `lockgate compare`: programs side by side, and that nothing of them is left.
 
 mod cleanup;
+mod fairness;
 mod guard;
 mod measurements;
 

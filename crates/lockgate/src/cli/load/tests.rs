@@ -184,15 +184,21 @@ fn words_mean_what_they_say() {
         "429,503",
         "--watch",
         "n=12",
+        "--watch-below",
+        "b=13",
     ]);
+    let watched = [("n", 12, TopProcess::Counted), ("b", 13, TopProcess::Guard)];
+    let watched = watched.map(|(name, pid, top)| WatchedProcess {
+        name: name.to_owned(),
+        pid,
+        top,
+    });
+    let watched = watched.to_vec();
     assert_eq!(
         (said.connections.unix, said.connections.proxy_protocol),
         (Some("/s".into()), Some(HeaderVersion::V2))
     );
-    assert_eq!(
-        (said.stop_on, said.watch),
-        (vec![429, 503], vec![("n".to_owned(), 12)])
-    );
+    assert_eq!((said.stop_on, said.watch), (vec![429, 503], watched));
 }
 
 #[test]

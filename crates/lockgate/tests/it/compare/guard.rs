@@ -3,7 +3,10 @@
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Duration;
 
+use lockgate_load::control_group::{ControlGroup, folder_of_guard};
+use lockgate_load::process_tree::{ProcessTree, TopProcess};
 use lockgate_testkit::eventually;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -118,6 +121,38 @@ fn a_guard_without_its_parent_starts_nothing() {
     );
     assert_eq!(guard.code(), Some(1));
     assert_eq!(std::io::read_to_string(&mut guard.said).unwrap(), "");
+}
+
+/// Whether a directory can be made beside the group of a guard: then it can make its own.
+fn may_make_control_groups(guard: u32) -> bool {
+    let Some(folder) = folder_of_guard(guard) else {
+        return false;
+    };
+    let beside = folder.with_file_name(format!("lockgate-test-{guard}"));
+    std::fs::create_dir(&beside).is_ok() && std::fs::remove_dir(&beside).is_ok()
+}
+
+#[test]
+fn the_cgroup_of_a_guard_has_the_cpu_time_of_children_never_waited_for() {
+    // Shells wait for their children whatever they are told; a wait in Perl gives none here.
+    let script = r#"$SIG{CHLD} = "IGNORE"; if (!fork) { $i++ while $i < 5e6; exit } wait; $| = 1; print "worked\n"; sleep 1000"#;
+    let mut guard = Running::guard(&format!("exec perl -e '{script}'"));
+    assert_eq!(guard.line(), "worked");
+    let pid = guard.child.id();
+    let group = ControlGroup::of_guard(pid);
+    assert_eq!(group.is_some(), may_make_control_groups(pid));
+    let processes = ProcessTree::with(pid, TopProcess::Guard).cpu().unwrap();
+    if let Some(group) = &group {
+        // The child takes some 0.2 s, and the rest a few milliseconds.
+        let all = group.cpu().unwrap();
+        assert!(
+            all.total() > processes.total() * 2 + Duration::from_millis(20),
+            "{all:?} {processes:?}"
+        );
+    }
+    guard.signal(Signal::TERM);
+    guard.code();
+    assert!(group.is_none_or(|group| !group.folder().exists()));
 }
 
 #[test]

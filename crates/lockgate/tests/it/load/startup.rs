@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use lockgate_load::expect::{Expect, Length};
 use lockgate_load::options::LoadOptions;
+use lockgate_load::plan::WatchedProcess;
+use lockgate_load::process_tree::TopProcess;
 use lockgate_load::profile::{Profile, RequestRates};
 use lockgate_load::result::RunEnd;
 use lockgate_load::schedule::RequestRate;
@@ -221,7 +223,11 @@ fn a_watched_process_must_exist() {
     let mut child = std::process::Command::new("true").spawn().unwrap();
     child.wait().unwrap();
     let server = Origin::tcp().answering(|_| PAGE.into());
-    let watch = vec![("gone".to_owned(), child.id())];
+    let watch = vec![WatchedProcess {
+        name: "gone".to_owned(),
+        pid: child.id(),
+        top: TopProcess::Counted,
+    }];
     let told = refused(&changed(asks(&[&at("http", &server)], 1), |options| {
         options.watch = watch;
     }));
