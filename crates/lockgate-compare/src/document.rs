@@ -280,11 +280,13 @@ fn added(case: &Case, metrics: &[SampleMetric], reasons: &mut NoVerdicts) -> Opt
     (!rows.is_empty()).then_some(Sheet { head, rows })
 }
 
+/// Ratios by their names, each with its metrics.
+type NamedRatios = Vec<(String, Vec<&'static str>)>;
+
 /// Reasons why ratios of a case have no verdict: each once, with the ratios.
 #[derive(Default)]
 struct NoVerdicts {
-    /// Reason, then name of the ratio and its metrics.
-    reasons: Vec<(String, Vec<(String, Vec<&'static str>)>)>,
+    reasons: Vec<(String, NamedRatios)>,
 }
 
 impl NoVerdicts {
