@@ -3,7 +3,7 @@
 //! Makes no load itself: it runs `lockgate load` as a process and reads its JSON report. From file
 //! to result: [`mod@file`] and [`template`] make the [`plan`], [`comparison_run`] starts programs
 //! and measures, [`sample`] holds one measurement, [`comparison`] and [`statistics`] the verdicts,
-//! [`document`] the output.
+//! [`document`] the output. [`mod@order`] has the order of the programs.
 
 #![forbid(unsafe_code)]
 
