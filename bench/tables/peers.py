@@ -156,7 +156,7 @@ def nginx_http(front, directory, tls, build):
 
 
 def haproxy(front, directory, splice=False, build=None):
-    """As its own manual tunes it: without `splice` it copies, which is the row that is called so."""
+    """As its own manual tunes it; where bytes are only moved, `haproxy-copies` is what it does without `splice`."""
     build = build or binaries.build("haproxy")
     upstream = front.upstream.replace("unix:", "unix@")
     most = "" if front.few_descriptors else f"  maxconn {3000 if splice else 9500}"  # splicing takes two descriptors more for each
@@ -260,7 +260,7 @@ def go_relay_copy(front, directory):
     return go_relay(front, directory, "copy")
 
 
-PEERS = {"lockgate": lockgate, "lockgate-relay": lockgate_relay, "hitch": hitch, "haproxy": haproxy, "nginx": nginx, "haproxy-splice": haproxy_splice,
+PEERS = {"lockgate": lockgate, "lockgate-relay": lockgate_relay, "hitch": hitch, "haproxy": haproxy, "nginx": nginx, "haproxy-copies": haproxy, "haproxy-splice": haproxy_splice,
          "http-tunnel": http_tunnel, "go-relay": go_relay, "go-relay-copy": go_relay_copy, "h2o": h2o, "caddy": caddy}
 OURS = ["lockgate"]
 if BEFORE:
@@ -279,7 +279,7 @@ TLS_PEERS = binaries.with_newer([*OURS, "hitch", "haproxy", "nginx"])
 HTTP_PEERS = binaries.with_newer([*OURS, "haproxy", "nginx", *binaries.present("h2o")])
 if binaries.NEW and "h2o-new" not in HTTP_PEERS:
     HTTP_PEERS += ["h2o-new", "caddy-new"]
-RELAYS = binaries.with_newer([*OURS, "haproxy", "haproxy-splice", "nginx"]) + ["http-tunnel", "go-relay", "go-relay-copy"]
+RELAYS = binaries.with_newer([*OURS, "haproxy-copies", "haproxy-splice", "nginx"]) + ["http-tunnel", "go-relay", "go-relay-copy"]
 
 
 def _written(directory, name, lines):

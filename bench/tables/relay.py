@@ -59,7 +59,7 @@ def cell(report, a, table, origin, programs, way, where=""):
     rows = interleaved(programs, a.rounds, measure)
     add(rows)
     columns = [("CPU µs/request", "cpu_us", 1), ("requests/s", "per_second", 0), *([] if top else [("of direct's", "share", 2)]), *LATENCY, *ADDED]
-    notes = [note for other in ("haproxy", "haproxy-splice") for note in beside(rows, other)]
+    notes = [note for other in ("haproxy-copies", "haproxy-splice") for note in beside(rows, other)]
     notes += [f"{name}: {why}." for name, why in limits(rows).items() if not top]
     report.cell(f"{title}, {SIZE:,} B{where}", rows, columns, cost="cpu_us", rivals=rivals(programs), goal=1.05, notes=notes)
     if top:

@@ -46,7 +46,7 @@ def _each(function, option, goals, **more):
 
 RELAYED = binaries.with_newer([*peers.OURS, "hitch", "haproxy", "nginx"])
 PLAIN = binaries.with_newer([*peers.OURS, "haproxy", "nginx"])
-SPLICED = binaries.with_newer([*peers.OURS, "haproxy", "haproxy-splice", "nginx"])
+SPLICED = binaries.with_newer([*peers.OURS, "haproxy-copies", "haproxy-splice", "nginx"])
 SITES = [name for name in peers.HTTP_PEERS if not name.startswith("caddy")]
 SERVED = [name for name in folders.PEERS if name.startswith(("lockgate", "nginx", "h2o"))]
 CODED = [("https", "811"), ("h2", "811"), ("h2", "100k")]
@@ -67,7 +67,7 @@ TABLES = [
     Table("bulk", "Large bodies", "CPU-s a GB",
           [Row(cell, throughput.bulk, {cell: goal}, options={"cells": [cell]}, peers=SPLICED if cell.startswith("tcp") else PLAIN if cell.startswith("site") else RELAYED, digits=3)
            for cell, goal in {"tls-down": 0.58, "tls-up": None, "site-up": 0.6, "tcp-down": 1.0, "tcp-up": 1.0}.items()]),
-    Table("relay", "Plain TCP, new connections", "CPU-µs a request", [Row("new", throughput.tcp, {"reconnect": 1.05, "close": 1.05}, peers=PLAIN, each=4)]),
+    Table("relay", "Plain TCP, new connections", "CPU-µs a request", [Row("new", throughput.tcp, {"reconnect": 1.05, "close": 1.05}, peers=SPLICED, each=4)]),
     Table("static", "Files", "CPU-µs a request",
           [*_each(files.files, "sizes", {"811": 0.68, "100k": 0.9, "850k": 0.95}, peers=SERVED, options={"fronts": ["http"], "conns": 100}),
            *(Row(f"{front}-{size}", files.files, {f"{front}-{size}": {"https": 0.68}.get(front)}, options={"fronts": [front], "sizes": [size], "conns": 100}, peers=SERVED) for front, size in CODED)]),

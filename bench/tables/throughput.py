@@ -117,7 +117,6 @@ def bulk(report, a):
         else:
             options = ["--get", 1 << 30, "--discard"] if down else ["--post", 1 << 30, "--path", "/sink"]
             rows = interleaved(programs, a.rounds, lambda _, p: load.whole(p, p.port, "--once", *options, tls="off"))
-            notes = ["haproxy without splice copies."]
         # The goal was set beside these; http-tunnel and Go's relays are no balancers.
         report.cell(title, rows, BULK, cost="cpu_s_per_gb", rivals=[n for n in rivals(programs) if not n.startswith(("go-", "http-tunnel"))], goal=goal, notes=notes)
         stop_programs(programs)
@@ -129,8 +128,10 @@ def fits(cell, name):
     plain, site = cell.startswith("tcp"), cell.startswith("site")
     if name.startswith("hitch"):
         return not plain and not site
-    if name.startswith(("haproxy-splice", "go-", "http-tunnel")):
+    if name.startswith(("haproxy-copies", "haproxy-splice", "go-", "http-tunnel")):
         return plain
+    if name.startswith("haproxy"):
+        return not plain
     return site or not name.startswith(("h2o", "caddy"))
 
 

@@ -18,7 +18,14 @@ pub(crate) fn root() -> PathBuf {
 /// The files of documentation that users read.
 fn pages() -> Vec<PathBuf> {
     let mut pages = vec![root().join("README.md")];
-    for folder in ["docs", "docs/guides", "docs/notes", "packaging", "bench"] {
+    for folder in [
+        "docs",
+        "docs/guides",
+        "docs/notes",
+        "docs/perf",
+        "packaging",
+        "bench",
+    ] {
         let Ok(entries) = std::fs::read_dir(root().join(folder)) else {
             continue;
         };
