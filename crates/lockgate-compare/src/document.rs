@@ -283,9 +283,12 @@ fn added(case: &Case, metrics: &[SampleMetric], reasons: &mut NoVerdicts) -> Opt
 /// Reasons why ratios of a case have no verdict: each once, with the ratios.
 #[derive(Default)]
 struct NoVerdicts {
-    /// Reason, then name of the ratio and its metrics.
-    reasons: Vec<(String, Vec<(String, Vec<&'static str>)>)>,
+    /// Reason, and the ratios.
+    reasons: Vec<(String, Vec<RatioMetrics>)>,
 }
+
+/// Name of a ratio, and titles of its metrics.
+type RatioMetrics = (String, Vec<&'static str>);
 
 impl NoVerdicts {
     fn add(&mut self, compared: &Compared, name: &str) {
