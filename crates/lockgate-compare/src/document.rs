@@ -280,14 +280,15 @@ fn added(case: &Case, metrics: &[SampleMetric], reasons: &mut NoVerdicts) -> Opt
     (!rows.is_empty()).then_some(Sheet { head, rows })
 }
 
-/// Ratios by their names, each with its metrics.
-type NamedRatios = Vec<(String, Vec<&'static str>)>;
-
 /// Reasons why ratios of a case have no verdict: each once, with the ratios.
 #[derive(Default)]
 struct NoVerdicts {
-    reasons: Vec<(String, NamedRatios)>,
+    /// Reason, and the ratios.
+    reasons: Vec<(String, Vec<RatioMetrics>)>,
 }
+
+/// Name of a ratio, and titles of its metrics.
+type RatioMetrics = (String, Vec<&'static str>);
 
 impl NoVerdicts {
     fn add(&mut self, compared: &Compared, name: &str) {
