@@ -85,14 +85,19 @@ async fn request(
             text,
         });
     }
+    let streams = transport
+        .as_ref()
+        .and_then(|transport| transport.max_streams);
+    if let Some(streams) = streams {
+        // Targets of one peer are told the same.
+        let _ = target.peer.max_streams.set(streams);
+    }
     Ok(Some(FirstResponse {
         target: target.written.clone(),
         status: stats.response.status,
         length: stats.response.length,
         protocol: target.request.protocol(),
-        streams: transport
-            .as_ref()
-            .and_then(|transport| transport.max_streams),
+        streams,
         tls: transport
             .and_then(|transport| transport.tls)
             .map(|tls| format!("{} {}", tls.version, tls.cipher)),

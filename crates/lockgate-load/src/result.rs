@@ -101,7 +101,8 @@ pub struct StageResult {
     pub elapsed: Duration,
     /// Counts of its requests and connections.
     pub counts: StageCounts,
-    /// The same by seconds, by the end of exchanges.
+    /// The same by seconds, by the end of exchanges; those that end after the stage's time are in
+    /// no second.
     pub seconds: Vec<Second>,
     /// CPU time of the generator.
     pub generator: Generator,
@@ -179,6 +180,9 @@ pub struct StageCounts {
     pub resumed: u64,
     /// Exchanges on connections that were used before.
     pub reused: u64,
+    /// Requests that were sent again, because the server had not processed them (RFC 9113 §8.7):
+    /// neither successes nor failures by that.
+    pub retried: u64,
     /// Bytes of messages sent, heads included, before TLS. PROXY headers and CONNECT requests do
     /// not count.
     pub sent: u64,
@@ -213,6 +217,7 @@ impl StageCounts {
             opened: 0,
             resumed: 0,
             reused: 0,
+            retried: 0,
             sent: 0,
             received: 0,
             late: 0,
@@ -260,6 +265,7 @@ impl StageCounts {
         self.opened += other.opened;
         self.resumed += other.resumed;
         self.reused += other.reused;
+        self.retried += other.retried;
         self.sent += other.sent;
         self.received += other.received;
         self.late += other.late;
@@ -359,6 +365,8 @@ impl FailureKind {
 /// One second of a stage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Second {
+    /// Length: a second, or less for the last one of a stage.
+    pub length: Duration,
     /// Exchanges that succeeded in this second.
     pub succeeded: u64,
     /// Exchanges that failed in this second.

@@ -58,6 +58,8 @@ pub struct RemotePeer {
     pub proxy_protocol: Option<HeaderVersion>,
     /// Index of the address that answered.
     pub chosen: OnceLock<usize>,
+    /// The limit of concurrent streams that the first HTTP/2 connection was told.
+    pub max_streams: OnceLock<usize>,
 }
 
 impl RemotePeer {

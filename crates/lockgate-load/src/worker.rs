@@ -1,6 +1,7 @@
 //! Worker thread of the generator: its clients, its share of each stage, and its counts.
 
 mod http2;
+mod stage_seconds;
 
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -27,13 +28,13 @@ use crate::shared_link::LinkQueue;
 use crate::target::LoadTarget;
 
 use http2::Http2Client;
+use stage_seconds::StageSeconds;
 
 /// Interval at which deadlines are checked.
 pub(crate) const TICK: Duration = Duration::from_millis(10);
 /// Ticks before a client tries again after a failed connect: without a pause a refusing server
 /// would get endless requests.
 const PAUSE: usize = 10;
-const SECOND: Nanoseconds = 1_000_000_000;
 
 /// Stop signal that ends a run early; shared by all threads.
 #[derive(Debug, Default)]
@@ -73,7 +74,8 @@ pub(crate) struct StageStart {
 
 /// Event of a thread, for the main thread.
 pub(crate) enum WorkerEvent {
-    /// Counts of one second of the stage, with its index.
+    /// Counts of one second of the stage, with its index; those after the stage's time have the
+    /// index behind its last second.
     Second(usize, Box<StageCounts>),
     /// The end of its share of the stage, and the thread's time within the stage's time.
     Over { busy: ThreadTime },
@@ -99,8 +101,7 @@ struct LoadWorker {
     scheduler: LoadScheduler,
     blocks: Rc<BufferPool>,
     counts: RefCell<Box<StageCounts>>,
-    /// The current second, and its end.
-    second: Cell<(usize, Nanoseconds)>,
+    second: Cell<StageSeconds>,
     /// Time of the thread when the stage's time was over.
     time_at_end: Cell<Option<ThreadTime>>,
     /// Wakers of clients that wait for the next tick.
@@ -165,7 +166,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         scheduler: LoadScheduler::new(clients * plan.streams.unwrap_or(1))?,
         blocks: BufferPool::new(),
         counts: RefCell::default(),
-        second: Cell::new((0, 0)),
+        second: Cell::new(StageSeconds::new(0, Nanoseconds::MAX)),
         time_at_end: Cell::new(None),
         ticks: RefCell::default(),
         picker: TargetPicker::new(&plan),
@@ -247,14 +248,14 @@ impl ThreadTime {
 impl LoadWorker {
     fn begin(&self, order: &StageStart, own: Interleave) {
         let begin = self.scheduler.at(order.begin);
-        self.second.set((0, begin + SECOND));
         self.scheduler
             .begin(begin, &order.stage, self.plan.timeout, own);
+        let end = self.scheduler.end().unwrap_or(Nanoseconds::MAX);
+        self.second.set(StageSeconds::new(begin, end));
     }
 
     fn end(&self, before: ThreadTime) -> io::Result<()> {
-        let (second, _) = self.second.get();
-        self.send_counts(second);
+        self.send_counts(self.second.get().index);
         let busy = self.time_at_end.take().map_or_else(ThreadTime::now, Ok)?;
         let _ = self.events.send(WorkerEvent::Over {
             busy: busy.since(before),
@@ -285,12 +286,10 @@ impl LoadWorker {
 
     /// Sends the counts of seconds that have passed.
     fn close_seconds(&self, now: Nanoseconds) {
-        let (second, end) = self.second.get();
-        if now >= end {
-            self.send_counts(second);
-            let passed = 1 + (now - end) / SECOND;
-            self.second
-                .set((second + passed as usize, end + passed * SECOND));
+        let mut second = self.second.get();
+        if let Some(ended) = second.advance(now) {
+            self.send_counts(ended);
+            self.second.set(second);
         }
     }
 
@@ -455,7 +454,7 @@ impl LoadWorker {
         let counts = &mut **self.counts.borrow_mut();
         counts.sent += stats.sent;
         counts.received += stats.received;
-        let is_late = self.scheduler.end().is_some_and(|end| now > end);
+        let is_late = self.scheduler.end().is_some_and(|end| now >= end);
         if is_late {
             counts.late_sent += stats.sent;
             counts.late_received += stats.received;
@@ -585,7 +584,7 @@ mod tests {
                 scheduler: LoadScheduler::new(1).unwrap(),
                 blocks: BufferPool::new(),
                 counts: RefCell::default(),
-                second: Cell::new((0, Nanoseconds::MAX)),
+                second: Cell::new(StageSeconds::new(0, Nanoseconds::MAX)),
                 time_at_end: Cell::new(None),
                 ticks: RefCell::default(),
                 link_queue: None,

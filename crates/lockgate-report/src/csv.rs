@@ -49,6 +49,7 @@ pub fn seconds(report: &RunResult) -> String {
                 ("p50_us", latency(second.p50)),
                 ("p99_us", latency(second.p99)),
                 ("max_us", latency(second.max)),
+                ("length_s", second.length.as_secs_f64().to_string()),
             ]));
         }
     }
@@ -80,6 +81,7 @@ fn stage(stage: &StageResult, connections: usize, programs: &[&str]) -> CsvRecor
         ("connections_opened", counts.opened.to_string()),
         ("connections_resumed", counts.resumed.to_string()),
         ("exchanges_reused", counts.reused.to_string()),
+        ("requests_retried", counts.retried.to_string()),
         ("bytes_sent", counts.sent.to_string()),
         ("bytes_received", counts.received.to_string()),
         (
@@ -232,10 +234,13 @@ mod tests {
         let lines: Vec<_> = text.split_terminator("\r\n").collect();
         assert_eq!(
             lines[0],
-            "round,stage,second,succeeded,failed,bytes_received,p50_us,p99_us,max_us"
+            "round,stage,second,succeeded,failed,bytes_received,p50_us,p99_us,max_us,length_s"
         );
-        assert_eq!(lines[1], "1,\"a, \"\"b\"\"\",1,100,0,42000,1000,1500,4000");
-        assert_eq!(lines[2], "1,\"a, \"\"b\"\"\",2,0,0,42000,,,");
+        assert_eq!(
+            lines[1],
+            "1,\"a, \"\"b\"\"\",1,100,0,42000,1000,1500,4000,1"
+        );
+        assert_eq!(lines[2], "1,\"a, \"\"b\"\"\",2,0,0,42000,,,,1");
     }
 
     #[test]

@@ -134,6 +134,8 @@ pub struct StageReport {
     pub connections_resumed: u64,
     /// Exchanges on connections that had had one before.
     pub exchanges_reused: u64,
+    /// Requests sent again, because the server had not processed them.
+    pub requests_retried: u64,
     /// Bytes of messages sent, heads included.
     pub bytes_sent: u64,
     /// Bytes of messages received, heads included.
@@ -278,6 +280,8 @@ fn processes() -> CpuSource {
 /// One second of a stage; its latencies are `null` without a success.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondReport {
+    /// Length: 1, or less for the last second of a stage.
+    pub length_s: f64,
     /// Exchanges that met the expectations, in this second.
     pub succeeded: u64,
     /// Failed exchanges in this second, of all kinds.
@@ -383,6 +387,7 @@ impl StageReport {
             connections_opened: counts.opened,
             connections_resumed: counts.resumed,
             exchanges_reused: counts.reused,
+            requests_retried: counts.retried,
             bytes_sent: counts.sent,
             bytes_received: counts.received,
             bytes_sent_per_s: summary.sent_rate,
@@ -483,6 +488,7 @@ impl SecondReport {
     fn of(second: &Second) -> Self {
         let latency = |nanoseconds: u64| (second.succeeded > 0).then_some(nanoseconds as f64 / 1e3);
         Self {
+            length_s: second.length.as_secs_f64(),
             succeeded: second.succeeded,
             failed: second.failed,
             bytes_received: second.received,

@@ -40,8 +40,15 @@ pub(crate) fn traffic(stage: &StageResult, summary: &StageSummary) -> [(&'static
     let counts = &stage.counts;
     let statuses = counts.statuses.iter();
     let statuses = statuses.map(|(status, number)| format!("{status}: {}", units::count(*number)));
+    let retried = match counts.retried {
+        0 => String::new(),
+        retried => format!(
+            "; {} sent again, because the server had not processed them",
+            units::counted(retried, "request", "requests")
+        ),
+    };
     let connections = format!(
-        "{} opened, {} of them resumed a TLS session; {} on one that had been used",
+        "{} opened, {} of them resumed a TLS session; {} on one that had been used{retried}",
         units::count(counts.opened),
         units::count(counts.resumed),
         units::counted(counts.reused, "exchange", "exchanges")

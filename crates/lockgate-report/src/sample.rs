@@ -72,6 +72,7 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> StageResult {
     (counts.opened, counts.resumed, counts.reused) = (64, 10, successes.saturating_sub(64));
     (counts.sent, counts.received, counts.cut) = (successes * 90, successes * 420, 3);
     let seconds = (0..10).map(|second| Second {
+        length: Duration::from_secs(1),
         succeeded: successes / 10 + second % 3,
         failed: 0,
         received: successes * 42,

@@ -127,7 +127,7 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
                 return Poll::Ready(Ok(()));
             }
             if !ready!(transport.poll_read(cx, stats))? {
-                return Poll::Ready(self.close());
+                return Poll::Ready(self.close(transport.exchanges));
             }
         }
     }
@@ -194,8 +194,8 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
     }
 
     /// Ends the response with the connection, where the end of the connection is the end of the
-    /// body.
-    fn close(&mut self) -> Result<(), ExchangeError> {
+    /// body. `before` is the number of exchanges that the connection had before.
+    fn close(&mut self, before: u64) -> Result<(), ExchangeError> {
         self.reusable = false;
         match &self.body {
             Some(decoder) if decoder.may_close() => Ok(()),
@@ -203,9 +203,15 @@ impl<F: FnMut(ResponsePart<'_>) -> Result<(), ExchangeError>> ResponseReader<F> 
                 FailureKind::Closed,
                 format!("closed after {} bytes of the body", self.length),
             )),
-            None => Err(ExchangeError::new(
+            None if before == 0 => Err(ExchangeError::new(
                 FailureKind::Closed,
                 "closed before a response",
+            )),
+            None => Err(ExchangeError::new(
+                FailureKind::Closed,
+                format!(
+                    "closed before a response, on a connection that had carried {before} before"
+                ),
             )),
         }
     }

@@ -43,6 +43,7 @@ impl ConnectionOptions {
             proxy,
             proxy_protocol: self.proxy_protocol,
             chosen: Default::default(),
+            max_streams: Default::default(),
         })
     }
 }

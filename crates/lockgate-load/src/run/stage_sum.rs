@@ -6,6 +6,11 @@ use std::time::Duration;
 use crate::result::{Second, StageCounts};
 use crate::worker::ThreadTime;
 
+/// A whole second.
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+/// A last second that is shorter than this and empty is only the time until the threads stopped.
+const SHORT: Duration = Duration::from_millis(100);
+
 /// Counts of a stage so far.
 #[derive(Default)]
 pub(super) struct StageSum {
@@ -15,6 +20,8 @@ pub(super) struct StageSum {
     pub(super) seconds: Vec<Second>,
     /// Seconds after them: their counts, and how many threads have reported each.
     open: VecDeque<(StageCounts, usize)>,
+    /// Number of seconds, where time ends the stage: later counts are in none.
+    limit: Option<usize>,
     /// Time of the busiest thread.
     pub(super) busiest: ThreadTime,
     /// The longest time that a thread was ready and had no CPU.
@@ -22,9 +29,20 @@ pub(super) struct StageSum {
 }
 
 impl StageSum {
+    /// An empty sum of a stage that ends after `time`, if time ends it.
+    pub(super) fn new(time: Option<Duration>) -> Self {
+        Self {
+            limit: time.map(number_of_seconds),
+            ..Self::default()
+        }
+    }
+
     /// Adds the counts of a thread for the second with the index `second`.
     pub(super) fn add(&mut self, second: usize, counts: &StageCounts) {
         self.counts.add(counts);
+        if self.limit.is_some_and(|limit| second >= limit) {
+            return;
+        }
         // A thread that had nothing to report for a while may come late.
         let index = second.saturating_sub(self.seconds.len());
         while self.open.len() <= index {
@@ -51,10 +69,12 @@ impl StageSum {
         first.is_some_and(|(_, reported)| *reported >= threads && passed) || self.open.len() > 1
     }
 
-    /// Sums up the first open second: a histogram is a megabyte, and a run may take days.
-    pub(super) fn close_second(&mut self) -> Second {
+    /// Sums up the first open second, which had this length: a histogram is a megabyte, and a run
+    /// may take days.
+    pub(super) fn close_second(&mut self, length: Duration) -> Second {
         let (counts, _) = self.open.pop_front().unwrap_or_default();
         let second = Second {
+            length,
             succeeded: counts.succeeded(),
             failed: counts.failed(),
             received: counts.received,
@@ -66,10 +86,61 @@ impl StageSum {
         second
     }
 
-    /// Sums up all open seconds at the end of the stage.
-    pub(super) fn close(&mut self) {
-        while !self.open.is_empty() {
-            self.close_second();
+    /// Sums up all open seconds at the end of a stage of this length. Seconds that no thread has
+    /// reported are empty.
+    pub(super) fn close(&mut self, elapsed: Duration) {
+        let number = number_of_seconds(elapsed);
+        while !self.open.is_empty() || self.seconds.len() < number {
+            let begin = SECOND.saturating_mul(self.seconds.len() as u32);
+            self.close_second(elapsed.saturating_sub(begin).min(SECOND));
+        }
+        self.seconds.pop_if(|last| {
+            last.length < SHORT && (last.succeeded, last.failed, last.received) == (0, 0, 0)
+        });
+    }
+}
+
+/// Number of seconds that have begun within `time`.
+fn number_of_seconds(time: Duration) -> usize {
+    time.as_nanos().div_ceil(SECOND.as_nanos()) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn success() -> StageCounts {
+        let mut counts = StageCounts::new();
+        counts.latency.record(1).unwrap();
+        counts
+    }
+
+    fn seconds(sum: &StageSum) -> Vec<(u64, Duration)> {
+        let seconds = sum.seconds.iter();
+        seconds.map(|each| (each.succeeded, each.length)).collect()
+    }
+
+    #[test]
+    fn no_second_is_behind_the_end_of_a_stage() {
+        let time = Duration::from_millis(2_500);
+        let mut sum = StageSum::new(Some(time));
+        for index in [0, 2, 3] {
+            sum.add(index, &success());
+        }
+        sum.close(time);
+        let half = Duration::from_millis(500);
+        assert_eq!(seconds(&sum), [(1, SECOND), (0, SECOND), (1, half)]);
+        assert_eq!(sum.counts.succeeded(), 3, "the late one is in the sum");
+    }
+
+    #[test]
+    fn a_counted_stage_has_no_empty_second_at_its_end() {
+        for (last, expected) in [(StageCounts::new(), 1), (success(), 2)] {
+            let mut sum = StageSum::new(None);
+            sum.add(0, &success());
+            sum.add(1, &last);
+            sum.close(Duration::from_millis(1_001));
+            assert_eq!(sum.seconds.len(), expected);
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lockgate_net::nanos::Nanos;
 
 use super::RunProgress;
-use super::stage_sum::StageSum;
+use super::stage_sum::{SECOND, StageSum};
 use super::validity;
 use super::watched::{CpuReading, WatchedTree};
 use crate::cpu_times::CpuTimes;
@@ -104,9 +104,13 @@ impl WorkerThreads {
                 begin: before.begin,
             });
         }
+        let time = match stage.until {
+            Until::Time(time) => Some(time),
+            Until::Count(_) => None,
+        };
+        let mut sum = StageSum::new(time);
         // The other threads would go on to the end of the stage.
-        let sum = self
-            .gather(before.begin, observe)
+        self.gather(&mut sum, before.begin, observe)
             .inspect_err(|_| stop.now())?;
         let whole = before.begin.elapsed();
         let cpus = CpuTimes::now().since(&before.cpu_times);
@@ -115,6 +119,7 @@ impl WorkerThreads {
             Until::Time(time) => time,
             Until::Count(_) => whole,
         };
+        sum.close(elapsed);
         let generator = self.generator(&sum, before.own, elapsed);
         let mut invalid = validity::generator_limits(stage, &generator, &sum.counts);
         invalid.extend(self.full_interfaces(&before.bytes, whole));
@@ -185,13 +190,13 @@ impl WorkerThreads {
             .collect()
     }
 
-    /// Takes the events of the threads until the stage has ended in each.
+    /// Adds the events of the threads to `sum` until the stage has ended in each.
     fn gather(
         &mut self,
+        sum: &mut StageSum,
         begin: Instant,
         observe: &mut impl FnMut(RunProgress<'_>),
-    ) -> io::Result<StageSum> {
-        let mut sum = StageSum::default();
+    ) -> io::Result<()> {
         let mut working = self.orders.len();
         let mut tick = Instant::now() + TICK;
         while working > 0 {
@@ -216,7 +221,7 @@ impl WorkerThreads {
             }
             let elapsed = begin.elapsed();
             while sum.is_second_complete(self.orders.len(), elapsed) {
-                let second = sum.close_second();
+                let second = sum.close_second(SECOND);
                 observe(RunProgress::Second {
                     elapsed,
                     second,
@@ -224,8 +229,7 @@ impl WorkerThreads {
                 });
             }
         }
-        sum.close();
-        Ok(sum)
+        Ok(())
     }
 }
 

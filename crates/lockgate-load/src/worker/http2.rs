@@ -31,8 +31,8 @@ struct PendingRequest {
     begun: Nanoseconds,
     target: usize,
     peer: usize,
-    /// Whether a server has ended a connection before it processed the request.
-    was_unprocessed: bool,
+    /// Whether it was sent again, because a server has not processed it.
+    was_retried: bool,
 }
 
 /// An open connection with its HTTP/2 state.
@@ -156,7 +156,7 @@ impl Http2Client {
                 begun,
                 target,
                 peer,
-                was_unprocessed: false,
+                was_retried: false,
             });
             self.peers[peer].waiting.push_back(slot);
         }
@@ -174,7 +174,11 @@ impl Http2Client {
         self.peers[peer].opening = None;
         match opened {
             Ok(transport) => {
-                let connection = Http2Connection::new(self.slots.len(), ReceiveWindows::LARGE);
+                let mut connection = Http2Connection::new(self.slots.len(), ReceiveWindows::LARGE);
+                let known = self.worker.plan.peers()[peer].max_streams.get();
+                if let Some(streams) = known {
+                    connection.expect_max_streams(*streams);
+                }
                 self.peers[peer].connections.push(ActiveConnection {
                     transport,
                     connection,
@@ -256,9 +260,13 @@ impl Http2Client {
                 judged.map_err(|(failure, text)| ExchangeError::new(failure, text))
             }
             RequestOutcome::Failed(error) => Err(error),
-            RequestOutcome::Unprocessed(_) if !request.was_unprocessed => {
-                request.was_unprocessed = true;
+            RequestOutcome::Unprocessed(_) if !request.was_retried => {
+                request.was_retried = true;
                 let peer = request.peer;
+                let counts = &mut **self.worker.counts.borrow_mut();
+                counts.retried += 1;
+                counts.sent += stats.sent;
+                counts.received += stats.received;
                 self.peers[peer].waiting.push_front(slot);
                 return;
             }

@@ -1,6 +1,7 @@
 //! The time line of a run: successes and p99 of every second, with a mark where requests failed.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use super::plot::{self, LEFT, RIGHT, Scale};
 use crate::units;
@@ -27,9 +28,9 @@ pub(super) fn figure(report: &RunResult) -> Option<String> {
     }
     let x = Scale::linear(0.0, seconds.len() as f64, (LEFT, RIGHT));
     let together = seconds.len().div_ceil(MAX_POINTS);
-    let rates: Vec<f64> = seconds.chunks(together).map(rate).collect();
+    let rates: Vec<Option<f64>> = seconds.chunks(together).map(rate).collect();
     let worst: Vec<Option<f64>> = seconds.chunks(together).map(worst).collect();
-    let rate = Scale::from_zero(rates.iter().copied(), (RATE.1, RATE.0));
+    let rate = Scale::from_zero(rates.iter().flatten().copied(), (RATE.1, RATE.0));
     let latency = Scale::fitting(worst.iter().flatten().copied(), (LATENCY.1, LATENCY.0));
     let of_latency = match together {
         1 => "p99 of each second".to_owned(),
@@ -75,7 +76,7 @@ pub(super) fn figure(report: &RunResult) -> Option<String> {
     let successes = rates
         .iter()
         .enumerate()
-        .map(|(at, each)| Some((middle(at), rate.place(*each))));
+        .map(|(at, each)| each.map(|each| (middle(at), rate.place(each))));
     drawing.push_str(&plot::line(successes, "class=\"curve c0\""));
     let p99 = worst
         .iter()
@@ -102,19 +103,20 @@ pub(super) fn figure(report: &RunResult) -> Option<String> {
     } else {
         ""
     };
-    let caption = "Exchanges count in the second in which they ended; the last second of a stage may be incomplete.";
+    let caption = "Exchanges count in the second in which they ended; those that ended after their stage are not drawn.";
     Some(format!(
         "<figure>{svg}<figcaption>{crosses}{scale}{caption}</figcaption></figure>\n"
     ))
 }
 
-/// Successes a second of seconds that are drawn as one.
-fn rate(seconds: &[&Second]) -> f64 {
-    seconds
-        .iter()
-        .map(|second| second.succeeded as f64)
-        .sum::<f64>()
-        / seconds.len() as f64
+/// A last second that is shorter has no rate: it would be that of a few requests.
+const SHORTEST: Duration = Duration::from_millis(100);
+
+/// Successes a second of seconds that are drawn as one, by their length.
+fn rate(seconds: &[&Second]) -> Option<f64> {
+    let length: Duration = seconds.iter().map(|second| second.length).sum();
+    let succeeded: u64 = seconds.iter().map(|second| second.succeeded).sum();
+    (length >= SHORTEST).then(|| succeeded as f64 / length.as_secs_f64())
 }
 
 /// The highest of their p99, if anything succeeded.
@@ -228,6 +230,20 @@ mod tests {
             ..second
         };
         assert_eq!(worst(&[&second, &worse, &second]), Some(worse.p99 as f64));
+    }
+
+    #[test]
+    fn partial_second_is_drawn_by_the_rate_of_its_length() {
+        let second = |milliseconds: u64, succeeded: u64| Second {
+            length: Duration::from_millis(milliseconds),
+            succeeded,
+            ..sample::report(&["a"]).stages[0].seconds[0]
+        };
+        assert_eq!(rate(&[&second(1000, 500)]), Some(500.0));
+        assert_eq!(rate(&[&second(500, 250)]), Some(500.0));
+        let together = [&second(1000, 500), &second(500, 250)];
+        assert_eq!(rate(&together), Some(500.0));
+        assert_eq!(rate(&[&second(3, 1)]), None);
     }
 
     #[test]

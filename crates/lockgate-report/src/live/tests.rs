@@ -33,6 +33,7 @@ fn second(succeeded: u64) -> Second {
         (0, 0, 0)
     };
     Second {
+        length: Duration::from_secs(1),
         succeeded,
         failed: 0,
         received: 0,
@@ -128,6 +129,7 @@ fn no_line_is_ever_wider_than_it_may_be_nor_has_it_control_characters() {
     begin(&mut huge, Some(usize::MAX), &endless);
     for _ in 0..100 {
         let second = Second {
+            length: Duration::from_secs(1),
             succeeded: u64::MAX,
             failed: u64::MAX,
             received: 0,

@@ -54,6 +54,7 @@ fn value(text: &str, series: &str) -> Option<f64> {
 fn pass(push: &mut Push, seconds: u64, counts: &StageCounts) {
     for at in 1..=seconds {
         let second = Second {
+            length: Duration::from_secs(1),
             succeeded: 1,
             failed: 0,
             received: 0,

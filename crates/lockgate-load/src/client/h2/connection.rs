@@ -58,8 +58,8 @@ pub(crate) struct FinishedRequest {
 pub(crate) enum RequestOutcome {
     Answered,
     Failed(ExchangeError),
-    /// The server did not process the request, because the connection ends: it may be sent again on
-    /// another connection (§6.8). The error is for the case that it is not.
+    /// The server did not process the request: it may be sent again (§8.7). After a GOAWAY that must
+    /// be on another connection. The error is for the case that it is not.
     Unprocessed(ExchangeError),
 }
 
@@ -163,6 +163,13 @@ impl Http2Connection {
             goaway: None,
             frames_received: 0,
             finished: VecDeque::new(),
+        }
+    }
+
+    /// Takes `streams` as the server's limit until its SETTINGS come: another connection's had it.
+    pub(crate) fn expect_max_streams(&mut self, streams: usize) {
+        if !self.has_settings {
+            self.peer.streams = streams;
         }
     }
 

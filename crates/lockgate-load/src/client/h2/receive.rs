@@ -320,17 +320,17 @@ impl Http2Connection {
         let Some(stream) = self.streams.take(slot) else {
             return Ok(());
         };
-        let kind = if code == frame::REFUSED_STREAM {
-            FailureKind::Refused
-        } else {
-            FailureKind::Reset
-        };
         let text = format!("the server reset the stream: {}", frame::code(code));
-        self.finish(
-            slot,
-            stream,
-            RequestOutcome::Failed(ExchangeError::new(kind, text)),
-        );
+        let error = |kind| ExchangeError::new(kind, text);
+        let outcome = match (code, stream.stats.response.status) {
+            (frame::REFUSED_STREAM, None) => {
+                RequestOutcome::Unprocessed(error(FailureKind::Refused))
+            }
+            // A server that has begun to answer has processed the request, whatever it says.
+            (frame::REFUSED_STREAM, Some(_)) => RequestOutcome::Failed(error(FailureKind::Refused)),
+            _ => RequestOutcome::Failed(error(FailureKind::Reset)),
+        };
+        self.finish(slot, stream, outcome);
         Ok(())
     }
 

@@ -193,6 +193,23 @@ fn every_round_is_a_stage_with_its_own_counts() {
     assert!(server.accepted() <= 3);
 }
 
+/// The last exchange of a closed loop ends behind the stage's time: it is in no second.
+#[test]
+fn time_line_has_no_second_behind_the_end_of_its_stage() {
+    let server = Origin::tcp().answering(|_| PAGE.into());
+    let time = Duration::from_millis(1_200);
+    let options = changed(asks(&[&at("http", &server)], 1), |options| {
+        options.timing.count = None;
+        options.timing.duration = Some(time);
+    });
+    let stage = run(&options).stages.remove(0);
+    let lengths: Vec<_> = stage.seconds.iter().map(|second| second.length).collect();
+    assert_eq!(lengths.iter().sum::<Duration>(), time);
+    assert_eq!(lengths.len(), 2);
+    let seconds: u64 = stage.seconds.iter().map(|second| second.succeeded).sum();
+    assert_eq!(seconds + stage.counts.late, stage.counts.succeeded());
+}
+
 #[test]
 fn the_warm_up_is_not_counted() {
     let kept = Arc::default();

@@ -120,6 +120,26 @@ fn late_bytes_behind_a_response_are_a_length_failure() {
     assert!(example(&counts, FailureKind::Length).contains("4 unexpected bytes"));
 }
 
+/// The server may have closed it before the request came, or have dropped the request: nothing
+/// tells which, so that it is a failure.
+#[test]
+fn a_request_on_a_connection_that_closes_counts_as_closed() {
+    let server = Origin::tcp().serve(|wire| {
+        let mut http = Http::over(wire.another());
+        if http.next_request().is_some() {
+            http.send(PAGE);
+            http.next_request();
+        }
+    });
+    let counts = counts(&asks(&[&at("http", &server)], 4));
+    assert_eq!(
+        (counts.succeeded(), failures(&counts)),
+        (2, vec![("closed", 2)])
+    );
+    let says = example(&counts, FailureKind::Closed);
+    assert!(says.ends_with("that had carried 1 before"), "{says}");
+}
+
 #[test]
 fn a_truncated_response_counts_as_closed() {
     for half in [

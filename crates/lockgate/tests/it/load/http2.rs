@@ -511,7 +511,6 @@ fn a_failed_http2_stream_leaves_the_connection_open() {
     assert!(assert_two_are(FailureKind::Reset, 1, reset(2)).contains("INTERNAL_ERROR"));
     assert!(assert_two_are(FailureKind::Reset, 1, reset(0)).contains("NO_ERROR"));
     assert!(assert_two_are(FailureKind::Reset, 1, reset(99)).contains("code 99"));
-    assert!(assert_two_are(FailureKind::Refused, 1, reset(7)).contains("REFUSED_STREAM"));
     let says = |head: &'static [u8], body: &'static [u8]| {
         move |peer: &mut Peer<Wire>, stream| {
             peer.send(HEADERS, END_HEADERS, stream, head);
@@ -680,6 +679,81 @@ fn a_request_refused_twice_by_goaway_fails() {
         (vec![("goaway", 3)], 6),
         "{:?}",
         counts.examples
+    );
+}
+
+/// RFC 9113 §8.7: it was not processed.
+#[test]
+fn a_refused_http2_stream_is_retried_once() {
+    let server = every_other(|peer, stream| {
+        peer.send(RST_STREAM, 0, stream, &7_u32.to_be_bytes());
+        true
+    });
+    let retried = counts(&streams(&at("http", &server), 1, 1, 4));
+    assert_eq!(
+        (failures(&retried), retried.succeeded(), retried.retried),
+        (vec![], 4, 4)
+    );
+    assert_eq!(retried.opened, 1);
+    let place = AtomicUsize::new(0);
+    let server = over_tcp(move |peer| {
+        while let Some((stream, _)) = peer.next_request() {
+            if place.fetch_add(1, Ordering::SeqCst) == 0 {
+                peer.answer(stream);
+            } else {
+                peer.send(RST_STREAM, 0, stream, &7_u32.to_be_bytes());
+            }
+        }
+    });
+    let failed = counts(&streams(&at("http", &server), 1, 1, 3));
+    assert_eq!(
+        (failures(&failed), failed.retried),
+        (vec![("refused", 3)], 3)
+    );
+    assert!(example(&failed, FailureKind::Refused).contains("REFUSED_STREAM"));
+}
+
+/// Later connections do not send the hundred streams that are usual before SETTINGS.
+#[test]
+fn max_concurrent_streams_of_the_first_connection_holds_before_settings() {
+    let limit = [(setting::MAX_CONCURRENT_STREAMS, 2)];
+    let place = AtomicUsize::new(0);
+    let server = Origin::tcp().serve(move |wire| {
+        if place.fetch_add(1, Ordering::SeqCst) == 0 {
+            return Peer::greet(wire.another(), &limit).serve();
+        }
+        let mut peer = Peer {
+            wire: wire.another(),
+            decoder: Decoder::new(4096),
+        };
+        let mut preface = [0; 24];
+        peer.wire.read_exact(&mut preface).unwrap();
+        let mut early = Vec::new();
+        while let Some(frame) = peer.next() {
+            match (frame.kind, frame.flags) {
+                (HEADERS, _) => {
+                    // The table of later heads has these fields.
+                    peer.fields(&frame.payload);
+                    early.push(frame.stream);
+                    if early.len() == 1 {
+                        peer.send(SETTINGS, 0, 0, &frame::settings(&limit));
+                    }
+                }
+                // The client knew no SETTINGS before it acknowledged them.
+                (SETTINGS, ACK) => break,
+                _ => {}
+            }
+        }
+        assert!(early.len() <= 2, "{} before SETTINGS", early.len());
+        for stream in early {
+            peer.answer(stream);
+        }
+        peer.serve();
+    });
+    let counts = counts(&streams(&at("http", &server), 3, 10, 60));
+    assert_eq!(
+        (counts.succeeded(), failures(&counts), counts.retried),
+        (60, vec![], 0)
     );
 }
 
