@@ -180,30 +180,39 @@ def acme_many(report, a):
         rows.append([kind, figure(took, 1) if good else "did not come", str(one["asked"]), reload.counted(one["failures"]), figure(one["p99"], 2) if one["p99"] else "", figure(memory, 0)])
         report.bad |= not good or bool(one["failures"])
 
-    def pems():
-        return {name for name in os.listdir(state) if name.endswith(".pem")} if os.path.isdir(state) else set()
+    def pems(folder=state):
+        return {name for name in os.listdir(folder) if name.endswith(".pem")} if os.path.isdir(folder) else set()
 
-    process = None
+    def obtained(folder=state):
+        end = time.monotonic() + a.longest
+        while time.monotonic() < end and len(pems(folder)) < a.count:
+            time.sleep(0.2)
+        return len(pems(folder)) == a.count
+
+    process = other = second = None
     try:
         quiet, _, _ = lockgate(directory, authority, [], http, https, more)
         process = Process(quiet, BOTH, "lockgate", env=env)
         process.listens(https)
         weigh("nothing to obtain", lambda: time.sleep(a.secs) or True)
+        # What the authority costs on the same cores: another Lockgate orders as many at a Pebble of its own.
+        ports, apart = (processes.free_port(), processes.free_port()), processes.fresh_directory("acme-apart")
+        second = Authority(*ports)
+        beside, _, _ = lockgate(apart, second, names, *ports)
+        other = Process(beside, BOTH, "lockgate", env=env)
+        weigh(f"{a.count} names obtained by another Lockgate", lambda: obtained(os.path.join(apart, "state/certs")))
+        other.stop()
+        second.stop()
+        other = second = None
         lockgate(directory, authority, names, http, https, more)
         process.signal(1)
-
-        def obtained():
-            end = time.monotonic() + a.longest
-            while time.monotonic() < end and len(pems()) < a.count:
-                time.sleep(0.2)
-            return len(pems()) == a.count
         weigh(f"{a.count} names obtained", obtained)
         before = {name: os.stat(os.path.join(state, name)).st_ino for name in pems()}
+        failed = []
         served = [name for name in names if handshake(https, name, authority.trust)]
         for name in names:
             with open(os.path.join(state, f"{name}.pem")) as file:
                 authority.revoke_soon(file.read().split("-----BEGIN PRIVATE")[0])
-        failed = []
 
         def renewed():
             # The authority is asked again when it has said so; a reload of the process asks at once.
@@ -228,10 +237,9 @@ def acme_many(report, a):
         weigh(f"{a.count} names renewed, since ARI says now", renewed)
         report.bad |= bool(failed) or len(served) < len(names)
     finally:
-        if process:
-            process.stop()
-        authority.stop()
-        origin.stop()
+        for one in (process, other, second, authority, origin):
+            if one:
+                one.stop()
     report.plain(f"`lockgate load --rate {a.rate} -c 10` on a site of a file's certificate beside them",
                  ["", "seconds", "requests", "failed", "p99 ms", "PSS MB"], rows,
                  [f"Served after they were obtained: {len(served)} of {a.count}; failed handshakes with every 50th name during the renewal: {len(failed)}; accounts: {authority.accounts()}. Before the renewal the program is started anew, so that it asks the authority at once."])

@@ -1,5 +1,6 @@
 //! Why a certificate was not obtained: for the log, the metrics, and the next try.
 
+use std::fmt;
 use std::io;
 use std::time::SystemTime;
 
@@ -44,6 +45,18 @@ pub struct Failure {
     /// The time before which the authority wants no other try.
     pub retry_after: Option<SystemTime>,
 }
+
+/// There is no response.
+#[derive(Debug)]
+pub(crate) struct Unreachable(pub(crate) String);
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Unreachable {}
 
 impl FailureKind {
     /// All of them.
@@ -140,7 +153,7 @@ impl From<Error> for Failure {
             Error::Timeout(_) => {
                 Self::new(FailureKind::Timeout, "the order is not done after a minute")
             }
-            Error::Other(other) if other.is::<crate::http::Unreachable>() => {
+            Error::Other(other) if other.is::<Unreachable>() => {
                 Self::new(FailureKind::Unreachable, other.to_string())
             }
             Error::Json(error) => Self::new(

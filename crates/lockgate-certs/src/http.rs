@@ -5,7 +5,6 @@
 //! that an authority wants to be left alone.
 
 use std::cell::RefCell;
-use std::fmt;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -23,7 +22,7 @@ use lockgate_net::tls::Connector;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
 
-use crate::error::{Failure, FailureKind};
+use crate::error::{Failure, FailureKind, Unreachable};
 use crate::schedule::LONGEST_ASKED;
 
 /// Limits of one exchange: chains of certificates are the largest bodies.
@@ -120,18 +119,6 @@ struct PendingRequest {
     note: ResponseNote,
     response: oneshot::Sender<Result<BytesResponse, Error>>,
 }
-
-/// There is no response.
-#[derive(Debug)]
-pub(crate) struct Unreachable(String);
-
-impl fmt::Display for Unreachable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for Unreachable {}
 
 impl AcmeHttp {
     /// A client that verifies its servers by `connector`. To be called in a `LocalSet`.

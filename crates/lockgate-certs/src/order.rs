@@ -16,8 +16,8 @@ use time::OffsetDateTime;
 
 use crate::directory::{DirectoryClient, is_unknown_account, with_nonces};
 use crate::dns_record::DnsRecords;
-use crate::error::{Failure, FailureKind, is_problem};
-use crate::http::{Unreachable, is_refused_for_a_while, last_retry_after, noting_errors};
+use crate::error::{Failure, FailureKind, Unreachable, is_problem};
+use crate::http::{is_refused_for_a_while, last_retry_after, noting_errors};
 use crate::keys;
 use crate::leaf::Leaf;
 use crate::store::{CertFolder, CertId, CertRecord, OrderRecord};

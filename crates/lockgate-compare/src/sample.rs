@@ -429,7 +429,7 @@ mod tests {
                 "latency_us": { "count": 1000, "p50": 1, "p99": 2, "p99_9": 3, "max": 4 },
                 "service_us": { "count": 0 }, "failed_us": { "count": 0 }, "lateness_us": { "count": 0 },
                 "connect_us": { "count": 0 },
-                "connections_opened": 20, "connections_resumed": 15, "exchanges_reused": 0, "bytes_sent": 0,
+                "connections_opened": 20, "connections_resumed": 15, "exchanges_reused": 0, "requests_retried": 0, "bytes_sent": 0,
                 "bytes_received": 0, "bytes_sent_per_s": 0, "bytes_received_per_s": 0,
                 "generator": { "user_s": 0, "system_s": 0, "busiest": 0, "waited": 0 },
                 "watched": [{ "name": "a", "cpu_source": "cgroup", "allowed_cpus": [0], "user_s": 0.01, "system_s": 0.03, "before_bytes": 1000, "peak_bytes": 6000 }],

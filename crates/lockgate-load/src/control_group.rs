@@ -1,6 +1,6 @@
 //! CPU time of a control group (cgroup v2) that holds one program and nothing else.
 //!
-//! /proc has no time of a child whose parent ignores SIGCHLD, once the child has ended. A group
+//! Where a parent ignores SIGCHLD, /proc loses the time of its children when they end. A group
 //! keeps the time of every process that was ever in it. A guard makes the group of its program and
 //! removes it ([`ControlGroup::make`]); others only read it ([`ControlGroup::of_guard`]).
 

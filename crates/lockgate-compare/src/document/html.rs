@@ -74,7 +74,7 @@ fn part(section: &DocumentSection, case: Option<&Case>) -> String {
 
 /// A bar to the median for each program, and below it a line from the least to the most.
 ///
-/// Lengths are shares of the width, whatever that is.
+/// Lengths are shares of any width.
 fn bars(case: &Case, metric: SampleMetric) -> String {
     let with: Vec<_> = case
         .rows

@@ -326,7 +326,7 @@ impl Http2Connection {
             (frame::REFUSED_STREAM, None) => {
                 RequestOutcome::Unprocessed(error(FailureKind::Refused))
             }
-            // A server that has begun to answer has processed the request, whatever it says.
+            // A server that has begun to answer has processed the request, also if it refuses the stream afterwards.
             (frame::REFUSED_STREAM, Some(_)) => RequestOutcome::Failed(error(FailureKind::Refused)),
             _ => RequestOutcome::Failed(error(FailureKind::Reset)),
         };
