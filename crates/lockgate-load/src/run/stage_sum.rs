@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::result::{Second, StageCounts};
+use crate::result::{Second, StageCounts, TargetCounts};
 use crate::worker::ThreadTime;
 
 /// A whole second.
@@ -22,6 +22,8 @@ pub(super) struct StageSum {
     open: VecDeque<(StageCounts, usize)>,
     /// Number of seconds, where time ends the stage: later counts are in none.
     limit: Option<usize>,
+    /// Counts of each target, where there are several.
+    pub(super) targets: Vec<TargetCounts>,
     /// Time of the busiest thread.
     pub(super) busiest: ThreadTime,
     /// The longest time that a thread was ready and had no CPU.
@@ -53,8 +55,15 @@ impl StageSum {
         *reported += 1;
     }
 
-    /// Adds the time of a thread at the end of its share of the stage.
-    pub(super) fn add_thread(&mut self, busy: ThreadTime) {
+    /// Adds the time of a thread at the end of its share of the stage, and its counts of each target.
+    pub(super) fn add_thread(&mut self, busy: ThreadTime, targets: Vec<TargetCounts>) {
+        if self.targets.is_empty() {
+            self.targets = targets;
+        } else {
+            for (sum, more) in self.targets.iter_mut().zip(&targets) {
+                sum.add(more);
+            }
+        }
         if busy.ran + busy.waited > self.busiest.ran + self.busiest.waited {
             self.busiest = busy;
         }

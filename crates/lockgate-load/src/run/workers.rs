@@ -143,6 +143,7 @@ impl WorkerThreads {
             invalid,
             notes,
             counts: sum.counts,
+            targets: sum.targets,
             seconds: sum.seconds,
             generator,
             watched,
@@ -203,8 +204,8 @@ impl WorkerThreads {
             let timeout = tick.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(timeout) {
                 Ok(WorkerEvent::Second(second, counts)) => sum.add(second, &counts),
-                Ok(WorkerEvent::Over { busy }) => {
-                    sum.add_thread(busy);
+                Ok(WorkerEvent::Over { busy, targets }) => {
+                    sum.add_thread(busy, targets);
                     working -= 1;
                 }
                 Ok(WorkerEvent::Broken(error)) => return Err(error),

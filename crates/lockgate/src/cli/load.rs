@@ -363,7 +363,10 @@ impl LoadArgs {
             Length::First
         });
         let options = LoadOptions {
-            command: std::env::args().skip(1).collect(),
+            command: ["lockgate".to_owned()]
+                .into_iter()
+                .chain(std::env::args().skip(1))
+                .collect(),
             requests: RequestOptions {
                 urls: self.urls,
                 weights: self.weights,
