@@ -167,8 +167,11 @@ pub(super) async fn open(
     blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
 ) -> Result<Transport, ExchangeError> {
-    let buffer = link_queue.map(|link_queue| link_queue.buffer());
-    let socket = dial::dial_with_buffer(address, buffer)
+    let settings = dial::SocketSettings {
+        receive_buffer: link_queue.map(|link_queue| link_queue.buffer()),
+        source: peer.next_source(address),
+    };
+    let socket = dial::dial_with(address, settings)
         .await
         .map_err(|error| refused(address, &error))?;
     let mut proxy_header = Vec::new();
@@ -194,8 +197,7 @@ pub(super) async fn open(
 fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
     let retry =
         matches!(address, dial::DialTarget::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
-    // AddrNotAvailable means that no local port is left, since connections do not choose their own
-    // address.
+    // AddrNotAvailable means that no local port is left: source addresses were tried before the run.
     let exhausted = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let whose = if exhausted {
         "out of resources on this machine"
@@ -224,6 +226,7 @@ async fn under_tls(
         .await
         .map_err(|error| {
             let advice = match error.reason() {
+                _ if error.is_authority() => ", or use --insecure to accept any certificate",
                 _ if error.is_certificate() => {
                     "; use --insecure to accept any certificate, or --ca FILE to trust its issuer"
                 }
