@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lockgate_net::nanos::Nanos;
 
 use super::RunProgress;
-use super::stage_sum::{SECOND, StageSum};
+use super::stage_sum::StageSum;
 use super::validity;
 use super::watched::WatchedTree;
 use crate::cpu_times::CpuTimes;
@@ -222,7 +222,7 @@ impl WorkerThreads {
             }
             let elapsed = begin.elapsed();
             while sum.is_second_complete(self.orders.len(), elapsed) {
-                let second = sum.close_second(SECOND);
+                let second = sum.close_second();
                 observe(RunProgress::Second {
                     elapsed,
                     second,

@@ -66,7 +66,7 @@ pub(super) fn targets(report: &RunResult) -> Option<String> {
     }
     let mut head = rows::TARGETS.to_vec();
     head.insert(1, "stage");
-    (!lines.is_empty()).then(|| table("", &head, lines.into_iter()))
+    (!lines.is_empty()).then(|| table("urls", &head, lines.into_iter()))
 }
 
 /// Stages that were run more than once, or nothing.
