@@ -1,6 +1,6 @@
 //! The JSON report of a run: `lockgate load` writes it, `lockgate compare` reads it.
 //!
-//! Keys keep their names and their meaning; new ones may come. A figure that cannot be had is
+//! Keys keep their names and their meaning; new ones may come, and a report without them is read. A figure that cannot be had is
 //! `null`. Keys that end in `_us` hold microseconds, in `_s` seconds. The whole distributions are
 //! in the log that [`crate::hdr`] writes.
 
@@ -129,10 +129,13 @@ pub struct StageReport {
     /// Time to open connections, TLS included.
     pub connect_us: HistogramReport,
     /// Time of TLS handshakes, a part of `connect_us`.
+    #[serde(default)]
     pub tls_us: HistogramReport,
     /// Time from when a request was sent to the first byte of its response, of successes.
+    #[serde(default)]
     pub first_byte_us: HistogramReport,
     /// Counts of each target; empty where there is one target.
+    #[serde(default)]
     pub targets: Vec<TargetReport>,
     /// Connections that were opened in this stage.
     pub connections_opened: u64,
@@ -141,6 +144,7 @@ pub struct StageReport {
     /// Exchanges on connections that had had one before.
     pub exchanges_reused: u64,
     /// Requests sent again, because the server had not processed them.
+    #[serde(default)]
     pub requests_retried: u64,
     /// Bytes of messages sent, heads included.
     pub bytes_sent: u64,
@@ -286,6 +290,7 @@ enum LimitName {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondReport {
     /// Length: 1, or less for the last second of a stage.
+    #[serde(default = "whole_second")]
     pub length_s: f64,
     /// Exchanges that met the expectations, in this second.
     pub succeeded: u64,
@@ -299,6 +304,11 @@ pub struct SecondReport {
     pub p99_us: Option<f64>,
     /// Maximum latency in this second.
     pub max_us: Option<f64>,
+}
+
+/// The length of seconds in reports that do not have it.
+fn whole_second() -> f64 {
+    1.0
 }
 
 /// The report as one JSON object on several lines, with a line end.

@@ -327,7 +327,7 @@ impl Http2Connection {
             (frame::REFUSED_STREAM, None) => {
                 RequestOutcome::Unprocessed(error(FailureKind::Refused))
             }
-            // A server that has begun to answer has processed the request, whatever it says.
+            // A server that has begun to answer has processed the request.
             (frame::REFUSED_STREAM, Some(_)) => RequestOutcome::Failed(error(FailureKind::Refused)),
             _ => RequestOutcome::Failed(error(FailureKind::Reset)),
         };
