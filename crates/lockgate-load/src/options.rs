@@ -6,6 +6,7 @@ mod connections;
 mod requests;
 mod timing;
 
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -77,6 +78,10 @@ pub struct ConnectionOptions {
     pub max_requests: Option<u64>,
     /// Unix socket to connect to instead of the addresses of the URLs.
     pub unix: Option<PathBuf>,
+    /// Addresses of hosts, instead of those that the system knows.
+    pub resolve: Vec<HostAddresses>,
+    /// Source addresses, which connections take in turn.
+    pub bind: Vec<IpAddr>,
     /// CONNECT proxy in between: `http://host:port`.
     pub proxy: Option<String>,
     /// Credentials for the proxy: `user:password`.
@@ -85,6 +90,17 @@ pub struct ConnectionOptions {
     pub proxy_protocol: Option<HeaderVersion>,
     /// Rate of the link that all connections share.
     pub link: Option<LinkRate>,
+}
+
+/// Addresses of a host and port, instead of those that the system knows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostAddresses {
+    /// Host name, as in a URL.
+    pub host: String,
+    /// Port, as in a URL.
+    pub port: u16,
+    /// Its addresses; at least one.
+    pub addresses: Vec<IpAddr>,
 }
 
 /// Rates and durations of a run.
@@ -153,6 +169,14 @@ pub enum OptionsError {
     Resolve {
         /// The host name without its port.
         host: String,
+        /// The error of the system.
+        error: std::io::Error,
+    },
+    /// A source address is none of this machine.
+    #[error("--bind {address}: {error}; it must be an address of this machine (`ip address`)")]
+    Bind {
+        /// The address of the option.
+        address: IpAddr,
         /// The error of the system.
         error: std::io::Error,
     },

@@ -101,6 +101,8 @@ pub struct StageResult {
     pub elapsed: Duration,
     /// Counts of its requests and connections.
     pub counts: StageCounts,
+    /// Counts of each target, in the order of the options; empty where there is one target.
+    pub targets: Vec<TargetCounts>,
     /// The same by seconds, by the end of exchanges; those that end after the stage's time are in
     /// no second.
     pub seconds: Vec<Second>,
@@ -166,6 +168,10 @@ pub struct StageCounts {
     pub lateness: NanosecondHistogram,
     /// Time to open connections, TLS included.
     pub connect: NanosecondHistogram,
+    /// Time of TLS handshakes, a part of `connect`.
+    pub tls: NanosecondHistogram,
+    /// Time from when a request was sent to the first byte of its response, of successes.
+    pub first_byte: NanosecondHistogram,
     /// Failures of each kind, by [`FailureKind`].
     pub failures: [u64; FailureKind::ALL.len()],
     /// Of these, connections that failed on this side: no descriptors, ports or memory.
@@ -210,6 +216,8 @@ impl StageCounts {
             failed: histogram(),
             lateness: histogram(),
             connect: histogram(),
+            tls: histogram(),
+            first_byte: histogram(),
             failures: [0; FailureKind::ALL.len()],
             exhausted: 0,
             examples: Default::default(),
@@ -245,6 +253,8 @@ impl StageCounts {
             (&mut self.failed, &other.failed),
             (&mut self.lateness, &other.lateness),
             (&mut self.connect, &other.connect),
+            (&mut self.tls, &other.tls),
+            (&mut self.first_byte, &other.first_byte),
         ];
         for (sum, more) in histograms {
             // Histograms of one precision that can grow always add up.
@@ -276,6 +286,49 @@ impl StageCounts {
 }
 
 impl Default for StageCounts {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Counts of the requests to one target in a stage. Requests that were never sent have no target.
+#[derive(Debug, Clone)]
+pub struct TargetCounts {
+    /// Latency of successes, from when they were due.
+    pub latency: NanosecondHistogram,
+    /// Failures of each kind, by [`FailureKind`].
+    pub failures: [u64; FailureKind::ALL.len()],
+    /// Sum of the latencies of its successes and failures.
+    pub time: Duration,
+}
+
+impl TargetCounts {
+    /// Counts without a request.
+    pub fn new() -> Self {
+        Self {
+            latency: histogram(),
+            failures: [0; FailureKind::ALL.len()],
+            time: Duration::ZERO,
+        }
+    }
+
+    /// Number of failed requests, of all kinds.
+    pub fn failed(&self) -> u64 {
+        self.failures.iter().sum()
+    }
+
+    /// Adds the counts of another thread.
+    pub fn add(&mut self, other: &Self) {
+        // Histograms of one precision that can grow always add up.
+        let _ = self.latency.add(&other.latency);
+        for (sum, more) in self.failures.iter_mut().zip(other.failures) {
+            *sum += more;
+        }
+        self.time += other.time;
+    }
+}
+
+impl Default for TargetCounts {
     fn default() -> Self {
         Self::new()
     }

@@ -17,6 +17,7 @@ use crate::result::{
     LoadModel, RunDescription, RunEnd, RunResult, Second, StageCounts, StageResult,
 };
 use crate::start_error::StartError;
+use crate::target::RemotePeer;
 use crate::worker::{self, Stop};
 use watched::WatchedTree;
 use workers::WorkerThreads;
@@ -161,7 +162,13 @@ fn reserve(plan: &RunPlan) -> Result<(), StartError> {
         );
     }
     let ports = local_ports().unwrap_or(usize::MAX);
-    if connections > ports && peers.iter().any(|peer| peer.is_tcp()) {
+    // Each source address has the ports for itself.
+    let available = |peer: &RemotePeer| {
+        let sources = peer.sources(peer.address()).count().max(1);
+        ports.saturating_mul(sources)
+    };
+    let is_short = |peer: &&Arc<RemotePeer>| peer.is_tcp() && connections > available(peer);
+    if peers.iter().any(is_short) {
         return Err(StartError::Ports { connections, ports });
     }
     Ok(())

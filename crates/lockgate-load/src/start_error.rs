@@ -21,7 +21,7 @@ pub enum StartError {
     /// One source address has fewer ports than connections.
     #[error(
         "{connections} connections to one address need as many local ports, and net.ipv4.ip_local_port_range has \
-         {ports}: widen it or ask for fewer connections"
+         {ports} for each source address: widen it, add source addresses by --bind, or ask for fewer connections"
     )]
     Ports {
         /// Connections that the options ask for.

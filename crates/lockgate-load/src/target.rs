@@ -1,5 +1,7 @@
 //! Targets: their peers, and the requests to them.
 
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use lockgate_http::head::Method;
@@ -60,12 +62,36 @@ pub struct RemotePeer {
     pub chosen: OnceLock<usize>,
     /// The limit of concurrent streams that the first HTTP/2 connection was told.
     pub max_streams: OnceLock<usize>,
+    /// Source addresses of its connections, which take turns; empty: the kernel chooses.
+    pub sources: Vec<IpAddr>,
+    /// Number of connections that had a source address.
+    pub bound: AtomicUsize,
 }
 
 impl RemotePeer {
     /// The address that answered; before that, the first.
     pub(crate) fn address(&self) -> &dial::DialTarget {
         &self.addresses[self.chosen.get().copied().unwrap_or(0)]
+    }
+
+    /// Source addresses for connections to `address`: those of its family.
+    pub(crate) fn sources(&self, address: &dial::DialTarget) -> impl Iterator<Item = IpAddr> {
+        let is_ipv4 = match address {
+            dial::DialTarget::Tcp(address) => Some(address.is_ipv4()),
+            dial::DialTarget::Unix(_) => None,
+        };
+        let sources = self.sources.iter().copied();
+        sources.filter(move |source| Some(source.is_ipv4()) == is_ipv4)
+    }
+
+    /// The source address of the next connection to `address`.
+    pub(crate) fn next_source(&self, address: &dial::DialTarget) -> Option<IpAddr> {
+        let number = self.sources(address).count();
+        let nth = self
+            .bound
+            .fetch_add(1, Ordering::Relaxed)
+            .checked_rem(number)?;
+        self.sources(address).nth(nth)
     }
 
     pub(crate) fn choose(&self, index: usize) {

@@ -23,7 +23,7 @@ use crate::client::{self, ClientBuffers, ExchangeError, ExchangeStats, Transport
 use crate::load_scheduler::{Interleave, LoadScheduler, Ticket};
 use crate::nanos::{Nanoseconds, nanoseconds};
 use crate::plan::{LoadStage, RunPlan};
-use crate::result::{FailureKind, StageCounts};
+use crate::result::{FailureKind, StageCounts, TargetCounts};
 use crate::shared_link::LinkQueue;
 use crate::target::LoadTarget;
 
@@ -77,8 +77,12 @@ pub(crate) enum WorkerEvent {
     /// Counts of one second of the stage, with its index; those after the stage's time have the
     /// index behind its last second.
     Second(usize, Box<StageCounts>),
-    /// The end of its share of the stage, and the thread's time within the stage's time.
-    Over { busy: ThreadTime },
+    /// The end of its share of the stage, the thread's time within the stage's time, and the counts
+    /// of each target.
+    Over {
+        busy: ThreadTime,
+        targets: Vec<TargetCounts>,
+    },
     /// An error that ends the thread.
     Broken(io::Error),
 }
@@ -101,6 +105,8 @@ struct LoadWorker {
     scheduler: LoadScheduler,
     blocks: Rc<BufferPool>,
     counts: RefCell<Box<StageCounts>>,
+    /// Counts of each target in the stage; empty where there is one target.
+    targets: RefCell<Vec<TargetCounts>>,
     second: Cell<StageSeconds>,
     /// Time of the thread when the stage's time was over.
     time_at_end: Cell<Option<ThreadTime>>,
@@ -166,6 +172,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         scheduler: LoadScheduler::new(clients * plan.streams.unwrap_or(1))?,
         blocks: BufferPool::new(),
         counts: RefCell::default(),
+        targets: RefCell::default(),
         second: Cell::new(StageSeconds::new(0, Nanoseconds::MAX)),
         time_at_end: Cell::new(None),
         ticks: RefCell::default(),
@@ -247,6 +254,10 @@ impl ThreadTime {
 
 impl LoadWorker {
     fn begin(&self, order: &StageStart, own: Interleave) {
+        if self.plan.targets.len() > 1 {
+            let targets = self.plan.targets.iter().map(|_| TargetCounts::new());
+            *self.targets.borrow_mut() = targets.collect();
+        }
         let begin = self.scheduler.at(order.begin);
         self.scheduler
             .begin(begin, &order.stage, self.plan.timeout, own);
@@ -259,6 +270,7 @@ impl LoadWorker {
         let busy = self.time_at_end.take().map_or_else(ThreadTime::now, Ok)?;
         let _ = self.events.send(WorkerEvent::Over {
             busy: busy.since(before),
+            targets: self.targets.take(),
         });
         Ok(())
     }
@@ -308,8 +320,8 @@ impl LoadWorker {
         let mut transports: Vec<Option<Transport>> = self.picker.peers().map(|_| None).collect();
         loop {
             let ticket = poll_fn(|cx| self.scheduler.poll_ticket(me, cx)).await;
-            let (target, peer) = self.picker.next(&mut buffers.rng);
-            let target = &self.plan.targets[target];
+            let (index, peer) = self.picker.next(&mut buffers.rng);
+            let target = &self.plan.targets[index];
             // In a closed loop a ticket is due when it is given.
             let begun = if ticket.scheduled {
                 self.scheduler.now()
@@ -321,10 +333,17 @@ impl LoadWorker {
                 transport: &mut transports[peer],
                 buffers: &mut buffers,
                 stats: ExchangeStats::default(),
+                sent: begun,
             };
             let made = self.exchange(me, ticket, &mut attempt).await;
-            let stats = attempt.stats;
-            self.record(ticket, begun, made, &stats);
+            let (stats, sent) = (attempt.stats, attempt.sent);
+            let exchange = Exchange {
+                ticket,
+                target: index,
+                begun,
+                sent,
+            };
+            self.record(&exchange, made, &stats);
             if !stats.connected && !ticket.scheduled {
                 self.pause(PAUSE).await;
             } else if !stats.connected {
@@ -375,6 +394,7 @@ impl LoadWorker {
             transport,
             buffers,
             stats,
+            sent,
         } = attempt;
         if let Some(kept) = transport {
             let usable = client::check_idle(kept, target, buffers, stats).await;
@@ -393,9 +413,15 @@ impl LoadWorker {
                 self.counts.borrow_mut().reused += 1;
                 transport
             }
-            None => transport.insert(self.open(target, buffers, stats).await?),
+            None => {
+                let opened = self.open(target, buffers, stats).await?;
+                *sent = self.scheduler.now();
+                transport.insert(opened)
+            }
         };
         stats.connected = true;
+        // Bytes so far were those of a handshake or of the time between two exchanges.
+        (stats.has_begun, stats.first_byte) = (false, None);
         let judged = client::exchange(transport, target, buffers, stats).await;
         transport.exchanges += 1;
         stats.reusable &= self
@@ -424,6 +450,9 @@ impl LoadWorker {
         counts.opened += 1;
         counts.resumed += u64::from(transport.tls.as_ref().is_some_and(|tls| tls.resumed));
         let _ = counts.connect.record(self.scheduler.now() - begun);
+        if let Some(time) = transport.tls_time {
+            let _ = counts.tls.record(nanoseconds(time));
+        }
         Ok(transport)
     }
 
@@ -442,13 +471,13 @@ impl LoadWorker {
         }
     }
 
-    fn record(
-        &self,
-        ticket: Ticket,
-        begun: Nanoseconds,
-        made: Result<(), ExchangeError>,
-        stats: &ExchangeStats,
-    ) {
+    fn record(&self, exchange: &Exchange, made: Result<(), ExchangeError>, stats: &ExchangeStats) {
+        let Exchange {
+            ticket,
+            target,
+            begun,
+            sent,
+        } = *exchange;
         let now = self.scheduler.now();
         self.close_seconds(now);
         let counts = &mut **self.counts.borrow_mut();
@@ -474,7 +503,13 @@ impl LoadWorker {
                 if ticket.scheduled {
                     let _ = counts.service.record(now - begun);
                 }
+                let answered = stats.first_byte.map_or(now, |at| self.scheduler.at(at));
+                let _ = counts.first_byte.record(answered.saturating_sub(sent));
                 counts.late += u64::from(is_late);
+                if let Some(counts) = self.targets.borrow_mut().get_mut(target) {
+                    let _ = counts.latency.record(now - ticket.due);
+                    counts.time += Duration::from_nanos(now - ticket.due);
+                }
             }
             // The outcome of a cut exchange is unknown.
             Err(error) if error.failure == FailureKind::Timeout && self.stop.is_requested() => {
@@ -482,10 +517,26 @@ impl LoadWorker {
             }
             Err(error) => {
                 let _ = counts.failed.record(now - ticket.due);
+                if let Some(counts) = self.targets.borrow_mut().get_mut(target) {
+                    counts.failures[error.failure as usize] += 1;
+                    counts.time += Duration::from_nanos(now - ticket.due);
+                }
                 count_failure(counts, error);
             }
         }
     }
+}
+
+/// An exchange that has ended: its ticket, its target, and its times.
+#[derive(Debug, Clone, Copy)]
+struct Exchange {
+    ticket: Ticket,
+    /// Index of the target.
+    target: usize,
+    /// When a client took the ticket.
+    begun: Nanoseconds,
+    /// When the connection was ready for the request.
+    sent: Nanoseconds,
 }
 
 /// One exchange of a client, with its connection and buffers.
@@ -495,6 +546,8 @@ struct ExchangeAttempt<'a> {
     transport: &'a mut Option<Transport>,
     buffers: &'a mut ClientBuffers,
     stats: ExchangeStats,
+    /// When the connection was ready for the request.
+    sent: Nanoseconds,
 }
 
 /// Counts a failure of any kind.
@@ -584,6 +637,7 @@ mod tests {
                 scheduler: LoadScheduler::new(1).unwrap(),
                 blocks: BufferPool::new(),
                 counts: RefCell::default(),
+                targets: RefCell::default(),
                 second: Cell::new(StageSeconds::new(0, Nanoseconds::MAX)),
                 time_at_end: Cell::new(None),
                 ticks: RefCell::default(),
@@ -606,7 +660,13 @@ mod tests {
                     scheduled: true,
                     awaited: false,
                 };
-                worker.record(ticket, 0, Err(error), &ExchangeStats::default());
+                let exchange = Exchange {
+                    ticket,
+                    target: 0,
+                    begun: 0,
+                    sent: 0,
+                };
+                worker.record(&exchange, Err(error), &ExchangeStats::default());
             }
             let counts = worker.counts.borrow();
             let found = (counts.failed(), counts.failed.len(), counts.exhausted);

@@ -7,13 +7,14 @@ pub use race::{interleave, race};
 
 use std::fmt;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
 use crate::socket::{Socket, SocketFamily};
+use crate::syscall;
 
 /// The address of an endpoint.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -39,32 +40,44 @@ impl fmt::Display for DialTarget {
 /// Those of connect(2). [`io::ErrorKind::WouldBlock`] is a Unix socket with a full backlog: worth
 /// another try soon.
 pub async fn dial(target: &DialTarget) -> io::Result<Socket> {
-    dial_with_buffer(target, None).await
+    dial_with(target, SocketSettings::default()).await
 }
 
-/// The same with a receive buffer of this many bytes of the kernel's accounting (SO_RCVBUF,
-/// socket(7)): a small one makes the peer feel how slowly we read. On a Unix socket the peer's send
-/// buffer alone decides, and none is set.
+/// Settings of a socket before it connects. Unix sockets have none of them.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SocketSettings {
+    /// Bytes of the receive buffer, in the kernel's accounting (SO_RCVBUF, socket(7)): a small one
+    /// makes the peer feel how slowly we read.
+    pub receive_buffer: Option<usize>,
+    /// The source address, of the target's family; the kernel chooses the port when it connects.
+    pub source: Option<IpAddr>,
+}
+
+/// As [`dial`], with these settings.
 ///
 /// # Errors
-/// As [`dial`].
-pub async fn dial_with_buffer(target: &DialTarget, receive: Option<usize>) -> io::Result<Socket> {
+/// As [`dial`], and those of bind(2) where there is a source address.
+pub async fn dial_with(target: &DialTarget, settings: SocketSettings) -> io::Result<Socket> {
     match target {
-        DialTarget::Tcp(address) => dial_tcp(*address, receive).await,
+        DialTarget::Tcp(address) => dial_tcp(*address, settings).await,
         DialTarget::Unix(path) => dial_unix(path),
     }
 }
 
-async fn dial_tcp(address: SocketAddr, receive: Option<usize>) -> io::Result<Socket> {
+async fn dial_tcp(address: SocketAddr, settings: SocketSettings) -> io::Result<Socket> {
     let family = if address.is_ipv4() {
         AddressFamily::INET
     } else {
         AddressFamily::INET6
     };
     let fd = rustix::net::socket_with(family, SocketType::STREAM, FLAGS, None)?;
-    if let Some(bytes) = receive {
+    if let Some(bytes) = settings.receive_buffer {
         // Before connecting: the window scale of the connection depends on it (tcp(7)).
         sockopt::set_socket_recv_buffer_size(&fd, bytes)?;
+    }
+    if let Some(source) = settings.source {
+        syscall::set_bind_without_port(&fd)?;
+        rustix::net::bind(&fd, &SocketAddr::new(source, 0))?;
     }
     match rustix::net::connect(&fd, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => {}

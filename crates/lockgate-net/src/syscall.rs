@@ -77,6 +77,15 @@ pub(crate) fn set_least_ttl(fd: impl AsFd, least: u8) -> io::Result<()> {
     set_int(fd, libc::IPPROTO_IP, libc::IP_MINTTL, least)
 }
 
+/// Leaves the choice of a port to connect(2), where bind(2) gives an address only
+/// (IP_BIND_ADDRESS_NO_PORT): a port is then taken for one address and peer, not for all peers.
+///
+/// # Errors
+/// When the descriptor is no Internet socket.
+pub(crate) fn set_bind_without_port(fd: impl AsFd) -> io::Result<()> {
+    set_int(fd, libc::IPPROTO_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)
+}
+
 /// The supplementary groups of the process at the other end of a Unix socket, as they were when it
 /// connected (SO_PEERGROUPS, unix(7)).
 ///

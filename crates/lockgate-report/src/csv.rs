@@ -152,7 +152,7 @@ fn watched(stage: &StageResult, summary: &StageSummary, name: &str) -> CsvRecord
 
 fn microseconds(name: &str, histogram: &NanosecondHistogram) -> CsvRecord {
     let figures = Summary::of(histogram).map(|summary| summary.figures());
-    let field = |at: usize| optional(figures.map(|figures| figures[at] / 1e3));
+    let field = |at: usize| optional(figures.and_then(|figures| Some(figures[at]? / 1e3)));
     FIGURES
         .iter()
         .enumerate()

@@ -33,6 +33,20 @@ pub fn html(text: &str) -> String {
     out
 }
 
+/// Words of a command line as a shell reads them: words with other characters than those of names,
+/// paths and URLs without a query are quoted.
+pub fn shell(words: &[String]) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:,=+@%".contains(c);
+    let quoted = words.iter().map(|word| {
+        if !word.is_empty() && word.chars().all(is_plain) {
+            word.clone()
+        } else {
+            format!("'{}'", word.replace('\'', r"'\''"))
+        }
+    });
+    quoted.collect::<Vec<_>>().join(" ")
+}
+
 /// One field of a line (RFC 4180 §2), quoted where it must be.
 pub fn csv(text: &str) -> String {
     if text.contains(['"', ',', '\r', '\n']) {
@@ -51,6 +65,22 @@ fn acts(c: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn command_is_quoted_for_a_shell() {
+        let words = [
+            "load",
+            "http://a/?b=1&c",
+            "--fail-if",
+            "p99 > 20ms",
+            "it's",
+            "",
+        ];
+        assert_eq!(
+            shell(&words.map(str::to_owned)),
+            r"load 'http://a/?b=1&c' --fail-if 'p99 > 20ms' 'it'\''s' ''"
+        );
+    }
 
     #[test]
     fn no_text_from_outside_moves_the_cursor_or_ends_what_it_stands_in() {

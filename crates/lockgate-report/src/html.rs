@@ -13,7 +13,7 @@ use std::time::SystemTime;
 
 use lockgate_http::date;
 
-use crate::escape::html;
+use crate::escape::{html, shell};
 use crate::{units, words};
 use lockgate_load::result::RunResult;
 
@@ -31,6 +31,7 @@ pub fn page(runs: &[(&str, &RunResult)]) -> String {
         Some(tables::stages(report))
     });
     each(&mut out, runs, "Rounds", tables::rounds);
+    each(&mut out, runs, "Targets", tables::targets);
     section(&mut out, "Latency by percentile", percentiles::figure(runs));
     section(&mut out, "Latency by rate", ladder::figure(runs));
     each(&mut out, runs, "Time line", timeline::figure);
@@ -81,7 +82,7 @@ fn heading(report: &RunResult) -> String {
         |name: &str, text: &str| write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
     say(
         "command",
-        &format!("<code>{}</code>", html(&report.run.command.join(" "))),
+        &format!("<code>{}</code>", html(&shell(&report.run.command))),
     );
     for target in &report.run.targets {
         let first = report.first.iter().find(|first| first.target == *target);

@@ -1,6 +1,6 @@
 //! The JSON report of a run: `lockgate load` writes it, `lockgate compare` reads it.
 //!
-//! Keys keep their names and their meaning; new ones may come. A figure that cannot be had is
+//! Keys keep their names and their meaning; new ones may come, and a report without them is read. A figure that cannot be had is
 //! `null`. Keys that end in `_us` hold microseconds, in `_s` seconds. The whole distributions are
 //! in the log that [`crate::hdr`] writes.
 
@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use lockgate_load::cpu_times::CpuTime;
 use lockgate_load::result::{
     Bottleneck, CpuSource, FailureKind, FirstResponse, LoadModel, NanosecondHistogram, RunEnd,
-    RunResult, Second, StageResult,
+    RunResult, Second, StageResult, TargetCounts,
 };
 use serde::{Deserialize, Serialize};
 
@@ -128,6 +128,15 @@ pub struct StageReport {
     pub lateness_us: HistogramReport,
     /// Time to open connections, TLS included.
     pub connect_us: HistogramReport,
+    /// Time of TLS handshakes, a part of `connect_us`.
+    #[serde(default)]
+    pub tls_us: HistogramReport,
+    /// Time from when a request was sent to the first byte of its response, of successes.
+    #[serde(default)]
+    pub first_byte_us: HistogramReport,
+    /// Counts of each target; empty where there is one target.
+    #[serde(default)]
+    pub targets: Vec<TargetReport>,
     /// Connections that were opened in this stage.
     pub connections_opened: u64,
     /// Connections that resumed a TLS session.
@@ -135,6 +144,7 @@ pub struct StageReport {
     /// Exchanges on connections that had had one before.
     pub exchanges_reused: u64,
     /// Requests sent again, because the server had not processed them.
+    #[serde(default)]
     pub requests_retried: u64,
     /// Bytes of messages sent, heads included.
     pub bytes_sent: u64,
@@ -158,7 +168,8 @@ pub struct StageReport {
     pub seconds: Vec<SecondReport>,
 }
 
-/// Figures of one histogram; `null` where it is empty.
+/// Figures of one histogram; `null` where it is empty, and percentiles of fewer values than 1 / (1 -
+/// p): p99.9 needs 1,000.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct HistogramReport {
     /// Number of values in the histogram.
@@ -191,6 +202,23 @@ pub struct HistogramReport {
     pub tm99: Option<f64>,
     /// Mean of the smallest 99.9 %.
     pub tm99_9: Option<f64>,
+}
+
+/// Counts of the requests to one target in a stage.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TargetReport {
+    /// URL of the target, as written.
+    pub target: String,
+    /// Requests that met the expectations.
+    pub succeeded: u64,
+    /// Failed requests, of all kinds; those that were never sent have no target.
+    pub failed: u64,
+    /// Failures of each kind that there was.
+    pub failures: BTreeMap<String, u64>,
+    /// Latency of successes, from when they were due.
+    pub latency_us: HistogramReport,
+    /// Sum of the latencies of successes and failures.
+    pub time_s: f64,
 }
 
 /// CPU time of the generator during a stage.
@@ -281,6 +309,7 @@ fn processes() -> CpuSource {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct SecondReport {
     /// Length: 1, or less for the last second of a stage.
+    #[serde(default = "whole_second")]
     pub length_s: f64,
     /// Exchanges that met the expectations, in this second.
     pub succeeded: u64,
@@ -294,6 +323,11 @@ pub struct SecondReport {
     pub p99_us: Option<f64>,
     /// Maximum latency in this second.
     pub max_us: Option<f64>,
+}
+
+/// The length of seconds in reports that do not have it.
+fn whole_second() -> f64 {
+    1.0
 }
 
 /// The report as one JSON object on several lines, with a line end.
@@ -325,7 +359,7 @@ impl RunReport {
             stages: report
                 .stages
                 .iter()
-                .map(|stage| StageReport::of(stage, run.connections))
+                .map(|stage| StageReport::of(stage, run.connections, &run.targets))
                 .collect(),
         }
     }
@@ -356,7 +390,7 @@ impl FirstReport {
 
 impl StageReport {
     /// The report of a stage that had so many connections at once.
-    fn of(stage: &StageResult, connections: usize) -> Self {
+    fn of(stage: &StageResult, connections: usize, targets: &[String]) -> Self {
         let counts = &stage.counts;
         let summary = StageSummary::of(stage, connections);
         let failures = FailureKind::ALL.iter().zip(counts.failures);
@@ -384,6 +418,13 @@ impl StageReport {
             failed_us: HistogramReport::of(&counts.failed),
             lateness_us: HistogramReport::of(&counts.lateness),
             connect_us: HistogramReport::of(&counts.connect),
+            tls_us: HistogramReport::of(&counts.tls),
+            first_byte_us: HistogramReport::of(&counts.first_byte),
+            targets: targets
+                .iter()
+                .zip(&stage.targets)
+                .map(|(target, counts)| TargetReport::of(target, counts))
+                .collect(),
             connections_opened: counts.opened,
             connections_resumed: counts.resumed,
             exchanges_reused: counts.reused,
@@ -415,6 +456,23 @@ impl StageReport {
     }
 }
 
+impl TargetReport {
+    fn of(target: &str, counts: &TargetCounts) -> Self {
+        let failures = FailureKind::ALL.iter().zip(counts.failures);
+        let failures = failures.filter(|(_, number)| *number > 0);
+        Self {
+            target: target.to_owned(),
+            succeeded: counts.latency.len(),
+            failed: counts.failed(),
+            failures: failures
+                .map(|(kind, number)| (kind.name().to_owned(), number))
+                .collect(),
+            latency_us: HistogramReport::of(&counts.latency),
+            time_s: counts.time.as_secs_f64(),
+        }
+    }
+}
+
 fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<WatchedReport> {
     let programs = stage.watched.iter().zip(&summary.watched);
     programs
@@ -435,7 +493,9 @@ fn watched(stage: &StageResult, summary: &StageSummary) -> Vec<WatchedReport> {
 impl HistogramReport {
     fn of(histogram: &NanosecondHistogram) -> Self {
         let figures = Summary::of(histogram).map_or([None; FIGURES.len()], |summary| {
-            summary.figures().map(|nanoseconds| Some(nanoseconds / 1e3))
+            summary
+                .figures()
+                .map(|figure| figure.map(|nanoseconds| nanoseconds / 1e3))
         });
         let [
             min,
@@ -511,7 +571,7 @@ mod tests {
         sample::fail(
             &mut report.stages[1],
             FailureKind::Closed,
-            4,
+            40,
             "after 17 of 170 bytes",
         );
         report.stages[1].invalid.push(sample::late("late"));
@@ -529,11 +589,11 @@ mod tests {
         );
         assert_eq!(
             (&stage["succeeded"], &stage["failed"]),
-            (&json!(2000), &json!(4))
+            (&json!(2000), &json!(40))
         );
         assert_eq!(
             (&stage["failures"]["closed"], &stage["failures"]["tls"]),
-            (&json!(4), &json!(0))
+            (&json!(40), &json!(0))
         );
         assert_eq!(
             stage["examples"],
@@ -557,13 +617,24 @@ mod tests {
             "failed_us",
             "lateness_us",
             "connect_us",
+            "tls_us",
+            "first_byte_us",
         ] {
             for key in [
                 "min", "max", "mean", "sd", "p50", "p75", "p90", "p95", "p99", "p99_9", "p99_99",
                 "tm95", "tm99", "tm99_9",
             ] {
-                assert!(
+                // Of 2,000 requests 2 are above p99.9, of 64 connections none is above p99.
+                let needed = match key {
+                    "p99" => 100,
+                    "p99_9" => 1_000,
+                    "p99_99" => 10_000,
+                    _ => 0,
+                };
+                let is_figure = stage[part]["count"].as_u64().unwrap() >= needed;
+                assert_eq!(
                     stage[part][key].is_f64(),
+                    is_figure,
                     "{part} {key}: {}",
                     stage[part][key]
                 );

@@ -52,7 +52,7 @@ fn spread(report: &PageReport, time: fn(&PageLoad) -> Option<Duration>) -> Optio
 
 /// The report for a terminal.
 pub fn text(report: &PageReport) -> String {
-    let mut out = format!("{}\n", terminal(&report.command.join(" ")));
+    let mut out = format!("{}\n", terminal(&crate::escape::shell(&report.command)));
     let mut say =
         |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
     say("page", &report.url);

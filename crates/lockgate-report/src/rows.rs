@@ -1,17 +1,53 @@
 //! Rows of tables that the text and HTML reports share; names are not escaped yet.
 
+use std::time::Duration;
+
 use crate::summary::{FIGURES, StageSummary, Summary, WatchedSummary};
 use crate::units::{self, NONE};
 use crate::words;
-use lockgate_load::result::{LoadModel, StageResult, Watched};
+use lockgate_load::result::{LoadModel, NanosecondHistogram, RunResult, StageResult, Watched};
 
 /// Latencies of a stage in a line: p50, p90, p99, p99.9, max, mean.
 pub(crate) fn latencies(stage: &StageResult) -> [String; 6] {
     let Some(summary) = Summary::of(&stage.counts.latency) else {
         return [NONE; 6].map(str::to_owned);
     };
-    let [p50, _, p90, _, p99, p99_9, _] = summary.percentiles;
-    [p50, p90, p99, p99_9, summary.max, summary.mean].map(units::duration)
+    ["p50", "p90", "p99", "p99.9", "max", "mean"].map(|name| duration(summary.figure(name)))
+}
+
+/// p50 and p99 of a histogram that is not empty.
+pub(crate) fn medians(values: &NanosecondHistogram) -> Option<[String; 2]> {
+    let summary = Summary::of(values)?;
+    Some([summary.p50(), summary.p99()].map(duration))
+}
+
+/// Heads of the columns of [`targets`].
+pub(crate) const TARGETS: [&str; 7] = ["target", "requests", "failed", "p50", "p99", "max", "time"];
+
+/// A row for each target of a stage; `time` is the share of the time of all requests.
+pub(crate) fn targets(report: &RunResult, stage: &StageResult) -> Vec<[String; 7]> {
+    let all: f64 = stage.targets.iter().map(|one| one.time.as_secs_f64()).sum();
+    let urls = report.run.targets.iter().zip(&stage.targets);
+    let rows = urls.map(|(url, counts)| {
+        let summary = Summary::of(&counts.latency);
+        let figure = |name| duration(summary.as_ref().and_then(|summary| summary.figure(name)));
+        let share = counts.time.as_secs_f64() / all;
+        let share = if share.is_finite() {
+            units::percent(share)
+        } else {
+            NONE.to_owned()
+        };
+        [
+            url.clone(),
+            units::count(counts.latency.len() + counts.failed()),
+            units::count(counts.failed()),
+            figure("p50"),
+            figure("p99"),
+            figure("max"),
+            format!("{} ({share})", units::span(counts.time)),
+        ]
+    });
+    rows.collect()
 }
 
 /// All figures of a stage's histograms, below a row of their names.
@@ -28,9 +64,7 @@ pub(crate) fn histograms(model: LoadModel, stage: &StageResult) -> Vec<Vec<Strin
     let count = row("count", &|summary| units::count(summary.count));
     let mut rows = vec![head, count];
     for (index, (name, _)) in FIGURES.iter().enumerate() {
-        rows.push(row(name, &|summary| {
-            units::duration(summary.figures()[index])
-        }));
+        rows.push(row(name, &|summary| duration(summary.figures()[index])));
     }
     rows
 }
@@ -66,8 +100,8 @@ pub(crate) fn traffic(stage: &StageResult, summary: &StageSummary) -> [(&'static
 /// CPU time of the generator: user, system, a success.
 pub(crate) fn generator(stage: &StageResult, summary: &StageSummary) -> [String; 3] {
     [
-        units::span(stage.generator.user),
-        units::span(stage.generator.system),
+        cpu_time(stage.generator.user),
+        cpu_time(stage.generator.system),
         microseconds(summary.generator_cpu),
     ]
 }
@@ -76,13 +110,26 @@ pub(crate) fn generator(stage: &StageResult, summary: &StageSummary) -> [String;
 pub(crate) fn program(program: &Watched, figures: &WatchedSummary) -> [String; 6] {
     let bytes = |bytes: Option<f64>| bytes.map_or(NONE.to_owned(), units::bytes);
     [
-        units::span(program.user),
-        units::span(program.system),
+        cpu_time(program.user),
+        cpu_time(program.system),
         microseconds(figures.cpu),
         bytes(program.before.map(|bytes| bytes as f64)),
         bytes(program.peak.map(|bytes| bytes as f64)),
         bytes(figures.memory),
     ]
+}
+
+fn duration(nanoseconds: Option<f64>) -> String {
+    nanoseconds.map_or(NONE.to_owned(), units::duration)
+}
+
+/// The kernel counts the modes of a CPU by its ticks: none of them is not no time.
+fn cpu_time(time: Duration) -> String {
+    if time.is_zero() {
+        NONE.to_owned()
+    } else {
+        units::span(time)
+    }
 }
 
 fn microseconds(time: Option<f64>) -> String {

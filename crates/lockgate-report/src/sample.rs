@@ -68,6 +68,8 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> StageResult {
         counts.lateness.record(1_000 + nth % 5_000).unwrap();
     }
     counts.connect.record_n(200_000, 64).unwrap();
+    counts.tls.record_n(150_000, 64).unwrap();
+    counts.first_byte.record_n(400_000, 100).unwrap();
     counts.statuses.insert(200, successes);
     (counts.opened, counts.resumed, counts.reused) = (64, 10, successes.saturating_sub(64));
     (counts.sent, counts.received, counts.cut) = (successes * 90, successes * 420, 3);
@@ -86,6 +88,7 @@ pub(crate) fn stage(name: &str, successes: u64, median: f64) -> StageResult {
         name: name.to_owned(),
         elapsed: Duration::from_secs(10),
         counts,
+        targets: Vec::new(),
         seconds: seconds.collect(),
         generator: Generator {
             user: Duration::from_millis(800),

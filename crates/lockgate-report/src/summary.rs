@@ -48,7 +48,7 @@ pub struct Summary {
     pub count: u64,
     /// Minimum of all values.
     pub min: f64,
-    /// In the order of [`PERCENTILES`].
+    /// In the order of [`PERCENTILES`], also of too few values: see [`figures`](Self::figures).
     pub percentiles: [f64; PERCENTILES.len()],
     /// Maximum of all values.
     pub max: f64,
@@ -74,31 +74,46 @@ impl Summary {
         })
     }
 
-    /// The figure of this name.
+    /// The figure of this name, if there is one.
     pub fn figure(&self, name: &str) -> Option<f64> {
         let mut named = FIGURES.iter().zip(self.figures());
-        named
-            .find(|((known, _), _)| *known == name)
-            .map(|(_, value)| value)
+        named.find(|((known, _), _)| *known == name)?.1
     }
 
-    /// The 50th percentile: the median.
-    pub fn p50(&self) -> f64 {
-        self.percentiles[0]
+    /// The figure of this name, also where it is a percentile of too few values: their maximum.
+    pub(crate) fn measured(&self, name: &str) -> Option<f64> {
+        let percentile = PERCENTILES.iter().position(|(known, _)| *known == name);
+        percentile.map_or_else(|| self.figure(name), |index| Some(self.percentiles[index]))
     }
 
-    /// The 99th percentile of the values.
-    pub fn p99(&self) -> f64 {
-        self.percentiles[4]
+    /// The 50th percentile, the median, of at least 2 values.
+    pub fn p50(&self) -> Option<f64> {
+        self.percentile(0)
     }
 
-    /// Every figure but the count, in the order of [`FIGURES`].
-    pub fn figures(&self) -> [f64; FIGURES.len()] {
-        let [p50, p75, p90, p95, p99, p99_9, p99_99] = self.percentiles;
-        let [tm95, tm99, tm99_9] = self.trimmed;
+    /// The 99th percentile of at least 100 values.
+    pub fn p99(&self) -> Option<f64> {
+        self.percentile(4)
+    }
+
+    /// A percentile that a value is above: of fewer values than 1 / (1 - share) it would only be
+    /// their maximum by another name.
+    fn percentile(&self, index: usize) -> Option<f64> {
+        let above = self.count as f64 * (1.0 - PERCENTILES[index].1);
+        // 1 - 0.9 is a little less than 0.1.
+        (above > 1.0 - 1e-9).then_some(self.percentiles[index])
+    }
+
+    /// Every figure but the count, in the order of [`FIGURES`]; none of a percentile of too few
+    /// values: p99.9 needs 1,000, p99.99 10,000.
+    pub fn figures(&self) -> [Option<f64>; FIGURES.len()] {
+        let [p50, p75, p90, p95, p99, p99_9, p99_99] =
+            std::array::from_fn(|index| self.percentile(index));
+        let [tm95, tm99, tm99_9] = self.trimmed.map(Some);
         let Self {
             min, max, mean, sd, ..
         } = *self;
+        let [min, max, mean, sd] = [min, max, mean, sd].map(Some);
         [
             min, p50, p75, p90, p95, p99, p99_9, p99_99, max, mean, sd, tm95, tm99, tm99_9,
         ]
@@ -156,10 +171,10 @@ impl StageSummary {
         let a_second =
             |number: u64| divide(number as f64, stage.elapsed.as_secs_f64()).unwrap_or_default();
         let cpu = |user: Duration, system: Duration| {
-            divide(
-                user.saturating_add(system).as_secs_f64() * 1e6,
-                succeeded as f64,
-            )
+            // A run that is shorter than the kernel's count of time has none, rather than 0.
+            let time = user.saturating_add(system);
+            let time = Some(time).filter(|time| !time.is_zero())?;
+            divide(time.as_secs_f64() * 1e6, succeeded as f64)
         };
         let watched = |program: &Watched| WatchedSummary {
             cpu: cpu(program.user, program.system),
@@ -262,8 +277,8 @@ mod tests {
         let summary = Summary::of(&counts.latency).unwrap();
         assert_eq!(summary.count, 1000);
         near(summary.min, 1e6);
-        near(summary.p50(), 500e6);
-        near(summary.p99(), 990e6);
+        near(summary.p50().unwrap(), 500e6);
+        near(summary.p99().unwrap(), 990e6);
         near(summary.figure("p99.9").unwrap(), 999e6);
         near(summary.max, 1000e6);
         near(summary.mean, 500.5e6);
@@ -271,6 +286,20 @@ mod tests {
         near(summary.trimmed[0], 475.5e6); // of 1 to 950
         near(summary.trimmed[1], 495.5e6); // of 1 to 990
         assert_eq!(summary.figure("p12"), None);
+    }
+
+    #[test]
+    fn percentile_of_too_few_values_is_no_figure() {
+        for (name, share) in PERCENTILES {
+            let needed = (1.0 / (1.0 - share)).round() as u64;
+            for (number, is_figure) in [(needed - 1, false), (needed, true)] {
+                let mut counts = StageCounts::new();
+                counts.latency.record_n(1_000, number).unwrap();
+                let summary = Summary::of(&counts.latency).unwrap();
+                let found = summary.figure(name).is_some();
+                assert_eq!(found, is_figure, "{name} of {number}");
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ pub mod table;
 
 use std::fmt::Write;
 
-use crate::escape::terminal;
+use crate::escape::{shell, terminal};
 use crate::summary::StageSummary;
 use crate::units::{self, NONE};
 use crate::{rows, words};
@@ -19,6 +19,9 @@ pub fn render(report: &RunResult) -> String {
     if report.stages.len() > 1 {
         out.push_str("\nstages\n");
         out.push_str(&stages(report));
+        if let Some(note) = words::successes_only(report) {
+            writeln!(out, "  {note}").expect("memory");
+        }
         out.push_str(&rounds(report));
     }
     if let Some(last) = report.stages.last() {
@@ -28,7 +31,7 @@ pub fn render(report: &RunResult) -> String {
 }
 
 fn heading(report: &RunResult) -> String {
-    let mut out = format!("{}\n", terminal(&report.run.command.join(" ")));
+    let mut out = format!("{}\n", terminal(&shell(&report.run.command)));
     let mut say =
         |name: &str, text: &str| writeln!(out, "  {name:<13}{}", terminal(text)).expect("memory");
     for target in &report.run.targets {
@@ -163,7 +166,13 @@ fn details(report: &RunResult, stage: &StageResult) -> String {
         .expect("memory");
     }
     let latency = rows::histograms(report.run.model, stage);
-    write!(out, "\n{}", aligned(2, &latency)).expect("memory");
+    let succeeded = words::succeeded_share(stage);
+    let head = succeeded.map_or(String::new(), |share| {
+        format!("  latency of the {share} that succeeded\n")
+    });
+    write!(out, "\n{head}{}", aligned(2, &latency)).expect("memory");
+    out.push_str(&parts(stage));
+    out.push_str(&targets(report, stage));
     out.push_str(&traffic(stage, &summary));
     out.push_str(&programs(stage, &summary));
     out
@@ -185,6 +194,33 @@ fn failures(stage: &StageResult) -> String {
         }
     }
     out
+}
+
+/// The times that a request consists of, in one line.
+fn parts(stage: &StageResult) -> String {
+    let parts = words::parts(stage)
+        .into_iter()
+        .filter_map(|(name, values)| {
+            let [p50, p99] = rows::medians(values)?;
+            Some(format!("{name} p50 {p50}, p99 {p99}"))
+        });
+    let parts: Vec<_> = parts.collect();
+    if parts.is_empty() {
+        return String::new();
+    }
+    format!("\n  {:<13}{}\n", "times", parts.join("; "))
+}
+
+/// A line for each target, where there are several.
+fn targets(report: &RunResult, stage: &StageResult) -> String {
+    if stage.targets.is_empty() {
+        return String::new();
+    }
+    let mut lines = vec![row(rows::TARGETS)];
+    for [target, cells @ ..] in rows::targets(report, stage) {
+        lines.push([&[terminal(&target)][..], &cells].concat());
+    }
+    format!("\n{}", aligned(2, &lines))
 }
 
 fn traffic(stage: &StageResult, summary: &StageSummary) -> String {

@@ -12,6 +12,9 @@
 //! (failures among what ended; `1%`), `errors` (all failures), `unsent` (those of them that were
 //! never sent), `cut` and `invalid` (reasons): numbers.
 //!
+//! A percentile with `_all` behind its name, such as `p99_all`, is of all requests: a failure takes
+//! longer than any success. Percentiles of few requests are their maximum.
+//!
 //! A run must not pass because nothing worked: latency where nothing succeeded is longer than any,
 //! and `error_rate` where nothing ended is 100 %.
 
@@ -21,7 +24,7 @@ use std::fmt;
 
 use crate::summary::{StageSummary, Summary};
 use crate::units;
-use lockgate_load::result::{FailureKind, RunResult, StageResult};
+use lockgate_load::result::{FailureKind, RunResult, StageCounts, StageResult};
 
 pub use parse::ThresholdError;
 
@@ -49,6 +52,8 @@ struct Comparison {
 enum Metric {
     /// A figure of the summary of latency, by its name.
     Latency(&'static str),
+    /// The percentile of this share of all requests; failures are infinite.
+    AllLatency(f64),
     Rate,
     Errors,
     ErrorRate,
@@ -70,7 +75,7 @@ enum MetricKind {
     Share,
 }
 
-const METRICS: [(&str, Metric); 15] = [
+const METRICS: [(&str, Metric); 19] = [
     ("p50", Metric::Latency("p50")),
     ("p75", Metric::Latency("p75")),
     ("p90", Metric::Latency("p90")),
@@ -80,6 +85,10 @@ const METRICS: [(&str, Metric); 15] = [
     ("p99.99", Metric::Latency("p99.99")),
     ("max", Metric::Latency("max")),
     ("mean", Metric::Latency("mean")),
+    ("p50_all", Metric::AllLatency(0.5)),
+    ("p90_all", Metric::AllLatency(0.9)),
+    ("p99_all", Metric::AllLatency(0.99)),
+    ("p99.9_all", Metric::AllLatency(0.999)),
     ("rate", Metric::Rate),
     ("errors", Metric::Errors),
     ("error_rate", Metric::ErrorRate),
@@ -98,7 +107,7 @@ impl Metric {
 
     fn kind(self) -> MetricKind {
         match self {
-            Self::Latency(_) => MetricKind::Duration,
+            Self::Latency(_) | Self::AllLatency(_) => MetricKind::Duration,
             Self::Rate => MetricKind::Rate,
             Self::ErrorRate => MetricKind::Share,
             Self::Errors | Self::Unsent | Self::Cut | Self::Invalid => MetricKind::Count,
@@ -108,8 +117,9 @@ impl Metric {
     fn of(self, stage: &StageResult, connections: usize) -> f64 {
         match self {
             Self::Latency(name) => Summary::of(&stage.counts.latency)
-                .and_then(|summary| summary.figure(name))
+                .and_then(|summary| summary.measured(name))
                 .unwrap_or(f64::INFINITY),
+            Self::AllLatency(share) => of_all(&stage.counts, share),
             Self::Rate => StageSummary::of(stage, connections).rate,
             Self::Errors => stage.counts.failed() as f64,
             Self::ErrorRate => StageSummary::of(stage, connections)
@@ -122,11 +132,23 @@ impl Metric {
     }
 }
 
+/// The percentile of the latency of all requests, where those that failed took for ever.
+fn of_all(counts: &StageCounts, share: f64) -> f64 {
+    let all = (counts.succeeded() + counts.failed()) as f64;
+    // Of 1,000 requests p99 is the 990th; a float's error must not make it the 991st.
+    let rank = (all * share - 1e-6).ceil().max(1.0);
+    let succeeded = counts.succeeded() as f64;
+    if rank > succeeded {
+        return f64::INFINITY;
+    }
+    counts.latency.value_at_quantile(rank / succeeded) as f64
+}
+
 impl MetricKind {
     fn show(self, value: f64) -> String {
         match self {
             Self::Duration if value.is_infinite() => {
-                "infinite, because no request succeeded".to_owned()
+                "infinite, because too few requests succeeded".to_owned()
             }
             Self::Duration => units::duration(value),
             Self::Count => units::count(value as u64),

@@ -136,12 +136,12 @@ pub(crate) fn rounds(report: &RunResult) -> Vec<[String; 5]> {
         let rates = group
             .iter()
             .map(|stage| StageSummary::of(stage, report.run.connections).rate);
-        let latency = |of: fn(&Summary) -> f64| {
+        let latency = |of: fn(&Summary) -> Option<f64>| {
             Spread::of(
                 group
                     .iter()
                     .filter_map(|stage| Summary::of(&stage.counts.latency))
-                    .map(|each| of(&each)),
+                    .filter_map(|each| of(&each)),
             )
         };
         let figures: [RoundFigure; 3] = [
@@ -165,6 +165,39 @@ pub(crate) fn rounds(report: &RunResult) -> Vec<[String; 5]> {
         }
     }
     rows
+}
+
+/// The share of successes of a stage, where others failed: latencies are of successes only.
+pub(crate) fn succeeded_share(stage: &StageResult) -> Option<String> {
+    let (succeeded, failed) = (stage.counts.succeeded(), stage.counts.failed());
+    let share = succeeded as f64 / (succeeded + failed) as f64;
+    (succeeded > 0 && failed > 0).then(|| units::percent(share))
+}
+
+/// The note below a table of stages, where requests failed.
+pub(crate) fn successes_only(report: &RunResult) -> Option<String> {
+    let shares = report.stages.iter().filter_map(|each| {
+        let share = succeeded_share(each)?;
+        Some(format!("{share} in {}", stage(each, report)))
+    });
+    let shares: Vec<_> = shares.collect();
+    (!shares.is_empty()).then(|| {
+        format!(
+            "latencies are of requests that succeeded: {}",
+            shares.join(", ")
+        )
+    })
+}
+
+/// The times that a request consists of, with their names: connecting, its part in TLS, and from
+/// sending to the first byte of the response.
+pub(crate) fn parts(stage: &StageResult) -> [(&'static str, &NanosecondHistogram); 3] {
+    let counts = &stage.counts;
+    [
+        ("connect", &counts.connect),
+        ("TLS", &counts.tls),
+        ("first byte", &counts.first_byte),
+    ]
 }
 
 /// Histograms of a stage that matter for this load model, with their names: latency always, others

@@ -72,6 +72,13 @@ impl Authority {
         Issued { certificate, key }
     }
 
+    /// A certificate for `names` that is an authority's, as some tools make it for servers.
+    pub fn issue_as_authority(&self, names: &[&str]) -> Issued {
+        self.issue_with(names, &P256, |params| {
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        })
+    }
+
     /// A certificate for `names` that was valid in the year 2020 only.
     pub fn issue_expired(&self, names: &[&str]) -> Issued {
         self.issue_with(names, &P256, |params| {

@@ -1,5 +1,7 @@
 //! Outcome of one exchange: its counts, and its error if it failed.
 
+use std::time::Instant;
+
 use lockgate_net::stream::StreamError;
 use lockgate_net::tls::session::SessionError;
 
@@ -45,6 +47,11 @@ pub(crate) struct ExchangeStats {
     pub(crate) response: ObservedResponse,
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// Whether a byte of the response has come.
+    pub(crate) has_begun: bool,
+    /// When the first byte of the response came; none where the first read brought all of it, so
+    /// that its end is the same time.
+    pub(crate) first_byte: Option<Instant>,
     /// Whether a connection was there or could be opened.
     pub(crate) connected: bool,
     /// Whether the connection can have another exchange.

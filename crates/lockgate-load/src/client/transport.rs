@@ -6,6 +6,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
 
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadLimits, encode};
@@ -32,6 +33,8 @@ pub(crate) struct Transport {
     pub(crate) exchanges: u64,
     /// The negotiated version and suite, with TLS.
     pub(crate) tls: Option<Negotiated>,
+    /// Time of the TLS handshake, with TLS.
+    pub(crate) tls_time: Option<Duration>,
     /// The server's limit of concurrent streams, where it speaks HTTP/2 and has sent one.
     pub(crate) max_streams: Option<usize>,
     /// Decoder of WebSocket frames, after the handshake.
@@ -61,6 +64,7 @@ impl Transport {
             inbox,
             exchanges: 0,
             tls,
+            tls_time: None,
             max_streams: None,
             frames: None,
             link_slot,
@@ -102,6 +106,10 @@ impl Transport {
         cx: &mut Context<'_>,
         stats: &mut ExchangeStats,
     ) -> Poll<Result<bool, ExchangeError>> {
+        // A clock is read for responses of several reads only: of the others the end is the same.
+        if stats.has_begun && stats.first_byte.is_none() {
+            stats.first_byte = Some(Instant::now());
+        }
         let before = self.inbox.bytes().len();
         let read = match self.link_slot {
             None => self.stream.poll_read(cx, &mut self.inbox),
@@ -109,7 +117,9 @@ impl Transport {
         };
         match read {
             Poll::Ready(Ok(more)) => {
-                stats.received += (self.inbox.bytes().len() - before) as u64;
+                let come = (self.inbox.bytes().len() - before) as u64;
+                stats.received += come;
+                stats.has_begun |= come > 0;
                 Poll::Ready(Ok(more))
             }
             Poll::Ready(Err(error)) => Poll::Ready(Err(ExchangeError::broken(&error))),
@@ -157,8 +167,11 @@ pub(super) async fn open(
     blocks: &Rc<BufferPool>,
     link_queue: Option<&Rc<LinkQueue>>,
 ) -> Result<Transport, ExchangeError> {
-    let buffer = link_queue.map(|link_queue| link_queue.buffer());
-    let socket = dial::dial_with_buffer(address, buffer)
+    let settings = dial::SocketSettings {
+        receive_buffer: link_queue.map(|link_queue| link_queue.buffer()),
+        source: peer.next_source(address),
+    };
+    let socket = dial::dial_with(address, settings)
         .await
         .map_err(|error| refused(address, &error))?;
     let mut proxy_header = Vec::new();
@@ -184,8 +197,7 @@ pub(super) async fn open(
 fn refused(address: &dial::DialTarget, error: &io::Error) -> ExchangeError {
     let retry =
         matches!(address, dial::DialTarget::Unix(_)) && error.kind() == io::ErrorKind::WouldBlock;
-    // AddrNotAvailable means that no local port is left, since connections do not choose their own
-    // address.
+    // AddrNotAvailable means that no local port is left: source addresses were tried before the run.
     let exhausted = dial::is_exhaustion(error) || error.kind() == io::ErrorKind::AddrNotAvailable;
     let whose = if exhausted {
         "out of resources on this machine"
@@ -209,10 +221,12 @@ async fn under_tls(
     let Some(connector) = &peer.tls else {
         return Ok(Transport::new(socket, None, blocks, link_queue));
     };
+    let begun = Instant::now();
     let established = handshake::connect(&socket, connector, &peer.host, proxy_header)
         .await
         .map_err(|error| {
             let advice = match error.reason() {
+                _ if error.is_authority() => ", or use --insecure to accept any certificate",
                 _ if error.is_certificate() => {
                     "; use --insecure to accept any certificate, or --ca FILE to trust its issuer"
                 }
@@ -221,12 +235,9 @@ async fn under_tls(
             };
             ExchangeError::new(FailureKind::Tls, format!("{error}{advice}"))
         })?;
-    Ok(Transport::new(
-        socket,
-        Some(established),
-        blocks,
-        link_queue,
-    ))
+    let mut transport = Transport::new(socket, Some(established), blocks, link_queue);
+    transport.tls_time = Some(begun.elapsed());
+    Ok(transport)
 }
 
 /// Opens a tunnel through a CONNECT proxy (RFC 9110 §9.3.6).

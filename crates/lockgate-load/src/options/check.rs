@@ -29,6 +29,12 @@ impl LoadOptions {
         if connections.proxy_user.is_some() && connections.proxy.is_none() {
             return Err(OptionsError::together("--proxy-user needs --proxy"));
         }
+        if connections.unix.is_some() && !connections.bind.is_empty() {
+            return Err(OptionsError::together(
+                "--unix and --bind cannot be used together: a Unix socket has no source address",
+            ));
+        }
+        self.check_resolve()?;
         self.check_schemes()?;
         match connections.streams {
             Some(_) => self.check_http2()?,
@@ -38,6 +44,28 @@ impl LoadOptions {
             None => {}
         }
         self.check_fields()
+    }
+
+    /// Refuses addresses of hosts that no connection goes to.
+    fn check_resolve(&self) -> Result<(), OptionsError> {
+        let connections = &self.connections;
+        let urls = match &connections.proxy {
+            Some(proxy) => std::slice::from_ref(proxy),
+            None => &self.requests.urls[..],
+        };
+        let urls = urls.iter().map(|written| Url::parse(written));
+        let urls = urls.collect::<Result<Vec<_>, UrlError>>()?;
+        for one in &connections.resolve {
+            let is_used =
+                |url: &Url| url.host.eq_ignore_ascii_case(&one.host) && url.port == one.port;
+            if connections.unix.is_some() || !urls.iter().any(is_used) {
+                return Err(OptionsError::Together(format!(
+                    "--resolve {}:{}: no connection goes to this host and port",
+                    one.host, one.port
+                )));
+            }
+        }
+        Ok(())
     }
 
     fn check_weights(&self) -> Result<(), OptionsError> {

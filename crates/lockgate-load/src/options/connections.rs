@@ -1,12 +1,12 @@
 //! Peers of a run: addresses, proxies and TLS of its connections.
 
-use std::net::ToSocketAddrs as _;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
 use std::sync::Arc;
 
 use lockgate_net::dial;
-use lockgate_net::tls::{ClientSettings, Connector, Policy};
+use lockgate_net::tls::{ClientSettings, Connector, Policy, Suite, Version};
 
-use super::{ConnectionOptions, OptionsError, TlsOptions};
+use super::{ConnectionOptions, HostAddresses, OptionsError, TlsOptions};
 use crate::shared_link::SharedLink;
 use crate::target::{ConnectProxy, RemotePeer, Url, UrlScheme};
 
@@ -25,9 +25,10 @@ impl ConnectionOptions {
         let proxy = self.proxy.as_deref().map(proxy_url).transpose()?;
         let addresses = match (&self.unix, &proxy) {
             (Some(path), _) => vec![dial::DialTarget::Unix(path.clone())],
-            (None, Some(proxy)) => resolve(&proxy.host, proxy.port)?,
-            (None, None) => resolve(&url.host, url.port)?,
+            (None, Some(proxy)) => self.resolve(&proxy.host, proxy.port)?,
+            (None, None) => self.resolve(&url.host, url.port)?,
         };
+        let addresses = self.with_source(addresses)?;
         let proxy = self.proxy.as_ref().map(|written| ConnectProxy {
             written: written.clone(),
             authorization: self
@@ -44,7 +45,54 @@ impl ConnectionOptions {
             proxy_protocol: self.proxy_protocol,
             chosen: Default::default(),
             max_streams: Default::default(),
+            sources: self.bind.clone(),
+            bound: Default::default(),
         })
+    }
+
+    /// The addresses of a host: those of the options, or those that the system knows.
+    fn resolve(&self, host: &str, port: u16) -> Result<Vec<dial::DialTarget>, OptionsError> {
+        let is_known =
+            |one: &&HostAddresses| one.host.eq_ignore_ascii_case(host) && one.port == port;
+        let Some(known) = self.resolve.iter().find(is_known) else {
+            return resolve(host, port);
+        };
+        let addresses = known.addresses.iter();
+        let addresses = addresses.map(|address| SocketAddr::new(*address, port));
+        Ok(addresses.map(dial::DialTarget::Tcp).collect())
+    }
+
+    /// Those of `addresses` that there is a source address for. A source address is tried, so that
+    /// a wrong one is an error of the option and not of each connection.
+    fn with_source(
+        &self,
+        mut addresses: Vec<dial::DialTarget>,
+    ) -> Result<Vec<dial::DialTarget>, OptionsError> {
+        if self.bind.is_empty() {
+            return Ok(addresses);
+        }
+        for address in &self.bind {
+            UdpSocket::bind((*address, 0)).map_err(|error| OptionsError::Bind {
+                address: *address,
+                error,
+            })?;
+        }
+        let has_source = |target: &dial::DialTarget| {
+            let dial::DialTarget::Tcp(address) = target else {
+                return false;
+            };
+            let mut sources = self.bind.iter();
+            sources.any(|source: &IpAddr| source.is_ipv4() == address.is_ipv4())
+        };
+        let written = addresses.first().map(dial::DialTarget::to_string);
+        addresses.retain(has_source);
+        if addresses.is_empty() {
+            return Err(OptionsError::Together(format!(
+                "--bind has no address of the family of {}",
+                written.unwrap_or_default()
+            )));
+        }
+        Ok(addresses)
     }
 }
 
@@ -62,11 +110,13 @@ impl TlsOptions {
             UrlScheme::Tls => Vec::new(),
             UrlScheme::Http | UrlScheme::Ws | UrlScheme::Tcp => return Ok(None),
         };
-        let policy = Policy::from_names(
-            &borrowed(&self.versions),
-            &borrowed(&self.suites),
-            &borrowed(&self.groups),
-        )?;
+        let implied = self.implied_version();
+        let versions = match &implied {
+            Some(version) => vec![version.name()],
+            None => borrowed(&self.versions),
+        };
+        let policy =
+            Policy::from_names(&versions, &borrowed(&self.suites), &borrowed(&self.groups))?;
         let settings = ClientSettings {
             name: self.name.clone(),
             alpn,
@@ -76,6 +126,17 @@ impl TlsOptions {
             ..ClientSettings::new(self.ca.clone())
         };
         Ok(Some(Arc::new(Connector::new(settings)?)))
+    }
+
+    /// The version that all suites are of, where no version is set: the other would have no suite.
+    fn implied_version(&self) -> Option<Version> {
+        if !self.versions.is_empty() {
+            return None;
+        }
+        let mut versions = self.suites.iter();
+        let first = Suite::parse(versions.next()?)?.version();
+        let is_first = |name: &String| Suite::parse(name).map(Suite::version) == Some(first);
+        versions.all(is_first).then_some(first)
     }
 }
 

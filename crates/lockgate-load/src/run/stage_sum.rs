@@ -3,11 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::result::{Second, StageCounts};
+use crate::result::{Second, StageCounts, TargetCounts};
 use crate::worker::ThreadTime;
 
 /// A whole second.
-pub(super) const SECOND: Duration = Duration::from_secs(1);
+const SECOND: Duration = Duration::from_secs(1);
 /// A last second that is shorter than this and empty is only the time until the threads stopped.
 const SHORT: Duration = Duration::from_millis(100);
 
@@ -20,8 +20,10 @@ pub(super) struct StageSum {
     pub(super) seconds: Vec<Second>,
     /// Seconds after them: their counts, and how many threads have reported each.
     open: VecDeque<(StageCounts, usize)>,
-    /// Number of seconds, where time ends the stage: later counts are in none.
-    limit: Option<usize>,
+    /// Time of the stage, where time ends it: later counts are in no second.
+    time: Option<Duration>,
+    /// Counts of each target, where there are several.
+    pub(super) targets: Vec<TargetCounts>,
     /// Time of the busiest thread.
     pub(super) busiest: ThreadTime,
     /// The longest time that a thread was ready and had no CPU.
@@ -32,7 +34,7 @@ impl StageSum {
     /// An empty sum of a stage that ends after `time`, if time ends it.
     pub(super) fn new(time: Option<Duration>) -> Self {
         Self {
-            limit: time.map(number_of_seconds),
+            time,
             ..Self::default()
         }
     }
@@ -40,7 +42,10 @@ impl StageSum {
     /// Adds the counts of a thread for the second with the index `second`.
     pub(super) fn add(&mut self, second: usize, counts: &StageCounts) {
         self.counts.add(counts);
-        if self.limit.is_some_and(|limit| second >= limit) {
+        if self
+            .time
+            .is_some_and(|time| second >= number_of_seconds(time))
+        {
             return;
         }
         // A thread that had nothing to report for a while may come late.
@@ -53,8 +58,15 @@ impl StageSum {
         *reported += 1;
     }
 
-    /// Adds the time of a thread at the end of its share of the stage.
-    pub(super) fn add_thread(&mut self, busy: ThreadTime) {
+    /// Adds the time of a thread at the end of its share of the stage, and its counts of each target.
+    pub(super) fn add_thread(&mut self, busy: ThreadTime, targets: Vec<TargetCounts>) {
+        if self.targets.is_empty() {
+            self.targets = targets;
+        } else {
+            for (sum, more) in self.targets.iter_mut().zip(&targets) {
+                sum.add(more);
+            }
+        }
         if busy.ran + busy.waited > self.busiest.ran + self.busiest.waited {
             self.busiest = busy;
         }
@@ -69,12 +81,13 @@ impl StageSum {
         first.is_some_and(|(_, reported)| *reported >= threads && passed) || self.open.len() > 1
     }
 
-    /// Sums up the first open second, which had this length: a histogram is a megabyte, and a run
-    /// may take days.
-    pub(super) fn close_second(&mut self, length: Duration) -> Second {
+    /// Sums up the first open second: a histogram is a megabyte, and a run may take days.
+    pub(super) fn close_second(&mut self) -> Second {
+        let begin = SECOND.saturating_mul(self.seconds.len() as u32);
+        let left = self.time.map_or(SECOND, |time| time.saturating_sub(begin));
         let (counts, _) = self.open.pop_front().unwrap_or_default();
         let second = Second {
-            length,
+            length: left.min(SECOND),
             succeeded: counts.succeeded(),
             failed: counts.failed(),
             received: counts.received,
@@ -89,10 +102,11 @@ impl StageSum {
     /// Sums up all open seconds at the end of a stage of this length. Seconds that no thread has
     /// reported are empty.
     pub(super) fn close(&mut self, elapsed: Duration) {
+        // An interrupted or counted stage ends where it is.
+        self.time = Some(elapsed);
         let number = number_of_seconds(elapsed);
         while !self.open.is_empty() || self.seconds.len() < number {
-            let begin = SECOND.saturating_mul(self.seconds.len() as u32);
-            self.close_second(elapsed.saturating_sub(begin).min(SECOND));
+            self.close_second();
         }
         self.seconds.pop_if(|last| {
             last.length < SHORT && (last.succeeded, last.failed, last.received) == (0, 0, 0)
@@ -130,6 +144,13 @@ mod tests {
         sum.close(time);
         let half = Duration::from_millis(500);
         assert_eq!(seconds(&sum), [(1, SECOND), (0, SECOND), (1, half)]);
+        let mut late = StageSum::new(Some(time));
+        for index in 0..3 {
+            late.add(index, &success());
+            // The last one is closed while late responses are waited for.
+            late.close_second();
+        }
+        assert_eq!(seconds(&late), [(1, SECOND), (1, SECOND), (1, half)]);
         assert_eq!(sum.counts.succeeded(), 3, "the late one is in the sum");
     }
 

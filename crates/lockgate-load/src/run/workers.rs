@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use lockgate_net::nanos::Nanos;
 
 use super::RunProgress;
-use super::stage_sum::{SECOND, StageSum};
+use super::stage_sum::StageSum;
 use super::validity;
 use super::watched::{CpuReading, WatchedTree};
 use crate::cpu_times::CpuTimes;
@@ -143,6 +143,7 @@ impl WorkerThreads {
             invalid,
             notes,
             counts: sum.counts,
+            targets: sum.targets,
             seconds: sum.seconds,
             generator,
             watched,
@@ -203,8 +204,8 @@ impl WorkerThreads {
             let timeout = tick.saturating_duration_since(Instant::now());
             match self.events.recv_timeout(timeout) {
                 Ok(WorkerEvent::Second(second, counts)) => sum.add(second, &counts),
-                Ok(WorkerEvent::Over { busy }) => {
-                    sum.add_thread(busy);
+                Ok(WorkerEvent::Over { busy, targets }) => {
+                    sum.add_thread(busy, targets);
                     working -= 1;
                 }
                 Ok(WorkerEvent::Broken(error)) => return Err(error),
@@ -221,7 +222,7 @@ impl WorkerThreads {
             }
             let elapsed = begin.elapsed();
             while sum.is_second_complete(self.orders.len(), elapsed) {
-                let second = sum.close_second(SECOND);
+                let second = sum.close_second();
                 observe(RunProgress::Second {
                     elapsed,
                     second,

@@ -14,7 +14,7 @@ use std::task::{Context, Poll};
 
 use fastrand::Rng;
 
-use super::{LoadWorker, PAUSE, TICK};
+use super::{Exchange, LoadWorker, PAUSE, TICK};
 use crate::client::h2::{
     BodyUse, FinishedRequest, Http2Connection, ReceiveWindows, RequestOutcome,
 };
@@ -29,6 +29,8 @@ use crate::target::TargetRequest;
 struct PendingRequest {
     ticket: Ticket,
     begun: Nanoseconds,
+    /// When it was sent; until then, when its client took its ticket.
+    sent: Nanoseconds,
     target: usize,
     peer: usize,
     /// Whether it was sent again, because a server has not processed it.
@@ -154,6 +156,7 @@ impl Http2Client {
             self.slots[slot] = Some(PendingRequest {
                 ticket,
                 begun,
+                sent: begun,
                 target,
                 peer,
                 was_retried: false,
@@ -329,8 +332,13 @@ impl Http2Client {
             return;
         };
         self.worker.scheduler.set_deadline(self.first + slot, None);
-        self.worker
-            .record(request.ticket, request.begun, made, stats);
+        let exchange = Exchange {
+            ticket: request.ticket,
+            target: request.target,
+            begun: request.begun,
+            sent: request.sent,
+        };
+        self.worker.record(&exchange, made, stats);
         self.free.push(slot);
     }
 
@@ -362,13 +370,20 @@ impl Http2Client {
             *opening = Some(Box::pin(open(Rc::clone(worker), target)));
             return true;
         };
+        if waiting.is_empty() {
+            *is_retired |= connection.is_ending();
+            return false;
+        }
+        let now = worker.scheduler.now();
         while connection.has_room() && !*is_retired {
             let Some(slot) = waiting.pop_front() else {
                 break;
             };
-            let Some(PendingRequest { target, .. }) = slots[slot] else {
+            let Some(PendingRequest { target, sent, .. }) = &mut slots[slot] else {
                 continue;
             };
+            *sent = now;
+            let target = *target;
             let TargetRequest::Http2(request) = &worker.plan.targets[target].request else {
                 continue;
             };

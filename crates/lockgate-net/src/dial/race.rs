@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-use super::{dial_tcp, is_exhaustion};
+use super::{SocketSettings, dial_tcp, is_exhaustion};
 use crate::socket::Socket;
 
 type Attempt = Pin<Box<dyn Future<Output = io::Result<Socket>>>>;
@@ -48,7 +48,10 @@ pub async fn race<P: Future<Output = ()>>(
                 !rest.as_slice().is_empty() && (failed || waiting.as_mut().poll(cx).is_ready());
             match due.then(|| rest.next()).flatten() {
                 Some(address) => {
-                    attempts.push((*address, Box::pin(dial_tcp(*address, None))));
+                    attempts.push((
+                        *address,
+                        Box::pin(dial_tcp(*address, SocketSettings::default())),
+                    ));
                     waiting.set(pause());
                 }
                 None if attempts.is_empty() => {

@@ -111,6 +111,11 @@ pub(super) fn is_old_version(error: &OtherError) -> bool {
     error.0.to_string() == "UnsupportedCertVersion"
 }
 
+/// Whether a certificate was refused because it is an authority's, not a server's.
+pub(super) fn is_authority(error: &OtherError) -> bool {
+    error.0.to_string() == "CaUsedAsEndEntity"
+}
+
 #[cfg(test)]
 mod tests {
     use rustls::pki_types::UnixTime;

@@ -11,7 +11,7 @@ const HEIGHT: f64 = 380.0;
 const AREA: (f64, f64) = (14.0, 320.0);
 
 /// A figure of a stage's latency.
-type Of = fn(&Summary) -> f64;
+type Of = fn(&Summary) -> Option<f64>;
 const FIGURES: [(&str, Of); 2] = [("p99", Summary::p99), ("p50", Summary::p50)];
 
 /// The figure where any run has several rates.
@@ -30,7 +30,7 @@ pub(super) fn figure(runs: &[(&str, &RunResult)]) -> Option<String> {
         .filter(|stage| stage.rate.is_some())
         .filter_map(|stage| Summary::of(&stage.counts.latency));
     let y = Scale::fitting(
-        latency.flat_map(|summary| [summary.p50(), summary.p99()]),
+        latency.flat_map(|summary| [summary.p50(), summary.p99()].into_iter().flatten()),
         (AREA.1, AREA.0),
     );
     let mut drawing = plot::y_axis(&y, units::duration);
@@ -108,7 +108,7 @@ fn medians(report: &RunResult, of: Of) -> Vec<(f64, Option<f64>)> {
             group
                 .iter()
                 .filter_map(|stage| Summary::of(&stage.counts.latency))
-                .map(|each| of(&each)),
+                .filter_map(|each| of(&each)),
         )
     };
     let groups = summary::rounds(report);
@@ -139,7 +139,8 @@ fn dots(report: &RunResult, of: Of, style: usize, x: &Scale, y: &Scale) -> Strin
         } else {
             " hollow"
         };
-        let (colour, height) = (style % 8, y.place(of(&summary)));
+        let Some(figure) = of(&summary) else { continue };
+        let (colour, height) = (style % 8, y.place(figure));
         write!(
             out,
             "<circle class=\"dot c{colour}{hollow}\" cx=\"{at:.1}\" cy=\"{height:.1}\" r=\"3.5\"/>"

@@ -76,7 +76,7 @@ pub(super) fn figure(runs: &[(&str, &RunResult)]) -> Option<String> {
         ""
     };
     let rest = if left_out > 0 {
-        format!("{left_out} more stages are not drawn; the table has them. ")
+        format!("{left_out} more stages are not drawn; `All figures of each stage` has them. ")
     } else {
         String::new()
     };
@@ -106,7 +106,9 @@ fn curves(runs: &[(&str, &RunResult)]) -> (Vec<Curve>, usize) {
             .into_iter()
             .filter(|group| group.iter().any(|stage| stage.counts.succeeded() > 0))
             .collect();
-        let shown = spaced(&groups, if with_service { room / 2 } else { room });
+        // Rather every stage than some with their service times.
+        let with_service = with_service && groups.len() <= room / 2;
+        let shown = spaced(&groups, room);
         left_out += groups.len() - shown.len();
         for group in &shown {
             let name = match (runs.len(), groups.len()) {
@@ -223,10 +225,10 @@ mod tests {
             names(&[("a", &two), ("b", &closed)])[3..],
             ["a: 2000/s, service", "b"]
         );
-        // One of its stages is drawn, and which one must be said.
+        // Both of its stages are drawn, rather than one of them with its service time.
         assert_eq!(
             names(&[("a", &two), ("b", &closed), ("c", &closed)])[..2],
-            ["a: 2000/s, latency", "a: 2000/s, service"]
+            ["a: 1000/s", "a: 2000/s"]
         );
     }
 
@@ -234,27 +236,18 @@ mod tests {
     fn of_many_stages_some_are_drawn_from_the_first_to_the_last() {
         let ladder = sample::ladder(25);
         let (curves, left_out) = curves(&[("a", &ladder)]);
-        let names: Vec<_> = curves
-            .iter()
-            .step_by(2)
-            .map(|curve| curve.name.as_str())
-            .collect();
-        assert_eq!(
-            (names, left_out),
-            (
-                vec![
-                    "1000/s, latency",
-                    "9000/s, latency",
-                    "17000/s, latency",
-                    "25000/s, latency"
-                ],
-                21
-            )
-        );
+        let names = curves.iter().map(|curve| curve.name.as_str());
+        let rates = [
+            "1000/s", "4000/s", "7000/s", "11000/s", "14000/s", "18000/s", "21000/s", "25000/s",
+        ];
+        assert!(names.eq(rates));
+        assert_eq!(left_out, 17);
+        let (all, left_out) = super::curves(&[("a", &sample::ladder(8))]);
+        assert_eq!((all.len(), left_out), (8, 0), "without service times");
         assert!(
             figure(&[("a", &ladder)])
                 .unwrap()
-                .contains("21 more stages are not drawn")
+                .contains("17 more stages are not drawn")
         );
     }
 

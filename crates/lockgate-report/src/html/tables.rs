@@ -42,7 +42,31 @@ pub(super) fn stages(report: &RunResult) -> String {
         ];
         ([&cells[..], &rows::latencies(stage)].concat(), valid)
     });
-    table("", &head, rows)
+    let note = words::successes_only(report).map_or(String::new(), |note| {
+        format!("<p class=\"note\">{}</p>\n", html(&note))
+    });
+    table("", &head, rows) + &note
+}
+
+/// Targets of all stages, where there are several, or nothing.
+pub(super) fn targets(report: &RunResult) -> Option<String> {
+    let mut lines = Vec::new();
+    for stage in &report.stages {
+        let name = html(&words::stage(stage, report));
+        for [target, requests, failed, cells @ ..] in rows::targets(report, stage) {
+            let failed = if failed == "0" {
+                failed
+            } else {
+                format!("<span class=\"mark\">{failed}</span>")
+            };
+            let target = format!("<code>{}</code>", html(&target));
+            let line = [&[target, name.clone(), requests, failed][..], &cells].concat();
+            lines.push((line, true));
+        }
+    }
+    let mut head = rows::TARGETS.to_vec();
+    head.insert(1, "stage");
+    (!lines.is_empty()).then(|| table("urls", &head, lines.into_iter()))
 }
 
 /// Stages that were run more than once, or nothing.
@@ -166,8 +190,17 @@ fn traffic(report: &RunResult, stage: &StageResult) -> String {
             format!("{cut}: unfinished at the end, counted neither as success nor as failure"),
         ),
     ];
+    let parts = words::parts(stage)
+        .into_iter()
+        .filter_map(|(name, values)| {
+            let [p50, p99] = rows::medians(values)?;
+            Some((name, format!("p50 {p50}, p99 {p99}")))
+        });
+    let succeeded = words::succeeded_share(stage)
+        .map(|share| ("latency", format!("of the {share} that succeeded")));
+    let ended = ended.into_iter().chain(succeeded).chain(parts);
     let mut out = String::from("<dl>");
-    for (name, text) in ended.into_iter().chain(rows::traffic(stage, &summary)) {
+    for (name, text) in ended.chain(rows::traffic(stage, &summary)) {
         let text = if text.is_empty() { NONE } else { &text };
         write!(out, "<dt>{name}</dt><dd>{text}</dd>").expect("memory");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::sample;
-use lockgate_load::result::RunEnd;
+use lockgate_load::result::{RunEnd, TargetCounts};
 
 fn has(text: &str, part: &str) {
     assert!(text.contains(part), "`{part}` is not in\n{text}");
@@ -96,6 +96,59 @@ fn failures_are_told_by_kind_with_their_first_example() {
         "\n    status           1  503 where 200 was expected\n",
     );
     assert!(!text.contains("connect  "));
+}
+
+#[test]
+fn latency_says_of_which_share_it_is_where_requests_failed() {
+    let mut report = sample::ladder(2);
+    sample::fail(&mut report.stages[1], FailureKind::Timeout, 500, "late");
+    let text = render(&report);
+    has(
+        &text,
+        "latencies are of requests that succeeded: 80.0 % in 2000/s\n",
+    );
+    has(&text, "\n  latency of the 80.0 % that succeeded\n");
+    assert!(!render(&sample::ladder(2)).contains("that succeeded"));
+}
+
+#[test]
+fn times_to_connect_and_to_the_first_byte_are_one_line() {
+    has(
+        &render(&sample::report(&["closed loop"])),
+        "\n  times        connect p50 200 µs, p99 –; TLS p50 150 µs, p99 –; first byte p50 400 µs, p99 400 µs\n",
+    );
+}
+
+#[test]
+fn each_of_several_targets_has_a_line() {
+    let mut report = sample::report(&["closed loop"]);
+    report.run.targets = ["http://a/", "http://b/"].map(str::to_owned).to_vec();
+    let stage = &mut report.stages[0];
+    stage.targets = vec![TargetCounts::new(), TargetCounts::new()];
+    stage.targets[0].latency.record_n(1_000_000, 300).unwrap();
+    stage.targets[0].time = Duration::from_millis(300);
+    stage.targets[1].failures[FailureKind::Status as usize] = 100;
+    stage.targets[1].time = Duration::from_millis(100);
+    let text = render(&report);
+    has(&text, "  target     requests  failed      p50      p99");
+    has(&text, "  http://a/       300       0  1.00 ms  1.00 ms");
+    has(
+        &text,
+        "(75.0 %)\n  http://b/       100     100        –        –",
+    );
+    let page = crate::html::page(&[("a", &report)]);
+    has(&page, "<h2>Targets</h2>");
+    has(&page, "<code>http://b/</code>");
+}
+
+#[test]
+fn cpu_time_below_the_clock_of_the_kernel_is_no_zero() {
+    let mut report = sample::report(&["closed loop"]);
+    report.stages[0].generator.user = Duration::ZERO;
+    report.stages[0].generator.system = Duration::ZERO;
+    let text = render(&report);
+    let line = text.lines().find(|line| line.starts_with("  generator"));
+    assert!(!line.unwrap().contains('0'), "{line:?}");
 }
 
 #[test]

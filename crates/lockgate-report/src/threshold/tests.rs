@@ -96,12 +96,28 @@ fn a_run_does_not_pass_because_nothing_worked() {
     assert_eq!(
         breaches("p99 > 20ms", &report),
         [
-            "closed loop, round 1: p99 is infinite, because no request succeeded (fails if p99 > 20.0 ms)"
+            "closed loop, round 1: p99 is infinite, because too few requests succeeded (fails if p99 > 20.0 ms)"
         ]
     );
     assert_eq!(breaches("error_rate > 50%", &report).len(), 1);
     assert_eq!(breaches("rate < 1", &report).len(), 1);
     assert_eq!(breaches("p99 < 20ms", &report).len(), 0);
+}
+
+#[test]
+fn percentiles_of_all_requests_take_failures_as_infinite() {
+    // 1,000 successes below 20 ms: 2 failures are more than one of a thousand, not one of a hundred.
+    let report = run(2);
+    for (text, is_breach) in [
+        ("p99.9 > 20ms", false),
+        ("p99_all > 20ms", false),
+        ("p99.9_all > 20ms", true),
+        ("p50_all < 1ms and p50_all > 900us", true),
+        ("p90_all > 10s", false),
+    ] {
+        assert_eq!(!breaches(text, &report).is_empty(), is_breach, "{text}");
+    }
+    assert_eq!(breaches("p90_all > 10s", &run(200)).len(), 1);
 }
 
 #[test]
@@ -111,7 +127,7 @@ fn syntax_errors_name_their_column() {
         (
             "p98 > 1ms",
             1,
-            "there is no metric `p98`; there are p50, p75, p90, p95, p99, p99.9, p99.99, max, mean, rate,",
+            "there is no metric `p98`; there are p50, p75, p90, p95, p99, p99.9, p99.99, max, mean, p50_all,",
         ),
         ("p99 > 20", 7, "20 of what? Write 20ns, 20us, 20ms or 20s"),
         ("p99 > 20 or errors > 0", 7, "20 of what?"),

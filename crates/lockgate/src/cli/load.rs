@@ -2,6 +2,7 @@
 
 mod values;
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,7 +11,8 @@ use std::time::Duration;
 use clap::Args;
 use lockgate_load::expect::{BodyCheck, Expect, Length};
 use lockgate_load::options::{
-    ConnectionOptions, LoadOptions, RequestOptions, ThreadOptions, TimingOptions, TlsOptions,
+    ConnectionOptions, HostAddresses, LoadOptions, RequestOptions, ThreadOptions, TimingOptions,
+    TlsOptions,
 };
 use lockgate_load::plan::WatchedProcess;
 use lockgate_load::process_tree::TopProcess;
@@ -24,8 +26,8 @@ use lockgate_report::push::Gateway;
 use lockgate_report::threshold::Threshold;
 
 use values::{
-    at_least_one, field, hash, length, positive_time, proxy_version, size, statuses, time, varying,
-    watched,
+    at_least_one, field, hash, host_addresses, length, positive_time, proxy_version, size,
+    statuses, time, varying, watched,
 };
 
 /// The run that `load` makes, and its reports.
@@ -203,6 +205,18 @@ pub(super) struct LoadArgs {
     /// Connect to this Unix socket instead of the URL's host
     #[arg(long, value_name = "PATH", help_heading = "Connection")]
     unix: Option<PathBuf>,
+    /// Connect to these addresses for a host and port, instead of those of its name
+    #[arg(long, value_name = "HOST:PORT:ADDRESS,…", value_parser = host_addresses, conflicts_with = "unix", help_heading = "Connection")]
+    resolve: Vec<HostAddresses>,
+    /// Connect from these addresses of this machine in turn
+    #[arg(
+        long,
+        value_name = "ADDRESS,ADDRESS",
+        value_delimiter = ',',
+        conflicts_with = "unix",
+        help_heading = "Connection"
+    )]
+    bind: Vec<IpAddr>,
     /// Connect through a CONNECT proxy: http://HOST:PORT
     #[arg(long, value_name = "URL", help_heading = "Connection")]
     proxy: Option<String>,
@@ -376,7 +390,10 @@ impl LoadArgs {
             Length::First
         });
         let options = LoadOptions {
-            command: std::env::args().skip(1).collect(),
+            command: ["lockgate".to_owned()]
+                .into_iter()
+                .chain(std::env::args().skip(1))
+                .collect(),
             requests: RequestOptions {
                 urls: self.urls,
                 weights: self.weights,
@@ -396,6 +413,8 @@ impl LoadArgs {
                 streams: self.http2.then(|| self.streams.unwrap_or(1)),
                 max_requests: self.per_connection,
                 unix: self.unix,
+                resolve: self.resolve,
+                bind: self.bind,
                 proxy: self.proxy,
                 proxy_user: self.proxy_user,
                 proxy_protocol: self.proxy_protocol,

@@ -56,6 +56,8 @@ fn asks(urls: &[&str], count: u64) -> LoadOptions {
             streams: None,
             max_requests: None,
             unix: None,
+            resolve: Vec::new(),
+            bind: Vec::new(),
             proxy: None,
             proxy_user: None,
             proxy_protocol: None,

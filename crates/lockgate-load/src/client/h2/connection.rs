@@ -4,6 +4,7 @@
 //! The caller numbers its requests by slots, from 0 on; finished requests come with their slot.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use fastrand::Rng;
 use lockgate_http::hpack::{HpackDecoder, HpackEncoder, TABLE_SIZE};
@@ -117,6 +118,8 @@ pub(crate) struct Http2Connection {
     pub(super) goaway: Option<u32>,
     /// Number of frames that belong to streams.
     pub(super) frames_received: u64,
+    /// When the latest bytes were read.
+    pub(super) read_at: Option<Instant>,
     finished: VecDeque<FinishedRequest>,
 }
 
@@ -162,6 +165,7 @@ impl Http2Connection {
             rest: None,
             goaway: None,
             frames_received: 0,
+            read_at: None,
             finished: VecDeque::new(),
         }
     }

@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
+use std::time::Instant;
 
 use lockgate_net::stream::BufferPool;
 
@@ -46,6 +47,7 @@ impl Http2Connection {
         // Bytes are counted by stream, not here.
         let mut read = ExchangeStats::default();
         let goes_on = ready!(transport.poll_read(cx, &mut read))?;
+        self.read_at = Some(Instant::now());
         let used = self.receive(transport.inbox.bytes())?;
         transport.inbox.consume(used);
         if goes_on {

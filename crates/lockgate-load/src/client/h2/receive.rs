@@ -256,6 +256,7 @@ impl Http2Connection {
                         Ok(())
                     };
                 }
+                stream.stats.first_byte = self.read_at;
                 stream.stats.response.status = Some(status);
                 stream.content_length = head.length;
                 if let Some(buffered) = &mut stream.buffered {

@@ -36,6 +36,15 @@ impl HandshakeError {
         )
     }
 
+    /// Whether the peer's certificate was refused because it is an authority's own.
+    pub fn is_authority(&self) -> bool {
+        matches!(
+            self,
+            Self::Tls(Error::InvalidCertificate(CertificateError::Other(other)))
+                if verify::is_authority(other)
+        )
+    }
+
     /// The reason as a word of a closed list, for metrics.
     pub fn reason(&self) -> &'static str {
         match self {
@@ -54,6 +63,13 @@ fn shown(error: &Error) -> String {
             if verify::is_old_version(other) =>
         {
             "the peer's certificate is X.509 version 1 or 2; version 3 is needed".to_owned()
+        }
+        Error::InvalidCertificate(CertificateError::Other(other))
+            if verify::is_authority(other) =>
+        {
+            "the peer's certificate is an authority's own (CA:TRUE, as `openssl req -x509` makes it), \
+             which no server may have; make it with -addext basicConstraints=CA:FALSE"
+                .to_owned()
         }
         error => error.to_string(),
     }

@@ -202,6 +202,43 @@ fn words_mean_what_they_say() {
 }
 
 #[test]
+fn resolve_takes_curls_form_with_several_addresses() {
+    for (written, host, addresses) in [
+        ("a.test:443:192.0.2.7", "a.test", &["192.0.2.7"][..]),
+        ("a:443:[::1],192.0.2.7", "a", &["::1", "192.0.2.7"]),
+        ("a:443:::1", "a", &["::1"]),
+        ("[::1]:443:127.0.0.1", "[::1]", &["127.0.0.1"]),
+    ] {
+        let read = options(&["--resolve", written]).connections.resolve;
+        let addresses = addresses.iter().map(|address| address.parse().unwrap());
+        let expected = HostAddresses {
+            host: host.to_owned(),
+            port: 443,
+            addresses: addresses.collect(),
+        };
+        assert_eq!(read, [expected], "{written}");
+    }
+    for wrong in [
+        "a",
+        "a:443",
+        "a:443:",
+        "a:443:b",
+        ":443:::1",
+        "[::1:443:::1",
+        "a:x:::1",
+    ] {
+        let told = parse(&["--resolve", wrong]).unwrap_err();
+        assert!(told.contains("write HOST:PORT:ADDRESS"), "{wrong}: {told}");
+    }
+    let read = options(&["--bind", "127.0.0.2,::1"]).connections.bind;
+    assert_eq!(
+        read,
+        ["127.0.0.2", "::1"].map(|each| each.parse::<IpAddr>().unwrap())
+    );
+    assert!(parse(&["--bind", "lo"]).is_err());
+}
+
+#[test]
 fn sizes_have_units() {
     for (written, bytes) in [
         ("0", 0),

@@ -4,6 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use lockgate_load::expect::{BodyCheck, Length};
+use lockgate_load::options::HostAddresses;
 use lockgate_load::profile::duration;
 use lockgate_load::target::Varying;
 use lockgate_net::proxy_protocol::HeaderVersion;
@@ -115,6 +116,32 @@ pub(super) fn hash(written: &str) -> Result<BodyCheck, String> {
         Some(hash) if written.len() == 64 => Ok(BodyCheck::Sha256(hash)),
         _ => Err("write 64 hexadecimal digits, or first".into()),
     }
+}
+
+/// `HOST:PORT:ADDRESS[,ADDRESS…]`, as curl has it; IPv6 addresses may be in brackets.
+pub(super) fn host_addresses(written: &str) -> Result<HostAddresses, String> {
+    let read = || {
+        let (host, rest) = match written.strip_prefix('[') {
+            Some(rest) => {
+                let end = rest.find("]:")? + 2;
+                (&written[..end], &written[end + 1..])
+            }
+            None => written.split_once(':')?,
+        };
+        let (port, addresses) = rest.split_once(':')?;
+        let address = |text: &str| {
+            let bare = text
+                .strip_prefix('[')
+                .and_then(|rest| rest.strip_suffix(']'));
+            bare.unwrap_or(text).parse().ok()
+        };
+        Some(HostAddresses {
+            host: Some(host).filter(|host| !host.is_empty())?.to_owned(),
+            port: port.parse().ok()?,
+            addresses: addresses.split(',').map(address).collect::<Option<_>>()?,
+        })
+    };
+    read().ok_or_else(|| "write HOST:PORT:ADDRESS: app.example.com:443:192.0.2.7".into())
 }
 
 pub(super) fn proxy_version(written: &str) -> Result<HeaderVersion, String> {

@@ -193,6 +193,34 @@ fn every_round_is_a_stage_with_its_own_counts() {
     assert!(server.accepted() <= 3);
 }
 
+#[test]
+fn each_target_has_its_own_failures_and_latency() {
+    let server = Origin::tcp().answering(|request| {
+        if request.head.starts_with("GET /missing ") {
+            "HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n".into()
+        } else {
+            PAGE.into()
+        }
+    });
+    let [page, missing] = ["/page", "/missing"].map(|path| at("http", &server) + path);
+    let options = changed(asks(&[&page, &missing], 200), |options| {
+        options.anyway = true;
+        options.connections.number = 2;
+        options.threads.number = 2;
+    });
+    let stage = run(&options).stages.remove(0);
+    let [of_page, of_missing] = &stage.targets[..] else {
+        panic!("{} targets", stage.targets.len());
+    };
+    assert_eq!((of_page.failed(), of_missing.latency.len()), (0, 0));
+    assert_eq!(of_page.latency.len(), stage.counts.succeeded());
+    assert_eq!(of_missing.failures, stage.counts.failures);
+    assert_eq!(of_page.latency.len() + of_missing.failed(), 200);
+    assert_eq!(stage.counts.first_byte.len(), of_page.latency.len());
+    let one = run(&asks(&[&page], 1)).stages.remove(0);
+    assert!(one.targets.is_empty(), "the stage has its figures");
+}
+
 /// The last exchange of a closed loop ends behind the stage's time: it is in no second.
 #[test]
 fn time_line_has_no_second_behind_the_end_of_its_stage() {

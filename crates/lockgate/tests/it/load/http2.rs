@@ -187,6 +187,8 @@ fn http2_load_counts_agree_with_the_server() {
             counts.sent
         );
         assert_eq!(counts.received, count * (9 + 1 + 9 + 10), "{case}");
+        assert_eq!(counts.first_byte.len(), count, "{case}");
+        assert!(counts.first_byte.max() <= counts.latency.max(), "{case}");
         assert_eq!(
             (report.run.streams, report.first[0].protocol),
             (Some(at_once), "HTTP/2")

@@ -127,6 +127,50 @@ fn an_untrusted_or_mismatched_certificate_stops_the_run() {
     }
 }
 
+/// As of `openssl req -x509`.
+#[test]
+fn an_authoritys_own_certificate_is_refused_with_a_cure() {
+    let folder = Folder::new();
+    let authority = Authority::new("Test Authority");
+    let issued = authority.issue_as_authority(&["127.0.0.1"]);
+    let trusted = folder.write("ca.pem", authority.pem());
+    let served = server_config(&issued, None);
+    let server = Origin::tcp().serve(move |wire| drop(Tls::accept(&served, wire.another())));
+    let mut options = asks(&[&at("https", &server)], 1);
+    options.tls.ca = CaSource::File(trusted);
+    let told = refused(&options);
+    assert!(told.contains("basicConstraints=CA:FALSE"), "{told}");
+    assert!(
+        told.contains("--insecure") && !told.contains("--ca FILE"),
+        "{told}"
+    );
+}
+
+/// The other version would have no suite.
+#[test]
+fn suites_of_one_tls_version_imply_the_version() {
+    let issued = Authority::new("Test Authority").issue(&["127.0.0.1"]);
+    let served = server_config(&issued, None);
+    let server = Origin::tcp().serve(move |wire| {
+        let Ok(stream) = Tls::accept(&served, wire.another()) else {
+            return;
+        };
+        let mut http = Http::over(stream);
+        while http.next_request().is_some() {
+            http.send(PAGE);
+        }
+    });
+    for (suite, version) in [
+        ("TLS13_AES_128_GCM_SHA256", "TLSv1.3"),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256", "TLSv1.2"),
+    ] {
+        let mut options = asks(&[&at("https", &server)], 1);
+        options.tls.suites = vec![suite.to_owned()];
+        let tls = run(&options).first[0].tls.clone().unwrap();
+        assert!(tls.contains(version), "{tls}");
+    }
+}
+
 #[test]
 fn the_first_response_reports_the_tls_version() {
     let authority = Authority::new("Test Authority");

@@ -1,8 +1,9 @@
 //! Transports to a target: Unix sockets, a CONNECT proxy, the PROXY protocol, TLS.
 
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
-use lockgate_load::options::LoadOptions;
+use lockgate_load::options::{HostAddresses, LoadOptions};
 use lockgate_load::result::FailureKind;
 use lockgate_net::proxy_protocol::HeaderVersion;
 use lockgate_net::tls::{CaSource, CertFiles};
@@ -37,6 +38,75 @@ fn load_over_a_unix_socket_keeps_the_url_host() {
     assert_eq!(counts.opened + 1, server.accepted() as u64);
     let hosts = hosts.lock().unwrap();
     assert!(hosts.len() == 51 && hosts.iter().all(|host| host == "app.test:81"));
+}
+
+#[test]
+fn resolve_sets_the_address_of_a_host() {
+    let server = Origin::tcp().answering(|request| {
+        assert!(request.field("host").unwrap().starts_with("APP.test:"));
+        PAGE.into()
+    });
+    let address: SocketAddr = server.address().parse().unwrap();
+    let port = address.port();
+    let known = |port: u16| HostAddresses {
+        host: "app.test".to_owned(),
+        port,
+        addresses: vec![address.ip()],
+    };
+    let url = format!("http://APP.test:{port}/");
+    let mut options = asks(&[&url], 3);
+    options.connections.resolve = vec![known(port)];
+    assert_eq!(counts(&options).succeeded(), 3);
+    options.connections.resolve.push(known(1));
+    let told = refused(&options);
+    assert!(
+        told.contains("--resolve app.test:1: no connection"),
+        "{told}"
+    );
+}
+
+/// They take turns, and each connection has a port of its own.
+#[test]
+fn bind_sets_the_source_addresses_of_connections() {
+    let clients = Arc::new(Mutex::new(Vec::new()));
+    let seen = Arc::clone(&clients);
+    let server = Origin::tcp().serve(move |wire| {
+        seen.lock()
+            .unwrap()
+            .push(wire.peer_address().ip().to_string());
+        let mut http = Http::over(wire.another());
+        while http.next_request().is_some() {
+            http.send(PAGE);
+        }
+    });
+    let mut options = asks(&[&at("http", &server)], 8);
+    options.connections.bind = ["127.0.0.2", "::1", "127.0.0.3"]
+        .map(|address| address.parse().unwrap())
+        .to_vec();
+    options.connections.max_requests = Some(1);
+    let counts = counts(&options);
+    assert_eq!((counts.succeeded(), failures(&counts)), (8, vec![]));
+    let clients = clients.lock().unwrap();
+    let from = |address: &str| clients.iter().filter(|client| *client == address).count();
+    assert_eq!(
+        (clients.len(), from("127.0.0.2"), from("127.0.0.3")),
+        (9, 5, 4)
+    );
+}
+
+#[test]
+fn a_source_address_that_no_connection_can_have_is_refused() {
+    let server = Origin::tcp().answering(|_| PAGE.into());
+    for (address, says) in [
+        ("192.0.2.1", "--bind 192.0.2.1: "),
+        ("::1", "--bind has no address of the family of 127.0.0.1"),
+    ] {
+        let mut options = asks(&[&at("http", &server)], 1);
+        options.connections.bind = vec![address.parse().unwrap()];
+        let told = refused(&options);
+        assert!(told.contains(says), "{told}");
+    }
+    assert_eq!(server.accepted(), 0);
 }
 
 /// A proxy that answers CONNECT with these bytes, and is the server itself where it agrees; the
