@@ -126,7 +126,7 @@ impl DirectoryClient {
     }
 
     /// Forgets the URL of an account that the authority does not know, so that the next order makes it
-    /// anew with the same key.
+    /// anew: with the same key, except with `eab`.
     pub(crate) async fn forget_url(&self, account: &Account) -> Result<(), Failure> {
         let _open = self.account.lock().await;
         let kept = self.folder.account(&self.directory.url)?;
@@ -183,7 +183,11 @@ impl DirectoryClient {
 
     async fn open_account(&self, http: &AcmeHttp) -> Result<Account, Failure> {
         let (name, url) = (&self.directory.name, &self.directory.url);
-        let kept = self.folder.account(url)?;
+        // instant-acme binds only keys of its own, so with `eab` a key without an account is of no use.
+        let kept = self
+            .folder
+            .account(url)?
+            .filter(|kept| kept.url.is_some() || self.settings.eab.is_none());
         let (mut record, account) = match (kept, &self.settings.eab) {
             (Some(record), _) => {
                 let account = self.account_of(&record, http).await?;
@@ -203,7 +207,7 @@ impl DirectoryClient {
                     terms_of_service_agreed: true,
                     only_return_existing: false,
                 };
-                // instant-acme makes the key itself here: it is known only now.
+                // The key is known only now.
                 let (account, credentials) = with_nonces(async || {
                     let builder = Account::builder_with_http(Box::new(http.clone()));
                     builder.create(&account, url.clone(), Some(&key)).await

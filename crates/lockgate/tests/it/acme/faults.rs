@@ -168,6 +168,14 @@ fn retry_after_of_a_busy_authority_holds_for_all_names() {
     assert_eq!(scene.server.log().len(), asked);
 }
 
+/// Makes the last failure of a name old, as if its pause were over.
+fn age_failure(scene: &Scene, name: &str) {
+    let record = scene.file(&format!("{name}.json"));
+    let mut kept: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
+    kept["failures"]["last"] = "2026-01-01T00:00:00Z".into();
+    std::fs::write(&record, kept.to_string()).unwrap();
+}
+
 #[test]
 fn retry_after_of_one_directory_holds_across_a_restart_beside_another() {
     let (scene, second) = (Scene::new(), AcmeServer::start());
@@ -180,11 +188,8 @@ fn retry_after_of_one_directory_holds_across_a_restart_beside_another() {
     let told = gate.says("no certificate obtained");
     assert!(told["again_in_seconds"].as_u64().unwrap() < 100, "{told}");
     gate.stop();
-    // As if a day had passed, but for the time that the authority has told.
-    let record = scene.file("a.example.com.json");
-    let mut kept: Value = serde_json::from_slice(&std::fs::read(&record).unwrap()).unwrap();
-    kept["failures"]["last"] = "2026-01-01T00:00:00Z".into();
-    std::fs::write(&record, kept.to_string()).unwrap();
+    // But for the time that the authority has told.
+    age_failure(&scene, "a.example.com");
     let asked = scene.server.log().len();
     second.clear_faults();
     let _gate = served_by(&second, &toml);
@@ -215,6 +220,39 @@ fn an_account_that_the_authority_has_forgotten_is_made_again() {
         accounts[0].thumbprint, accounts[1].thumbprint,
         "the same key"
     );
+}
+
+#[test]
+fn an_account_with_eab_is_made_again_after_the_authority_has_forgotten_it() {
+    let scene = Scene::new();
+    scene
+        .server
+        .require_external_account("kid-1", b"secret-mac-key");
+    let top = scene.top("eab = { key_id = \"kid-1\", mac_key = \"c2VjcmV0LW1hYy1rZXk\" }\n");
+    let gate = scene.start(&(top.clone() + &sites(&["a.example.com"])));
+    scene.served(&gate, "a.example.com");
+    scene.server.forget_accounts();
+    gate.rewrite(&(top + &sites(&["a.example.com", "b.example.com"])));
+    gate.signal(lockgate_testkit::Signal::HUP);
+    scene.served(&gate, "b.example.com");
+    let accounts = scene.server.accounts();
+    let bound = accounts.iter().map(|account| account.external.as_deref());
+    assert_eq!(bound.collect::<Vec<_>>(), [Some("kid-1"); 2]);
+}
+
+#[test]
+fn eab_that_is_added_after_a_refused_account_binds_the_account() {
+    let scene = Scene::new();
+    scene
+        .server
+        .require_external_account("kid-1", b"secret-mac-key");
+    let gate = lockgate().start(&scene.sites(&["a.example.com"]));
+    gate.says("no certificate obtained");
+    gate.stop();
+    age_failure(&scene, "a.example.com");
+    let top = scene.top("eab = { key_id = \"kid-1\", mac_key = \"c2VjcmV0LW1hYy1rZXk\" }\n");
+    let gate = scene.start(&(top + &sites(&["a.example.com"])));
+    scene.served(&gate, "a.example.com");
 }
 
 #[test]
