@@ -31,7 +31,8 @@ class Build:
             r = subprocess.run([self.path, *ask], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.TimeoutExpired):
             return ""
-        return r.stdout + r.stderr
+        # A Caddy that `go install` has made knows its version as a module's only.
+        return r.stdout + r.stderr + (self._run("build-info").partition("\ndep\t")[0] if self.kind == "caddy" else "")
 
     @property
     def version(self):
@@ -48,7 +49,7 @@ class Build:
     def tls(self):
         """The TLS library that it runs with."""
         if self.kind == "caddy":
-            go = re.search(r"^go\s+go(\S+)", self._run("build-info"), re.M)
+            go = re.search(r"^go\s+go(\S+)", self.said, re.M)
             return f"Go {go.group(1)}" if go else "Go's own"
         # What it runs with, which need not be what it was built with.
         named = {"nginx": [r"running with ([^)]+)", r"built with ([^\n]*)"], "haproxy": [r"Running on (?:OpenSSL|SSL library) version : (.*)"], "h2o": [r"OpenSSL: (.*)"]}

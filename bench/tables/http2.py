@@ -20,6 +20,8 @@ MORE = 1.2  # what a request to an endpoint over HTTP/2 may cost beside one over
 def http2(report, a):
     """HTTP/2 over TLS to an origin that speaks HTTP/1: 10 connections with 10 streams each, GET and uploads."""
     names = [p for p in a.peers if not p.startswith("hitch")]
+    if a.namespaces:
+        processes.apart()
     report.head("HTTP/2 over TLS, proxied to HTTP/1", len(a.rows) * len(names) * a.rounds * (a.secs + 0.5))
     origin = load.Origin()
     programs, large = {}, None
@@ -40,7 +42,7 @@ def http2(report, a):
                 record["errors"]["bytes missing at the origin"] = record["requests"] * size - came
             return record
         found = interleaved(programs, a.rounds, measure)
-        report.cell(f"{method} {size:,} B, {a.conns} × {a.streams} streams", found, COST, cost="cpu_us", rivals=rivals(names), goal=GOAL, notes=notes)
+        report.cell(f"{method} {size:,} B, {a.conns} × {a.streams} streams", found, [*COST, *[load.CORE] * a.namespaces], cost="cpu_us", rivals=rivals(names), goal=GOAL, notes=notes)
     stop_programs(programs)
     origin.stop()
 

@@ -83,6 +83,8 @@ class Report:
         say(f"{m['date']}, commit {m['commit']}, `{self.command}`, about {duration(seconds)}  ")
         say(f"{m['cpu']}, {m['cores']} cores, Linux {m['kernel']}, somaxconn {m['somaxconn']}, {m['congestion']}, {m['busy']:.0%} busy before  ")
         say("; ".join(f"{k}: {v}" for k, v in m["versions"].items()) + "\n")
+        if processes.CLIENTS.enter:
+            say("Clients and origin are in network namespaces of their own, and what is sent to a program is received on its own core.\n")
         if m["congestion"] != "cubic":
             say(f"**TCP here is {m['congestion']}, not the kernel's own default, cubic.** BBR paces by a timer for every burst, which costs every "
                 "program the same and so moves the ratios of plain TCP: `sysctl -w net.ipv4.tcp_congestion_control=cubic`.\n")
