@@ -37,7 +37,7 @@ class Build:
     @property
     def version(self):
         """As it names itself: 1.22.1, 3.5-dev5-a1b2c3."""
-        found = re.search(r"\bv?(\d+\.\d+(?:\.\d+)?(?:-[\w.+~-]+)?)", self.said)
+        found = re.search(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)?(?:-[\w.+~-]+)?)", self.said)
         return found.group(1) if found else "unknown"
 
     @property

@@ -15,12 +15,12 @@ import subprocess
 import threading
 import time
 
-from . import load, peers, processes, reloads
+from . import binaries, load, peers, processes, reloads
 from .hostile import SOURCES
 from .processes import BOTH, LOAD, OTHERS, TESTED, Process
 from .report import figure, progress
 
-PEERS = [*peers.OURS, "nginx", "haproxy"]
+PEERS = binaries.with_newer([*peers.OURS, "nginx", "haproxy"])
 # What `lockgate load` does: its options, and requests a second.
 LOADS = {"h1": ("https", "/1000", 200, ["-c", 20]), "h2": ("https", "/1000", 200, ["-c", 4, "--http2", "--streams", 5]), "handshake each": ("https", "/100", 30, ["-c", 5, "--per-connection", 1, "--no-resumption"]),
          "WebSocket": ("wss", "/mixed/ws", 100, ["-c", 20, "--body", "ping"]), "upload": ("https", "/sink", 10, ["-c", 5, "--body-size", "200KB"]),
@@ -48,7 +48,10 @@ class Reloaded:
                 shutil.chown(path, "nobody")
             if rights == "unit":
                 before = AS_UNIT
-        self.process = Process([*before, *reloads.command(name, self.directory, self.write(0))], cores, name, cwd=self.directory)
+        argv = reloads.command(name, self.directory, self.write(0))
+        if binary := peers.missing(argv):
+            raise peers.DidNotStart(f"there is no {binary}")
+        self.process = Process([*before, *argv], cores, name, cwd=self.directory)
         if not self.process.listens(port, 60):
             said = self.process.said().strip()[-300:]
             self.process.stop()
@@ -60,16 +63,11 @@ class Reloaded:
         return self.name.startswith("lockgate")
 
     def write(self, number):
-        if isinstance(self.wanted, reloads.Changing):
-            text = reloads.CHANGING[self.name](self.wanted, number)
-        else:
-            more = [self.directory] if self.name == "haproxy" else []
-            text = reloads.MANY[self.name](self.wanted, number, *more)
-        return reloads.write(self.name, self.directory, text)
+        return reloads.write(self.name, self.directory, self.wanted, number)
 
     def reload(self):
         """Tells it to take over the configuration that is written; when."""
-        self.process.signal(SIGNALS.get(self.name, signal.SIGHUP))
+        self.process.signal(SIGNALS.get(binaries.kind_of(self.name), signal.SIGHUP))
         return time.monotonic()
 
     def told(self):
@@ -311,12 +309,12 @@ def upgrade(report, a):
     for name in a.peers:
         wanted = origins.changing(a.rights)
         try:
-            program = Reloaded(name, wanted, TESTED, wanted.tls, ORPHAN if name == "nginx" else (), a.rights)
+            program = Reloaded(name, wanted, TESTED, wanted.tls, ORPHAN if name.startswith("nginx") else (), a.rights)
         except peers.DidNotStart as why:
             failed.append([name, str(why)])
             continue
         try:
-            one = phase(program, a.secs, a.upgrades, every, UPGRADES[name], "--at-once", "100", "--every", str(every), "--bytes", str(int(250_000 * a.secs)))  # read at 200 KB a second
+            one = phase(program, a.secs, a.upgrades, every, UPGRADES[binaries.kind_of(name)], "--at-once", "100", "--every", str(every), "--bytes", str(int(250_000 * a.secs)))  # read at 200 KB a second
         finally:
             program.process.stop()
         failures = {}
@@ -364,7 +362,7 @@ def upgraded_haproxy(program, every):
     return None
 
 
-UPGRADES = {"lockgate": upgraded_ours, "lockgate-before": upgraded_ours, "nginx": upgraded_nginx, "haproxy": upgraded_haproxy}
+UPGRADES = {"lockgate": upgraded_ours, "nginx": upgraded_nginx, "haproxy": upgraded_haproxy}
 
 
 def _pid(path):
