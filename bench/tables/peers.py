@@ -280,8 +280,7 @@ def newer(kinds):
 PEERS = newer(PEERS)
 TLS_PEERS = binaries.with_newer([*OURS, "hitch", "haproxy", "nginx"])
 HTTP_PEERS = binaries.with_newer([*OURS, "haproxy", "nginx", *binaries.present("h2o")])
-if binaries.NEW and "h2o-new" not in HTTP_PEERS:
-    HTTP_PEERS += ["h2o-new", "caddy-new"]
+HTTP_PEERS += [name for name in ("h2o-new", "caddy-new") if binaries.NEW and name not in HTTP_PEERS]
 RELAYS = binaries.with_newer([*OURS, "haproxy-copies", "haproxy-splice", "nginx"]) + ["http-tunnel", "go-relay", "go-relay-copy"]
 
 
