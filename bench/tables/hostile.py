@@ -8,6 +8,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import time
 
 from . import binaries, peers, processes
@@ -207,9 +208,11 @@ def overload_hostile(report, a):
     for name in a.peers:
         try:
             found[name] = besieged(name, upstream, a, quiet)
-        except peers.DidNotStart as why:
+        except (peers.DidNotStart, RuntimeError) as why:
             lines.append([name, str(why)] + [""] * 8)
             report.bad |= name == "lockgate"
+    if not found:
+        sys.exit("; ".join(f"{name}: {why}" for name, why, *_ in lines))
     for kind in KINDS:
         for name, one in found.items():
             before, during = one["quiet"][kind], one["siege"][kind]

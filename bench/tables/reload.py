@@ -12,6 +12,7 @@ import socket
 import ssl
 import statistics
 import subprocess
+import sys
 import threading
 import time
 
@@ -140,10 +141,10 @@ def reload(report, a):
         except peers.DidNotStart as why:
             failed.append([name, str(why)])
             report.bad |= name == "lockgate"
+    if not found:
+        sys.exit("; ".join(f"{name}: {why}" for name, why in failed))
     if failed:
         report.plain("What did not start", ["", ""], failed)
-    if not found:
-        return
     tell_load(report, found, marks)
     tell_programs(report, found, marks)
     judge(report, found, marks)

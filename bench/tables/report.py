@@ -186,21 +186,24 @@ def interleaved(programs, rounds, measure):
     running = [name for name, program in programs.items() if not isinstance(program, str)]
     for number in range(rounds):
         for name in turn(running, number):
-            program = programs[name]
-            if hasattr(program, "alive") and not program.alive():
-                record = {"errors": {f"it ended with {program.popen.returncode}": 1}}
-            else:
+            program, record = programs[name], {}
+            if not (gone := _gone(programs, program)):
                 try:
                     record = measure(name, program)
                 except (OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, subprocess.SubprocessError) as why:
                     record = {"errors": {one_line(f"{type(why).__name__}: {why}")[:160]: 1}}
-            for gone in processes.ended():
-                if gone not in programs.values() or gone is program:
-                    record["errors"] = (record.get("errors") or {}) | {f"{gone.name} ended with {gone.popen.returncode}": 1}
+                gone = _gone(programs, program)
+            if gone:
+                record["errors"] = (record.get("errors") or {}) | gone
             rows[name].append(record)
             progress(f"round {number + 1}/{rounds} {name}")
     progress("")
     return rows
+
+
+def _gone(programs, program):
+    """What has ended that this program's round needs: itself, and whatever is no program under test, as the origin."""
+    return {f"{one.name} ended with {one.popen.returncode}": 1 for one in processes.ended() if one is program or one not in programs.values()}
 
 
 def turn(names, number):
