@@ -270,7 +270,7 @@ def apart():
 
 def _namespace(name, number):
     """It ends with the process that holds it, and the pair of devices with it. Its addresses are of the block for benchmarks (RFC 2544)."""
-    side = f"198.18.{number}.2", f"198.18.{number}.1"
+    own, program = f"198.18.{number}.2", f"198.18.{number}.1"
     try:
         holder = Process(["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"], OTHERS, f"namespace-{name}", stdout=subprocess.PIPE)
         if not holder.popen.stdout.readline():
@@ -282,12 +282,12 @@ def _namespace(name, number):
             with open(f"/sys/class/net/{device}/queues/rx-0/rps_cpus", "w") as f:
                 f.write(f"{sum(1 << core for core in cores):x}")
         _run("ip", "link", "set", theirs, "netns", str(holder.pid))
-        for device, address, words in ((ours, side[1], ()), (theirs, side[0], enter)):
+        for device, address, words in ((ours, program, ()), (theirs, own, enter)):
             _run(*words, "ip", "address", "add", f"{address}/30", "dev", device)
             _run(*words, "ip", "link", "set", device, "up")
     except OSError as why:
         sys.exit(f"no network namespace with a pair of devices can be made here: {' '.join(str(why).split())}")
-    return Side(*side, enter)
+    return Side(own, program, enter)
 
 
 def _run(*argv):
