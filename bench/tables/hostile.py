@@ -247,9 +247,10 @@ RATES = {"get": 40, "fresh": 10, "h2": 40, "ws": 16, "upload": 2, "download": 2}
 def besieged(name, upstream, a, quiet):
     """One program: quiet, half of the time from one address, half from eight, and until what hostile clients held is over."""
     tested = Tested(name, upstream, a.descriptors, a.memory * MB, 2)
-    share = 0
+    share, clients = 0, []
     try:
         honest = Clients("honest.py", tested.port, "--kinds", written_as(RATES))
+        clients.append(honest)
         look_for(tested, 2, name)  # what the first connections cost
         marks = [time.monotonic()]
         look_for(tested, quiet, name)
@@ -257,6 +258,7 @@ def besieged(name, upstream, a, quiet):
         sums = {kind: {} for kind in HOSTILE}
         for addresses in (ONE, EIGHT):
             hostile = Clients("hostile.py", tested.port, "--kinds", written_as(HOSTILE), "--addresses", ",".join(addresses), "--hold", HOLD)
+            clients.append(hostile)
             look_for(tested, a.secs / 2, name)
             said = hostile.finish()
             share = max(share, said["share"])
@@ -268,9 +270,12 @@ def besieged(name, upstream, a, quiet):
         honestly = honest.finish()
         time.sleep(2)
         tested.look()
+        processes.need_all_but(tested.process)
         return {"quiet": by_kind(honestly["samples"], marks[0], marks[1]), "siege": by_kind(honestly["samples"], marks[1], marks[2]), "hostile": sums, "lived": tested.lived(),
                 "seen": tested.seen, "share": share + honestly["share"], "again": honestly["again"], "limit": tested.cgroup.what}
     finally:
+        for one in clients:
+            one.process.stop()
         tested.stop()
 
 

@@ -301,6 +301,12 @@ def ended():
     return [process for process in _running if not process.alive()]
 
 
+def need_all_but(tested):
+    """Where figures are of one program at a time: whether all else still runs, so that what it had to do with is not its fault."""
+    if gone := [f"{one.name} ended with {one.popen.returncode}" for one in ended() if one is not tested]:
+        raise RuntimeError(", ".join(gone))
+
+
 def stop_all():
     for process in list(_running):
         process.signal(signal.SIGTERM)

@@ -138,13 +138,13 @@ def reload(report, a):
     for name in a.peers:
         try:
             found[name] = story(name, origins.changing(a.rights), marks, a)
-        except peers.DidNotStart as why:
+        except (peers.DidNotStart, RuntimeError) as why:
             failed.append([name, str(why)])
             report.bad |= name == "lockgate"
     if not found:
         sys.exit("; ".join(f"{name}: {why}" for name, why in failed))
     if failed:
-        report.plain("What did not start", ["", ""], failed)
+        report.plain("What did not run", ["", ""], failed)
     tell_load(report, found, marks)
     tell_programs(report, found, marks)
     judge(report, found, marks)
@@ -157,7 +157,9 @@ def story(name, wanted, marks, a):
     every = a.secs / 200
     try:
         quiet = phase(program, a.secs, 0, every)
-        return quiet, [phase(program, max(3.0, (mark - before) * every + 1), mark - before, every) for before, mark in zip((0, *marks), marks)]
+        phases = [phase(program, max(3.0, (mark - before) * every + 1), mark - before, every) for before, mark in zip((0, *marks), marks)]
+        processes.need_all_but(program.process)
+        return quiet, phases
     finally:
         program.process.stop()
 
