@@ -125,7 +125,7 @@ def with_newer(names):
 
 
 def present(*names):
-    """Those of these peers that are installed: h2o is a row only for whoever has it."""
+    """Those of these peers that are installed: h2o is a row only where it is installed."""
     return [name for name in names if shutil.which(kind_of(name))]
 
 

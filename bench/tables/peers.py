@@ -84,7 +84,7 @@ def lockgate_relay(front, directory):
     return lockgate(front, directory)
 
 
-# TLS 1.3's suites in the order of preference that every peer gets: an AES-128 that all of them take, whoever's list counts.
+# TLS 1.3's suites in the order of preference that every peer gets: an AES-128 that all of them take, whether the server's list counts or the client's.
 SUITES = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 SUITES_12 = ":".join(f"ECDHE-{key}-{suite}" for suite in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305") for key in ("ECDSA", "RSA"))
 
@@ -199,7 +199,7 @@ def hitch(front, directory, build=None):
 
 
 def h2o_head(build, port, front, workers):
-    """h2o's settings of the process and its one listener, which defers accepts by itself and offers HTTP/2 to whoever asks for it."""
+    """h2o's settings of the process and its one listener, which defers accepts by itself and offers HTTP/2 to clients that ask for it."""
     text = [f"num-threads: {workers}", "max-connections: 19000", "user: root" if os.geteuid() == 0 else "", "error-log: /dev/null",
             "http2-idle-timeout: 300", "http1-request-timeout: 300",
             "listen:", f"  host: {getattr(front, 'host', '127.0.0.1')}", f"  port: {port}"]

@@ -254,7 +254,7 @@ def _read(path):
 
 
 def die_with_parent():
-    """In a child before it becomes the program: the kernel sends it TERM when whoever has started it has ended."""
+    """In a child before it becomes the program: the kernel sends it TERM when the process that has started it has ended."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

@@ -53,7 +53,6 @@ SERVED = [name for name in folders.PEERS if name.startswith(("lockgate", "nginx"
 CODED = [("https", "811"), ("h2", "811"), ("h2", "100k")]
 
 
-
 def _open_loop(front):
     return Row(front, latency.open_loop, {f"{front}-{share}": 1.0 for share in (30, 60)}, {"fronts": [front], "shares": [30, 60], "conns": 100, "size": 100}, SITES, 0, 5)
 

@@ -30,7 +30,7 @@ class Origin(Process):
         self.signal({"killed": signal.SIGKILL, "paused": signal.SIGSTOP, "slowed": signal.SIGUSR2}[event])
 
     def end(self, event):
-        """Whoever is the endpoint from now on."""
+        """The origin that is the endpoint from now on."""
         if event == "killed":
             self.stop()
             return Origin(self.port, self.file)

@@ -2,7 +2,7 @@
 //!
 //! Orders nothing: see `order`.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use instant_acme::{Account, CertificateIdentifier, Error, ExternalAccountKey, Key, NewAccount};
@@ -16,6 +16,7 @@ use tokio::sync::{Mutex, Semaphore};
 use crate::error::{Failure, FailureKind, is_bad_nonce, is_problem};
 use crate::http::{AcmeHttp, QuietUntil, noting_errors};
 use crate::keys;
+use crate::mutex::lock;
 use crate::schedule::{RenewalWindow, is_credible};
 use crate::store::{AccountRecord, CertFolder};
 
@@ -74,10 +75,7 @@ impl DirectoryClient {
 
     /// An error as long as the authority wants no other request, or none for this certificate.
     pub(crate) fn allows_requests(&self, own: Option<SystemTime>) -> Result<(), Failure> {
-        let quiet_until = *self
-            .quiet_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let quiet_until = *lock(&self.quiet_until);
         let now = SystemTime::now();
         match own.max(quiet_until) {
             Some(until) if until > now && is_credible(until, now) => {
@@ -90,8 +88,9 @@ impl DirectoryClient {
         }
     }
 
-    /// The account, which is made if there is none. A key that was kept gets its account again, so
-    /// that a process that is killed in between never makes a second one (RFC 8555 §7.3.1).
+    /// The account, which is made if there is none. Its key is kept first, and gets the same account
+    /// again (RFC 8555 §7.3.1), so that a process that is killed in between leaves no second one
+    /// behind. With `eab` it may: there the key is known, and kept, only after the account was made.
     pub(crate) async fn account(&self) -> Result<Account, Failure> {
         // Orders that begin together wait for the first one's account.
         let mut open = self.account.lock().await;

@@ -8,7 +8,7 @@ use std::cell::RefCell;
 use std::io;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
@@ -23,6 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, spawn_local};
 
 use crate::error::{Failure, FailureKind, Unreachable};
+use crate::mutex::lock;
 use crate::schedule::LONGEST_ASKED;
 
 /// Limits of one exchange: chains of certificates are the largest bodies.
@@ -108,10 +109,6 @@ pub(crate) fn last_retry_after() -> Option<SystemTime> {
 
 fn last_response() -> Option<LastResponse> {
     LAST_RESPONSE.try_with(|note| *lock(note)).ok().flatten()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 struct PendingRequest {

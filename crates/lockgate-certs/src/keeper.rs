@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, SystemTime};
 
 use lockgate_net::cert_demand::CertDemand;
@@ -26,6 +26,7 @@ use tokio::time::sleep;
 
 use crate::directory::DirectoryClient;
 use crate::leaves::{WantedLeaf, issue_leaves};
+use crate::mutex::lock;
 use crate::order::ChallengeKind;
 use crate::schedule::spread_of;
 use crate::store::{CertFolder, CertId, FolderLock};
@@ -258,13 +259,13 @@ impl KeeperState {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<CertId, Arc<CertState>>> {
-        self.certs.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.certs)
     }
 }
 
 impl CertState {
     fn status(&self) -> MutexGuard<'_, CertStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.status)
     }
 }
 

@@ -12,7 +12,7 @@
 //! - [`CertFolder`]: the files · [`private_file`]: how they are replaced
 //! - [`import`]: what other programs have stored
 //! - `permission`: the question whether a name may have a certificate on demand
-//! - `keys`, `leaf`: keys and issued chains
+//! - `keys`, `leaf`: keys and issued chains · `mutex`: locks without an error
 //! - [`authority`]: an authority of our own · `leaves`: its certificates for listeners
 
 #![forbid(unsafe_code)]
@@ -27,6 +27,7 @@ mod keeper;
 mod keys;
 mod leaf;
 mod leaves;
+mod mutex;
 mod order;
 mod permission;
 pub mod private_file;

@@ -381,7 +381,7 @@ impl Case {
     /// none has a valid CPU time, the one that is best in this metric.
     ///
     /// Never the baseline, which does less, and never a program with failures.
-    pub fn best_other(&self, program: &str, metric: SampleMetric) -> Option<&ProgramRow> {
+    fn best_other(&self, program: &str, metric: SampleMetric) -> Option<&ProgramRow> {
         let own = self.rows.iter().find(|row| row.program == program)?;
         let others = self.rows.iter().filter(|row| {
             row.program != program && !row.baseline && other_work(own, row).is_none()
@@ -460,6 +460,12 @@ impl Case {
         self.pairs
             .iter()
             .find(|pair| pair.program == program && pair.other == other)
+    }
+
+    /// The pair of `program` and the best other in this metric.
+    pub fn pair_with_best(&self, program: &str, metric: SampleMetric) -> Option<&ProgramPair> {
+        let other = self.best_other(program, metric)?;
+        self.pair(program, &other.program)
     }
 
     /// Whether there were enough connections at once to compare their memory.

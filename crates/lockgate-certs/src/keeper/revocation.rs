@@ -2,7 +2,7 @@
 //! that certificate: nothing else changes its files meanwhile.
 
 use std::fmt;
-use std::sync::PoisonError;
+use std::sync::MutexGuard;
 
 use instant_acme::{RevocationReason, RevocationRequest};
 use rustls_pki_types::CertificateDer;
@@ -13,6 +13,7 @@ use super::task::{CertTask, Known};
 use super::{CertKeeper, CertState};
 use crate::directory::{DirectoryClient, with_nonces};
 use crate::error::{Failure, is_problem};
+use crate::mutex::lock;
 use crate::private_file;
 use crate::store::CertId;
 
@@ -144,9 +145,8 @@ impl CertKeeper {
 }
 
 impl CertState {
-    fn revocation(&self) -> std::sync::MutexGuard<'_, Option<PendingRevocation>> {
-        let revocation = self.revocation.lock();
-        revocation.unwrap_or_else(PoisonError::into_inner)
+    fn revocation(&self) -> MutexGuard<'_, Option<PendingRevocation>> {
+        lock(&self.revocation)
     }
 
     /// The revocation that was asked for.

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 use std::rc::Rc;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_net::challenges::Challenges;
@@ -15,6 +15,7 @@ use tokio::task::{JoinSet, spawn_local};
 use super::{CertKeeper, DirectoryClients, KeeperTask, WantedCert};
 use crate::directory::DirectoryClient;
 use crate::error::{Failure, FailureKind};
+use crate::mutex::lock;
 use crate::order::{Attempt, ChallengeKind};
 use crate::store::{CertFolder, CertId, CertRecord};
 
@@ -72,8 +73,7 @@ impl CertKeeper {
     /// Tries to obtain the certificates of these names; names for which none is wanted have no
     /// result. `None` where nothing is obtained, or too many trials wait.
     pub fn try_out(&self, names: Vec<String>) -> Option<oneshot::Receiver<Vec<CertTrial>>> {
-        let trials = self.shared.trials.lock();
-        let trials = trials.unwrap_or_else(PoisonError::into_inner).clone()?;
+        let trials = lock(&self.shared.trials).clone()?;
         let (answer, receiver) = oneshot::channel();
         trials.try_send(PendingTrial { names, answer }).ok()?;
         Some(receiver)
@@ -82,12 +82,7 @@ impl CertKeeper {
     /// Where a new thread takes trials from.
     pub(super) fn trials(&self) -> mpsc::Receiver<PendingTrial> {
         let (sender, receiver) = mpsc::channel(WAITING);
-        let mut trials = self
-            .shared
-            .trials
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        *trials = Some(sender);
+        *lock(&self.shared.trials) = Some(sender);
         receiver
     }
 }

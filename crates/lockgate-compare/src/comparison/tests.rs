@@ -363,7 +363,7 @@ fn many_more_opened_connections_are_other_work() {
 }
 
 #[test]
-fn a_rate_that_was_given_is_nobodys_merit() {
+fn a_given_rate_has_no_verdict() {
     let case = case(|_, _, sample| sample.open = true);
     assert_eq!(
         verdict(&case, SampleMetric::Rate),

@@ -1,11 +1,9 @@
 //! A comparison as one page: verdicts, tables, and bars for CPU time and requests. In the frame
 //! and style of the load's page, without scripts and without other files.
 
-use super::{
-    CellTone, ComparisonDocument, DocumentSection, LEGEND, SampleMetric, Sheet, SheetCell, VERDICT,
-    overview,
-};
-use crate::comparison::Case;
+use super::verdicts::{VERDICT, overview};
+use super::{CellTone, ComparisonDocument, DocumentSection, LEGEND, Sheet, SheetCell};
+use crate::comparison::{Case, SampleMetric};
 use lockgate_report::escape::html as escape;
 use lockgate_report::html::frame;
 
@@ -13,7 +11,8 @@ const STYLE: &str = include_str!("page.css");
 
 pub(super) fn render(document: &ComparisonDocument) -> String {
     let mut out = verdict(document);
-    out += &overview(&document.cases).map_or(String::new(), |sheet| table(&sheet));
+    let overview = overview(&document.cases, &document.verdicts);
+    out += &overview.map_or(String::new(), |sheet| table(&sheet));
     out += &format!("<p class=\"legend\">{}</p>\n", escape(LEGEND));
     for (at, section) in document.sections.iter().enumerate() {
         out += &part(section, document.cases.get(at));

@@ -1,6 +1,7 @@
 //! A comparison for a Markdown document.
 
-use super::{ComparisonDocument, LEGEND, Sheet, VERDICT};
+use super::verdicts::VERDICT;
+use super::{ComparisonDocument, LEGEND, Sheet};
 use lockgate_report::escape::terminal;
 
 pub(super) fn render(document: &ComparisonDocument) -> String {

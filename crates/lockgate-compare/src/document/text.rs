@@ -1,6 +1,7 @@
 //! A comparison for a terminal: columns as wide as their widest cell.
 
-use super::{ComparisonDocument, LEGEND, Sheet, SheetCell, VERDICT};
+use super::verdicts::VERDICT;
+use super::{ComparisonDocument, LEGEND, Sheet, SheetCell};
 use lockgate_report::escape::terminal;
 use lockgate_report::text::table::columns;
 

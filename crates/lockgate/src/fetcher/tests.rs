@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use lockgate_testkit::{DEADLINE, Folder, Origin, Wire};
+use lockgate_testkit::{DEADLINE, Folder, Origin, Wire, eventually};
 use lockgate_upstream::endpoint_name::EndpointName;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
@@ -174,6 +174,10 @@ fn one_that_hangs_holds_up_neither_the_others_nor_the_start() {
         wire.send(ok(round));
     }
     let _third = next(&other);
+    // The file is read in a thread of its own, and no request says that it was.
+    eventually("the file's value", || {
+        (text(&values[1]) == "there").then_some(())
+    });
     assert_eq!(values.each_ref().map(text), ["default", "there", "two"]);
 }
 

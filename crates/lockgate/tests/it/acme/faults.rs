@@ -24,6 +24,21 @@ fn failure_of(resource: Resource, fault: Fault) -> String {
     told["kind"].as_str().unwrap().to_owned()
 }
 
+/// Starts Lockgate and waits until it serves a certificate of the second authority, which answers
+/// once it knows the ports.
+fn served_by(second: &AcmeServer, toml: &str) -> Lockgate {
+    second.fail(Resource::Directory, Fault::Hold);
+    let gate = lockgate().start(toml);
+    second.set_tls_port(https(&gate).port());
+    second.set_http_port(http(&gate).port());
+    second.clear_faults();
+    second.release();
+    is("a certificate of the second", || {
+        certificate(https(&gate), "a.example.com", &second.root_pem()).is_ok()
+    });
+    gate
+}
+
 #[test]
 fn refusals_of_the_authority_are_told_by_kind() {
     for (fault, kind) in [
@@ -172,15 +187,7 @@ fn retry_after_of_one_directory_holds_across_a_restart_beside_another() {
     std::fs::write(&record, kept.to_string()).unwrap();
     let asked = scene.server.log().len();
     second.clear_faults();
-    second.fail(Resource::Directory, Fault::Hold);
-    let gate = lockgate().start(&toml);
-    second.set_tls_port(https(&gate).port());
-    second.set_http_port(http(&gate).port());
-    second.clear_faults();
-    second.release();
-    is("a certificate of the second", || {
-        certificate(https(&gate), "a.example.com", &second.root_pem()).is_ok()
-    });
+    let _gate = served_by(&second, &toml);
     assert_eq!(scene.server.log().len(), asked);
 }
 
@@ -189,15 +196,7 @@ fn the_next_directory_is_asked_when_the_first_is_down() {
     let (scene, second) = (Scene::new(), AcmeServer::start());
     let toml = scene.top_of_both(&second) + &sites(&["a.example.com"]);
     scene.server.fail(Resource::Directory, Fault::Close);
-    second.fail(Resource::Directory, Fault::Hold);
-    let gate = lockgate().start(&toml);
-    second.set_tls_port(https(&gate).port());
-    second.set_http_port(http(&gate).port());
-    second.clear_faults();
-    second.release();
-    is("a certificate of the second", || {
-        certificate(https(&gate), "a.example.com", &second.root_pem()).is_ok()
-    });
+    let _gate = served_by(&second, &toml);
     assert!(scene.server.issued().is_empty());
 }
 
