@@ -196,7 +196,7 @@ def phase(program, secs, changes, every, change=reloaded, *holding):
         process.stop()
     stages = {kind: stage(loads[kind], one.text) for kind, one in said.items()}
     return {"stages": stages, "held": parsed(holding.text) or {"opened": {}, "cut": {"all": [held.said()[-160:] or "nothing said"]}}, "late": [ms for ms in late if ms is not None], "lost": lost,
-            "with": with_all, "after": program.settled(), "alive": bool(program.process.group())}
+            "with": with_all, "after": program.settled(), "alive": bool(program.process.group()), "ended": program.process.popen.poll()}
 
 
 class Spoken:
@@ -282,7 +282,7 @@ def tell_programs(report, found, marks):
         for mark, one in zip((0, *marks), (quiet, *phases)):
             opened, cut = one["held"]["opened"], one["held"]["cut"]
             why = f"**{sum(map(len, cut.values()))}**: " + ", ".join(f"{len(those)} {kind}, such as {those[0]}" for kind, those in cut.items()) if cut else "0"
-            lines.append([name if not mark else "", mark, one["lost"], sum(opened.values()), why, one["with"]["processes"], figure(one["with"]["pss"], 1), figure(one["with"]["earlier"], 0),
+            lines.append([name if not mark else "", mark, one["lost"], sum(opened.values()), why, one["with"]["processes"] if one["ended"] is None else f"**it ended with {one['ended']}**", figure(one["with"]["pss"], 1), figure(one["with"]["earlier"], 0),
                           one["after"]["processes"], figure(one["after"]["pss"], 1), figure(one["after"]["earlier"], 0), taken if mark == marks[-1] else ""])
     report.plain("The programs after so many reloads", ["", "reloads", "not served", "held", "of these cut", "processes", "PSS MB", "earlier generations",
                                                        "processes, nothing held", "PSS MB, nothing held", "earlier generations", "ms to the first answer: median / longest"], lines,
