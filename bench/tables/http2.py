@@ -8,7 +8,7 @@ import time
 from . import load, peers, processes
 from .load import H2load
 from .processes import BUILT, OTHERS, Process
-from .report import interleaved, progress, same_work
+from .report import gone, interleaved, progress, same_work
 from .throughput import LARGE, asked, rivals, start_all, stop_programs
 
 COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0), ("core %", "core_percent", 0), ("mean ms", "mean", 2), ("max ms", "max", 1)]
@@ -188,5 +188,6 @@ def idle(name, origin, a, context, records):
         except OSError as why:
             failed(f"{why} after it was idle")
         connection.socket.close()
+    errors |= gone(program)
     program.stop()
     return [*records, {"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "opened": len(held), "kept": kept, "errors": errors}]

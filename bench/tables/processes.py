@@ -301,6 +301,18 @@ def ended():
     return [process for process in _running if not process.alive()]
 
 
+def running():
+    """What was started here and not stopped, whether or not it has ended by itself."""
+    return list(_running)
+
+
+def stop_but(kept):
+    """Stops the generator of a measurement that has broken."""
+    for process in running():
+        if process not in kept:
+            process.stop()
+
+
 def need_all_but(tested):
     """Where figures are of one program at a time: whether all else still runs, so that what it had to do with is not its fault."""
     if gone := [f"{one.name} ended with {one.popen.returncode}" for one in ended() if one is not tested]:
@@ -308,9 +320,9 @@ def need_all_but(tested):
 
 
 def stop_all():
-    for process in list(_running):
+    for process in running():
         process.signal(signal.SIGTERM)
-    for process in list(_running):
+    for process in running():
         process.stop(patience=1)
     if _scratch:
         shutil.rmtree(_scratch, ignore_errors=True)

@@ -186,24 +186,25 @@ def interleaved(programs, rounds, measure):
     running = [name for name, program in programs.items() if not isinstance(program, str)]
     for number in range(rounds):
         for name in turn(running, number):
-            program, record = programs[name], {}
-            if not (gone := _gone(programs, program)):
+            program, record, before = programs[name], {}, processes.running()
+            if not (died := gone(program, programs.values())):
                 try:
                     record = measure(name, program)
                 except (OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, subprocess.SubprocessError) as why:
                     record = {"errors": {one_line(f"{type(why).__name__}: {why}")[:160]: 1}}
-                gone = _gone(programs, program)
-            if gone:
-                record["errors"] = (record.get("errors") or {}) | gone
+                    processes.stop_but(before)
+                died = gone(program, programs.values())
+            if died:
+                record["errors"] = (record.get("errors") or {}) | died
             rows[name].append(record)
             progress(f"round {number + 1}/{rounds} {name}")
     progress("")
     return rows
 
 
-def _gone(programs, program):
-    """What has ended that this program's round needs: itself, and whatever is no program under test, as the origin."""
-    return {f"{one.name} ended with {one.popen.returncode}": 1 for one in processes.ended() if one is program or one not in programs.values()}
+def gone(program, tested=()):
+    """What has ended that this program's round needs, as errors: itself, and whatever is none of those under test, as the origin."""
+    return {f"{one.name} ended with {one.popen.returncode}": 1 for one in processes.ended() if one is program or one not in tested}
 
 
 def turn(names, number):
