@@ -5,6 +5,7 @@
 // connection that was refused because nobody listens any more is not the same as one that was accepted and lost.
 //
 //   --port P | --unix PATH   whom to ask                       --connections N  how many at once (1)
+//   --host A                 where that port is (127.0.0.1)
 //   --get N | --post N       the request; --path P overrides   --requests K     on each connection, 0 = no end (0)
 //   --tls any|1.2|1.3|off    (any)                             --close          the request says Connection: close
 //   --tunnel HOST:PORT       whoever listens there is a proxy: CONNECT to this first; TLS is with the proxy
@@ -21,6 +22,7 @@
 // Prints one JSON object. Latencies are in milliseconds, from the connect for a connection's first request; "stalled"
 // counts those of 35 ms and more.
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -63,12 +65,12 @@ struct slot {
 
 static struct {
     int port, connections, opening, pieces;
-    const char *unix_path, *path, *tls, *tunnel;
+    const char *host, *unix_path, *path, *tls, *tunnel;
     size_t get, post;
     bool is_post, close, once, stay, until_refused, discard;
     long requests;
     double seconds, timeout, hold, rate;
-} want = {.connections = 1, .tls = "any", .seconds = 5, .timeout = 10};
+} want = {.host = "127.0.0.1", .connections = 1, .tls = "any", .seconds = 5, .timeout = 10};
 
 static struct {
     long requests, connections, failed[FAILURES], lost;
@@ -483,6 +485,7 @@ static void read_options(int argc, char **argv) {
         else if (!strcmp(key, "--until-refused")) want.until_refused = true;
         else if (!strcmp(key, "--discard")) want.discard = true;
         else if (++n == argc) usage(key);
+        else if (!strcmp(key, "--host")) want.host = argv[n];
         else if (!strcmp(key, "--port")) want.port = atoi(argv[n]);
         else if (!strcmp(key, "--unix")) want.unix_path = argv[n];
         else if (!strcmp(key, "--connections")) want.connections = atoi(argv[n]);
@@ -517,7 +520,7 @@ static void prepare(void) {
         snprintf(a.sun_path, sizeof a.sun_path, "%s", want.unix_path);
         memcpy(&address, &a, address_len = sizeof a);
     } else {
-        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)want.port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)want.port), .sin_addr.s_addr = inet_addr(want.host)};
         memcpy(&address, &a, address_len = sizeof a);
     }
     slots = calloc((size_t)want.connections, sizeof *slots);

@@ -3,7 +3,8 @@
 //   POST /…      the body comes back        POST /sink   only its length comes back
 //   GET /N       N bytes of the pattern
 //
-// echo [--tcp PORT] [--unix PATH] [--requests N] [--split N] [--count FILE]
+// echo [--host ADDRESS] [--tcp PORT] [--unix PATH] [--requests N] [--split N] [--count FILE]
+//   --host A      where --tcp, which comes after it, listens (127.0.0.1)
 //   --requests N  closes a connection after N answers, saying so in the last one
 //   --split N     writes every answer in N separate writes and leaves Nagle's algorithm on: the 40 ms test
 //   --count FILE  keeps four 64-bit counters there: connections, requests, body bytes in, body bytes out
@@ -12,6 +13,7 @@
 //
 // It knows as much HTTP as the generators speak, no chunked coding and no pipelining: it is no server for anything else.
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -243,8 +245,8 @@ static int listen_on(struct sockaddr *address, socklen_t len) {
     return fd;
 }
 
-static int listen_tcp(int port) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+static int listen_tcp(const char *host, int port) {
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = inet_addr(host)};
     return listen_on((struct sockaddr *)&a, sizeof a);
 }
 
@@ -268,12 +270,14 @@ static void count_in(const char *path) {
 
 int main(int argc, char **argv) {
     int tcp = -1, local = -1;
+    const char *host = "127.0.0.1";
     signal(SIGPIPE, SIG_IGN);
     pattern_fill();
     poller = epoll_create1(EPOLL_CLOEXEC);
     for (int n = 1; n + 1 < argc; n += 2) {
         const char *key = argv[n], *value = argv[n + 1];
-        if (!strcmp(key, "--tcp")) tcp = listen_tcp(atoi(value));
+        if (!strcmp(key, "--host")) host = value;
+        else if (!strcmp(key, "--tcp")) tcp = listen_tcp(host, atoi(value));
         else if (!strcmp(key, "--unix")) local = listen_unix(value);
         else if (!strcmp(key, "--requests")) requests_each = atol(value);
         else if (!strcmp(key, "--split")) split_into = atoi(value);

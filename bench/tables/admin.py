@@ -15,7 +15,7 @@ import termios
 import time
 from dataclasses import dataclass
 
-from . import load, peers, processes, reload, sites
+from . import binaries, load, peers, processes, reload, sites
 from .peers import _written as written
 from .processes import BEFORE, BOTH, LOAD, LOCKGATE, OTHERS, Process
 from .report import figure, interleaved, progress
@@ -26,11 +26,11 @@ PATIENCE = 30  # seconds that a drain may take
 
 def drain(report, a):
     """One of two endpoints drained under load, killed when that is done, started again and taken back."""
-    report.head(f"{a.drains} drains of an endpoint under load", sum(name in VERBS for name in a.peers) * (a.secs + 3))
+    report.head(f"{a.drains} drains of an endpoint under load", sum(binaries.kind_of(name) in VERBS for name in a.peers) * (a.secs + 3))
     lines = []
     for name in a.peers:
         try:
-            line, good = drained(name, a) if name in VERBS else (["its free version has no such verb"], True)
+            line, good = drained(name, a) if binaries.kind_of(name) in VERBS else (["its free version has no such verb"], True)
         except peers.DidNotStart as why:
             line, good = [str(why)], False
         lines.append([name, *line] + [""] * (9 - len(line)))
@@ -42,6 +42,7 @@ def drain(report, a):
 
 def drained(name, a):
     """One program: its cells, and whether all is as it is to be."""
+    tell = VERBS[binaries.kind_of(name)]
     origins = [load.Origin(), load.Origin()]
     try:
         program = sites.start(name, sites.Site(upstreams=tuple(one.tcp for one in origins), workers=2, admin=True), BOTH)
@@ -53,14 +54,14 @@ def drained(name, a):
             time.sleep(max(0, began + n * every - time.monotonic()))
             before.append(processes.established(origins[0].port))
             told = time.monotonic()
-            done = VERBS[name](program, "drain")
+            done = tell(program, "drain")
             taken.append((time.monotonic() - told) * 1e3)
             after.append(processes.established(origins[0].port))
             origins[0].process.signal(signal.SIGKILL)
             time.sleep(every / 4)
             origins[0].stop()
             origins[0] = load.Origin(port=origins[0].port)
-            back += VERBS[name](program, "ready") and done
+            back += tell(program, "ready") and done
         spoken.thread.join(a.secs + 60)
         generator.stop()
         alive = program.alive()
@@ -101,7 +102,7 @@ def asked_haproxy(program, command):
         return b"".join(iter(lambda: stream.recv(65536), b"")).decode()
 
 
-VERBS = {"lockgate": told_ours, "lockgate-before": told_ours, "haproxy": told_haproxy}
+VERBS = {"lockgate": told_ours, "haproxy": told_haproxy}
 
 SITES, POOLS, EACH, RATE = 100, 50, 20, 400  # EACH: endpoints of a pool
 

@@ -31,12 +31,13 @@ class Build:
             r = subprocess.run([self.path, *ask], capture_output=True, text=True, timeout=10, stdin=subprocess.DEVNULL)
         except (OSError, subprocess.TimeoutExpired):
             return ""
-        return r.stdout + r.stderr
+        # A Caddy that `go install` has made knows its version as a module's only.
+        return r.stdout + r.stderr + (self._run("build-info").partition("\ndep\t")[0] if self.kind == "caddy" else "")
 
     @property
     def version(self):
         """As it names itself: 1.22.1, 3.5-dev5-a1b2c3."""
-        found = re.search(r"\bv?(\d+\.\d+(?:\.\d+)?(?:-[\w.+~-]+)?)", self.said)
+        found = re.search(r"(?<![\w.])v?(\d+\.\d+(?:\.\d+)?(?:-[\w.+~-]+)?)", self.said)
         return found.group(1) if found else "unknown"
 
     @property
@@ -48,7 +49,7 @@ class Build:
     def tls(self):
         """The TLS library that it runs with."""
         if self.kind == "caddy":
-            go = re.search(r"^go\s+go(\S+)", self._run("build-info"), re.M)
+            go = re.search(r"^go\s+go(\S+)", self.said, re.M)
             return f"Go {go.group(1)}" if go else "Go's own"
         # What it runs with, which need not be what it was built with.
         named = {"nginx": [r"running with ([^)]+)", r"built with ([^\n]*)"], "haproxy": [r"Running on (?:OpenSSL|SSL library) version : (.*)"], "h2o": [r"OpenSSL: (.*)"]}

@@ -6,7 +6,7 @@ import time
 
 from . import load, peers, processes
 from .processes import OTHERS, Process
-from .report import interleaved, progress
+from .report import gone, interleaved, progress
 from .throughput import COST, LARGE, rivals, start_all, stop_programs
 
 
@@ -37,7 +37,7 @@ def idle_memory(report, a):
             after = program.pss()
             said = load.finish_client(holder)
             errors = load.errors_of(said) | ({} if ready else {"not all were answered": 1}) | ({"lost while idle": said["lost"]} if said["lost"] else {})
-            rows[name].append({"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "idle_ms": idle_ms, "errors": errors})
+            rows[name].append({"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "idle_ms": idle_ms, "errors": errors | gone(program)})
             program.stop()
             progress(f"{name}")
     report.cell(f"{a.conns:,} idle connections, {a.key}, {a.front}", rows, [("KB/connection (PSS)", "kb", 1), ("CPU ms/s of all", "idle_ms", 2), ("MB before", "before", 1), ("MB with them", "after", 1)],

@@ -97,7 +97,7 @@ def nginx(folder, directory, script=False, build=None):
     build = build or binaries.build("nginx")
     if script and folder.change and "njs" not in build.said and not build.module("http_js"):
         raise peers.DidNotStart("it has no njs")
-    tls = peers.nginx_tls(folder)
+    tls = peers.nginx_tls(folder, build)
     # Frames of 64 KB in place of 8 KB.
     h2 = "http2_chunk_size 64k;" if folder.h2 else ""
     temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))

@@ -7,17 +7,17 @@ import dataclasses
 import json
 import os
 import re
-import shutil
 import subprocess
+import sys
 import time
 
-from . import peers, processes
+from . import binaries, peers, processes
 from .peers import _written as written
 from .processes import BOTH, BUILT, LOCKGATE, REPOSITORY, Process
 from .report import figure, progress
 
 SOURCES = os.path.join(REPOSITORY, "bench", "src")
-PEERS = [*peers.OURS, "haproxy", "nginx"]
+PEERS = binaries.with_newer([*peers.OURS, "haproxy", "nginx"])
 # New connections a second of each kind; what they do: the head of hostile.py.
 HOSTILE = {"hello": 200, "idle": 20, "reader": 5, "h2hang": 1, "trickle": 20}
 HOLD = 60             # seconds that a hostile client holds a connection, unless it is closed
@@ -51,29 +51,31 @@ def lockgate_before(limited, directory):
     return lockgate(limited, directory, processes.BEFORE)
 
 
-def nginx(limited, directory):
+def nginx(limited, directory, build=None):
     """Every worker has the descriptors for itself, two for each client that is proxied; timeouts as against slow clients, no limit by client."""
+    build = build or binaries.build("nginx")
     temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     text = ["daemon off;", "user root;" if os.geteuid() == 0 else "", f"worker_processes {limited.workers};", f"pid {directory}/nginx.pid;", f"error_log {directory}/error.log crit;",
             f"worker_rlimit_nofile {limited.descriptors}; events {{ worker_connections {limited.descriptors - 20}; }}",
             f"http {{ access_log off; {temporary} client_max_body_size 0; client_header_timeout 10s; client_body_timeout 10s; send_timeout 10s; keepalive_timeout 75s;",
             "  reset_timedout_connection on; proxy_request_buffering off; proxy_max_temp_file_size 0; proxy_read_timeout 60s;", "  map $http_upgrade $upgrade { default upgrade; '' ''; }",
             f"  upstream origin {{ server {limited.upstream}; keepalive 32; }}",
-            f"  server {{ listen 127.0.0.1:{limited.port} ssl http2 backlog=4096; ssl_certificate {limited.certificate}; ssl_certificate_key {BUILT}/certs/ecdsa.key;",
+            f"  server {{ {peers.nginx_listen(build, limited.port, True, True)} ssl_certificate {limited.certificate}; ssl_certificate_key {BUILT}/certs/ecdsa.key;",
             "    ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:S:1m;",
             "    location / { proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Host $http_host; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $upgrade; } } }"]
-    return ["nginx", "-p", directory, "-c", written(directory, "nginx.conf", text), "-e", f"{directory}/error.log"]
+    return [build.path, "-p", directory, "-c", written(directory, "nginx.conf", text), "-e", f"{directory}/error.log"]
 
 
-def haproxy(limited, directory):
+def haproxy(limited, directory, build=None):
     """It finds out by itself how many connections its descriptors allow; timeouts as its manual has them against slow clients."""
+    build = build or binaries.build("haproxy")
     text = ["global", f"  nbthread {limited.workers}", "defaults", "  mode http", "  timeout connect 5s", "  timeout client 30s", "  timeout server 60s", "  timeout tunnel 1h",
             "  timeout http-request 10s", "  timeout http-keep-alive 75s", "  timeout client-fin 10s", "  option http-keep-alive",
-            "listen site", f"  bind 127.0.0.1:{limited.port} backlog 4096 ssl crt {BUILT}/certs/ecdsa.pem alpn h2,http/1.1", f"  server origin {limited.upstream}"]
-    return ["haproxy", "-f", written(directory, "haproxy.cfg", text)]
+            "listen site", f"  bind 127.0.0.1:{limited.port} backlog 8192 defer-accept ssl crt {BUILT}/certs/ecdsa.pem alpn h2,http/1.1", f"  server origin {limited.upstream}"]
+    return [build.path, "-f", written(directory, "haproxy.cfg", text)]
 
 
-PROGRAMS = {"lockgate": lockgate, "lockgate-before": lockgate_before, "haproxy": haproxy, "nginx": nginx}
+PROGRAMS = peers.newer({"lockgate": lockgate, "lockgate-before": lockgate_before, "haproxy": haproxy, "nginx": nginx})
 
 
 class Cgroup:
@@ -135,8 +137,8 @@ class Tested:
         limited = Limited(processes.free_port(), upstream, descriptors, workers)
         directory = processes.fresh_directory(f"{name}-{limited.port}")
         argv = PROGRAMS[name](limited, directory)
-        if not shutil.which(argv[0]):
-            raise peers.DidNotStart(f"there is no {argv[0]}")
+        if binary := peers.missing(argv):
+            raise peers.DidNotStart(f"there is no {binary}")
         self.cgroup, self.port = Cgroup(name, memory), limited.port
         self.process = Process(argv, BOTH, name, descriptors=descriptors, cwd=directory, cgroup=self.cgroup.path)
         if not self.process.listens(limited.port):
@@ -206,9 +208,11 @@ def overload_hostile(report, a):
     for name in a.peers:
         try:
             found[name] = besieged(name, upstream, a, quiet)
-        except peers.DidNotStart as why:
+        except (peers.DidNotStart, RuntimeError) as why:
             lines.append([name, str(why)] + [""] * 8)
             report.bad |= name == "lockgate"
+    if not found:
+        sys.exit("; ".join(f"{name}: {why}" for name, why, *_ in lines))
     for kind in KINDS:
         for name, one in found.items():
             before, during = one["quiet"][kind], one["siege"][kind]
@@ -222,7 +226,7 @@ def overload_hostile(report, a):
                  [[name, one["lived"], series(one["seen"], 1), series(one["seen"], 2), f"{one['share']:.0%}", one["again"], one["limit"]] for name, one in found.items()])
     kinds = sorted({(kind, what) for one in found.values() for kind, counts in one["hostile"].items() for what in counts})
     report.plain("What became of the hostile connections", ["", "", *found], [[kind, what, *(one["hostile"][kind].get(what, 0) for one in found.values())] for kind, what in kinds])
-    rivals = [one for name, one in found.items() if name in ("nginx", "haproxy")]
+    rivals = [one for name, one in found.items() if not name.startswith("lockgate")]
     for kind in KINDS if "lockgate" in found else ():
         ours = found["lockgate"]["siege"][kind]
         best = min((one["siege"][kind]["p99"] for one in rivals if one["siege"][kind]["p99"]), default=None)
@@ -243,9 +247,10 @@ RATES = {"get": 40, "fresh": 10, "h2": 40, "ws": 16, "upload": 2, "download": 2}
 def besieged(name, upstream, a, quiet):
     """One program: quiet, half of the time from one address, half from eight, and until what hostile clients held is over."""
     tested = Tested(name, upstream, a.descriptors, a.memory * MB, 2)
-    share = 0
+    share, clients = 0, []
     try:
         honest = Clients("honest.py", tested.port, "--kinds", written_as(RATES))
+        clients.append(honest)
         look_for(tested, 2, name)  # what the first connections cost
         marks = [time.monotonic()]
         look_for(tested, quiet, name)
@@ -253,6 +258,7 @@ def besieged(name, upstream, a, quiet):
         sums = {kind: {} for kind in HOSTILE}
         for addresses in (ONE, EIGHT):
             hostile = Clients("hostile.py", tested.port, "--kinds", written_as(HOSTILE), "--addresses", ",".join(addresses), "--hold", HOLD)
+            clients.append(hostile)
             look_for(tested, a.secs / 2, name)
             said = hostile.finish()
             share = max(share, said["share"])
@@ -264,9 +270,12 @@ def besieged(name, upstream, a, quiet):
         honestly = honest.finish()
         time.sleep(2)
         tested.look()
+        processes.need_all_but(tested.process)
         return {"quiet": by_kind(honestly["samples"], marks[0], marks[1]), "siege": by_kind(honestly["samples"], marks[1], marks[2]), "hostile": sums, "lived": tested.lived(),
                 "seen": tested.seen, "share": share + honestly["share"], "again": honestly["again"], "limit": tested.cgroup.what}
     finally:
+        for one in clients:
+            one.process.stop()
         tested.stop()
 
 

@@ -8,7 +8,7 @@ import time
 from . import load, peers, processes
 from .load import H2load
 from .processes import BUILT, OTHERS, Process
-from .report import interleaved, progress, same_work
+from .report import gone, interleaved, progress, same_work
 from .throughput import LARGE, asked, rivals, start_all, stop_programs
 
 COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0), ("core %", "core_percent", 0), ("mean ms", "mean", 2), ("max ms", "max", 1)]
@@ -20,6 +20,8 @@ MORE = 1.2  # what a request to an endpoint over HTTP/2 may cost beside one over
 def http2(report, a):
     """HTTP/2 over TLS to an origin that speaks HTTP/1: 10 connections with 10 streams each, GET and uploads."""
     names = [p for p in a.peers if not p.startswith("hitch")]
+    if a.namespaces:
+        processes.apart()
     report.head("HTTP/2 over TLS, proxied to HTTP/1", len(a.rows) * len(names) * a.rounds * (a.secs + 0.5))
     origin = load.Origin()
     programs, large = {}, None
@@ -40,7 +42,7 @@ def http2(report, a):
                 record["errors"]["bytes missing at the origin"] = record["requests"] * size - came
             return record
         found = interleaved(programs, a.rounds, measure)
-        report.cell(f"{method} {size:,} B, {a.conns} × {a.streams} streams", found, COST, cost="cpu_us", rivals=rivals(names), goal=GOAL, notes=notes)
+        report.cell(f"{method} {size:,} B, {a.conns} × {a.streams} streams", found, [*COST, *[load.CORE] * a.namespaces], cost="cpu_us", rivals=rivals(names), goal=GOAL, notes=notes)
     stop_programs(programs)
     origin.stop()
 
@@ -186,5 +188,6 @@ def idle(name, origin, a, context, records):
         except OSError as why:
             failed(f"{why} after it was idle")
         connection.socket.close()
+    errors |= gone(program)
     program.stop()
     return [*records, {"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "opened": len(held), "kept": kept, "errors": errors}]

@@ -60,12 +60,13 @@ class Origin:
         self.port = port or processes.free_port()
         self.path = os.path.join(scratch_sockets(), f"echo-{self.port}.sock")
         count = self.path + ".count"
-        self.process = Process([f"{BUILT}/echo", "--tcp", str(self.port), "--unix", self.path, "--requests", str(requests),
+        side = processes.ORIGIN
+        self.process = Process([*side.enter, f"{BUILT}/echo", "--host", side.own, "--tcp", str(self.port), "--unix", self.path, "--requests", str(requests),
                                 "--split", str(split), "--count", count], cores, "echo")
         self.counted = Counted(count, self.process)
-        if not self.process.listens(self.port):
+        if not self.process.listens(self.port, host=side.own):
             raise RuntimeError(f"the origin did not start: {self.process.said()}")
-        self.unix, self.tcp = f"unix:{self.path}", f"127.0.0.1:{self.port}"
+        self.unix, self.tcp = f"unix:{self.path}", f"{side.own}:{self.port}"
 
     def stop(self):
         self.process.stop()
@@ -113,8 +114,9 @@ class Wrk:
         env = _offered | {k: str(v) for k, v in (("POST", self.post), ("EXPECT", self.get), ("ACCEPT", self.accept), ("SLACK", self.slack or None)) if v is not None}
         env |= {"SINK": "1"} if self.sink else {}
         env |= {"CLOSE": "1"} if self.close else {}
-        argv = ["wrk", "-t1", f"-c{self.connections}", f"-d{math.ceil(seconds)}s", f"--timeout={self.timeout}s", "-s", f"{SOURCES}/wrk.lua",
-                f"{'https' if tls else 'http'}://127.0.0.1:{port}{path}"]
+        side = processes.CLIENTS
+        argv = [*side.enter, "wrk", "-t1", f"-c{self.connections}", f"-d{math.ceil(seconds)}s", f"--timeout={self.timeout}s", "-s", f"{SOURCES}/wrk.lua",
+                f"{'https' if tls else 'http'}://{side.program}:{port}{path}"]
         return Process(argv, cores, "wrk", env=env, stdout=subprocess.PIPE)
 
 
@@ -169,7 +171,7 @@ def steady(program, counted, wrk, port, tls, seconds, cores=OTHERS, pooled=False
     record = weighed(cpu_after - cpu_before, requests, after["bytes_in"] - before["bytes_in"] + after["bytes_out"] - before["bytes_out"], t_after - t_before)
     record |= {k: said.get(k) for k in ("p50", "p90", "p99", "p999", "max")}
     if cores == OTHERS:
-        record["others_percent"] = others(cpu_after - cpu_before, core_after - core_before, t_after - t_before)
+        record |= on_the_core(cpu_after - cpu_before, core_after - core_before, t_after - t_before, requests)
     record |= {"errors": errors, "answered": said.get("requests", 0), "set_up_s": set_up, "up": min(up, wrk.connections), "whole_us": (program.cpu() - cpu_at_start).total / max(1, said.get("requests", 0))}
     return record
 
@@ -199,6 +201,16 @@ def others(cpu, core_seconds, seconds):
     return 100 * (core_seconds - cpu.total / 1e6) / seconds
 
 
+CORE = ("whole core µs/request", "core_us", 1)
+
+
+def on_the_core(cpu, core_seconds, seconds, requests):
+    """What else used the tested core: others, or, where clients and origin are apart, the kernel when it received for the program."""
+    if processes.CLIENTS.enter:
+        return {"core_us": core_seconds * 1e6 / max(1, requests)}
+    return {"others_percent": others(cpu, core_seconds, seconds)}
+
+
 def weighed(cpu, requests, size, seconds):
     """The figures of a run out of what it used and what it served."""
     n = max(1, requests)
@@ -210,7 +222,8 @@ def weighed(cpu, requests, size, seconds):
 
 def client(port, *options, cores=OTHERS, tls="any", **more):
     """Starts our own client; options as in bench/src/client.c."""
-    return Process([f"{BUILT}/client", "--port", str(port), "--tls", tls, *[str(o) for o in options]], cores, "client", env=_offered,
+    side = processes.CLIENTS
+    return Process([*side.enter, f"{BUILT}/client", "--host", side.program, "--port", str(port), "--tls", tls, *[str(o) for o in options]], cores, "client", env=_offered,
                    stdout=subprocess.PIPE, **more)
 
 
@@ -295,7 +308,8 @@ class H2load:
         span = ["-D", f"{seconds:g}", "--warm-up-time", "0"] if seconds else ["-n", str(requests)]
         upload = ["-d", self.body] if self.body else []
         upload += ["-H", f"accept-encoding: {self.accept}"] if self.accept else []
-        argv = ["h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", *span, *upload, f"{'https' if self.tls else 'http'}://127.0.0.1:{port}{self.path}"]
+        side = processes.CLIENTS
+        argv = [*side.enter, "h2load", "-t1", f"-c{self.connections}", f"-m{self.streams}", *span, *upload, f"{'https' if self.tls else 'http'}://{side.program}:{port}{self.path}"]
         return Process(argv, cores, "h2load", env=_offered, stdout=subprocess.PIPE)
 
     def said(self, out):
@@ -340,7 +354,7 @@ def h2load(program, port, job, seconds, cores=OTHERS):
     if times:
         record |= {"mean": milliseconds(times.group(3)), "max": milliseconds(times.group(2))}
     if cores == OTHERS:
-        record["others_percent"] = others(cpu, core, lasted)
+        record |= on_the_core(cpu, core, lasted, requests)
     return record
 
 

@@ -7,7 +7,7 @@ import functools
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from . import binaries, processes
 from .processes import BEFORE, BUILT, LOCKGATE, Process
@@ -18,6 +18,7 @@ class Front:
     """One listener in front of one origin."""
     port: int
     upstream: str                 # "unix:/path" or "127.0.0.1:port"
+    host: str = field(default_factory=lambda: processes.CLIENTS.program)
     key: str | None = None        # "ecdsa", "rsa": TLS with that certificate; None: plain TCP
     pem: str | None = None        # certificate and key in this one file instead
     workers: int = 1
@@ -63,7 +64,7 @@ def lockgate(front, directory, binary=LOCKGATE):
         text.append(f'client_auth = {{ mode = "require", ca = "{front.client_ca}" }}')
     if front.tickets:
         text.append(f"tickets = {front.tickets}")
-    text += [f'[site.":{front.port}"]', 'listen = ["127.0.0.1"]'] if front.http else [f'[tcp."127.0.0.1:{front.port}"]']
+    text += [f'[site.":{front.port}"]', f'listen = ["{front.host}"]'] if front.http else [f'[tcp."{front.host}:{front.port}"]']
     if front.pem:
         text.append(f'tls = {{ cert = "{front.pem}" }}')
     elif front.key:
@@ -88,7 +89,7 @@ SUITES = "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SH
 SUITES_12 = ":".join(f"ECDHE-{key}-{suite}" for suite in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305") for key in ("ECDSA", "RSA"))
 
 
-def nginx_listen(build, port, tls, h2=False, stream=False):
+def nginx_listen(build, port, tls, h2=False, stream=False, host="127.0.0.1"):
     """The `listen` of a server, and what HTTP/2 needs besides: it is an option of its own from 1.25.1 on.
 
     Deferred: it is woken with the first bytes of a client instead of with the connection, one wait less for each connection.
@@ -96,21 +97,22 @@ def nginx_listen(build, port, tls, h2=False, stream=False):
     """
     own = h2 and build.numbers >= (1, 25, 1)
     words = ["ssl" * tls, "http2" * (h2 and not own), "backlog=8192", "deferred" * (not stream or build.numbers >= (1, 25, 5))]
-    return f"listen 127.0.0.1:{port} {' '.join(filter(None, words))};{' http2 on;' if own else ''}"
+    return f"listen {host}:{port} {' '.join(filter(None, words))};{' http2 on;' if own else ''}"
 
 
-def nginx_tls(front):
-    """Sessions in a cache and in tickets; the server's order of suites, AES-128 first."""
+def nginx_tls(front, build):
+    """Sessions in a cache and in tickets; the server's order of suites, AES-128 first, as AWS-LC and BoringSSL have TLS 1.3's by themselves."""
     if not front.key and not getattr(front, "pem", None):
         return ""
+    suites = "" if build.tls.startswith(("AWS-LC", "BoringSSL")) else f"ssl_conf_command Ciphersuites {SUITES}; "
     return (f"ssl_certificate {front.certificate}; ssl_certificate_key {front.private_key}; ssl_protocols TLSv1.2 TLSv1.3; "
-            f"ssl_session_cache shared:S:10m; ssl_session_tickets on; ssl_prefer_server_ciphers on; ssl_ciphers {SUITES_12}; ssl_conf_command Ciphersuites {SUITES}; "
+            f"ssl_session_cache shared:S:10m; ssl_session_tickets on; ssl_prefer_server_ciphers on; ssl_ciphers {SUITES_12}; {suites}"
             "ssl_ecdh_curve X25519:prime256v1;")
 
 
 def nginx(front, directory, build=None):
     build = build or binaries.build("nginx")
-    tls = nginx_tls(front)
+    tls = nginx_tls(front, build)
     if front.client_ca:
         tls += f" ssl_verify_client on; ssl_client_certificate {front.client_ca};"
     if front.tickets:
@@ -124,7 +126,7 @@ def nginx(front, directory, build=None):
         # Its pieces are 16 KB else, and large bodies then cost a quarter more (TLS upload: 523-654 against 457-499 µs for 768 KB).
         large = "proxy_buffer_size 64k;" if front.large else ""
         text += [f"stream {{ upstream origin {{ server {front.upstream}; }}",
-                 f"  server {{ {nginx_listen(build, front.port, front.tls, stream=True)} {tls} {large} proxy_pass origin; tcp_nodelay on; }} }}"]
+                 f"  server {{ {nginx_listen(build, front.port, front.tls, stream=True, host=front.host)} {tls} {large} proxy_pass origin; tcp_nodelay on; }} }}"]
     return _written(directory, "nginx.conf", text), [build.path, "-p", directory, "-c", f"{directory}/nginx.conf", "-e", f"{directory}/error.log"]
 
 
@@ -148,7 +150,7 @@ def nginx_http(front, directory, tls, build):
     return [f"http {{ {log} {temporary}", "  keepalive_requests 1000000000; keepalive_timeout 300s; tcp_nodelay on; client_max_body_size 0;",
             f"  upstream origin {{ server {front.upstream}; keepalive 8192; keepalive_requests 1000000000; keepalive_timeout 300s; }}",
             "  map $http_upgrade $connection_to { default upgrade; '' ''; }" if front.upgrades else "",
-            f"  server {{ {nginx_listen(build, front.port, front.tls, front.h2)} {tls} {h2}",
+            f"  server {{ {nginx_listen(build, front.port, front.tls, front.h2, host=front.host)} {tls} {h2}",
             '    location / { proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Host $http_host;',
             "      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_to; proxy_read_timeout 300s;" if front.upgrades else '      proxy_set_header Connection "";',
             "      proxy_set_header X-Forwarded-For $remote_addr; proxy_request_buffering off; client_body_buffer_size 64k;",
@@ -177,7 +179,7 @@ def haproxy(front, directory, splice=False, build=None):
             # splice-auto does not splice such streams (HAProxy 2.6 and 3.5).
             most, *(["  option splice-request", "  option splice-response"] if splice else []),
             # defer-accept: it is woken with a client's first bytes.
-            "listen relay", f"  bind 127.0.0.1:{front.port} backlog 8192 defer-accept {ssl}",
+            "listen relay", f"  bind {front.host}:{front.port} backlog 8192 defer-accept {ssl}",
             f"  server origin {upstream}{spoken}"]
     return _written(directory, "haproxy.cfg", text), [build.path, "-f", f"{directory}/haproxy.cfg"]
 
@@ -190,7 +192,7 @@ def hitch(front, directory, build=None):
     """It defers its accepts by itself, and its buffers grow by themselves."""
     build = build or binaries.build("hitch")
     upstream = front.upstream.removeprefix("unix:") if front.upstream.startswith("unix:") else "[{}]:{}".format(*front.upstream.split(":"))
-    text = [f'frontend = "[127.0.0.1]:{front.port}"', f'backend = "{upstream}"', f'pem-file = "{front.both}"', f"workers = {front.workers}",
+    text = [f'frontend = "[{front.host}]:{front.port}"', f'backend = "{upstream}"', f'pem-file = "{front.both}"', f"workers = {front.workers}",
             "backlog = 8192", 'user = "nobody"' if os.geteuid() == 0 else "", "daemon = off", "tls-protos = TLSv1.2 TLSv1.3", "log-level = 0", "syslog = off", 'ocsp-dir = ""',
             "prefer-server-ciphers = on", f'ciphersuites = "{SUITES}"', f'ciphers = "{SUITES_12}"', 'ecdh-curve = "X25519:prime256v1"']
     return _written(directory, "hitch.conf", text), [build.path, f"--config={directory}/hitch.conf"]
@@ -200,7 +202,7 @@ def h2o_head(build, port, front, workers):
     """h2o's settings of the process and its one listener, which defers accepts by itself and offers HTTP/2 to clients that ask for it."""
     text = [f"num-threads: {workers}", "max-connections: 19000", "user: root" if os.geteuid() == 0 else "", "error-log: /dev/null",
             "http2-idle-timeout: 300", "http1-request-timeout: 300",
-            "listen:", "  host: 127.0.0.1", f"  port: {port}"]
+            "listen:", f"  host: {getattr(front, 'host', '127.0.0.1')}", f"  port: {port}"]
     if front.key or getattr(front, "pem", None):
         text += ["  ssl:", f"    certificate-file: {front.certificate}", f"    key-file: {front.private_key}", "    minimum-version: TLSv1.2", "    ocsp-update-interval: 0",
                  f'    cipher-suite: "{SUITES_12}"', "    cipher-preference: server"]
@@ -230,9 +232,10 @@ def caddy(front, directory, build=None):
         raise DidNotStart("not configured for that")
     # Its tls directive takes no order of TLS 1.3's suites: Go has the client's wish, and the generators offer one.
     tls = f"  tls {front.certificate} {front.private_key} {{\n    curves x25519\n  }}" if front.tls else ""
-    text = ["{", "  admin off", "  auto_https off", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
+    # h2load names no host to an address, and the certificate is localhost's.
+    text = ["{", "  admin off", "  auto_https off", "  default_sni localhost", f"  storage file_system {directory}", "  log {", "    output discard", "  }",
             "  servers {", f"    protocols h1{' h2' if front.h2 else ''}", "  }", "}",
-            ", ".join(f"{'https' if front.tls else 'http'}://{host}:{front.port}" for host in ("127.0.0.1", "localhost")) + " {", "  bind 127.0.0.1", tls,
+            ", ".join(f"{'https' if front.tls else 'http'}://{host}:{front.port}" for host in (front.host, "localhost")) + " {", f"  bind {front.host}", tls,
             f"  reverse_proxy {front.upstream} {{\n    transport http {{\n      keepalive_idle_conns 8192\n      keepalive_idle_conns_per_host 8192\n    }}\n  }}", "}"]
     return _written(directory, "Caddyfile", text), ["env", f"XDG_CONFIG_HOME={directory}", f"XDG_DATA_HOME={directory}", f"GOMAXPROCS={front.workers}", build.path, "run", "--config", f"{directory}/Caddyfile", "--adapter", "caddyfile"]
 
@@ -249,11 +252,11 @@ def http_tunnel_as(mode, options, front, directory):
     os.makedirs(os.path.join(directory, "config"))
     _written(directory, "config/log4rs.yaml", ["appenders:", "  stdout:", "    kind: console", "root:", "  level: error", "  appenders:", "    - stdout"])
     path = _written(directory, "config.yaml", text)
-    return path, [f"{BUILT}/bin/http-tunnel", "--config", path, "--bind", f"127.0.0.1:{front.port}", mode, *options]
+    return path, [f"{BUILT}/bin/http-tunnel", "--config", path, "--bind", f"{front.host}:{front.port}", mode, *options]
 
 
 def go_relay(front, directory, *how):
-    return None, [f"{BUILT}/bin/go-relay", f"127.0.0.1:{front.port}", front.upstream, *how]
+    return None, [f"{BUILT}/bin/go-relay", f"{front.host}:{front.port}", front.upstream, *how]
 
 
 def go_relay_copy(front, directory):
@@ -277,8 +280,7 @@ def newer(kinds):
 PEERS = newer(PEERS)
 TLS_PEERS = binaries.with_newer([*OURS, "hitch", "haproxy", "nginx"])
 HTTP_PEERS = binaries.with_newer([*OURS, "haproxy", "nginx", *binaries.present("h2o")])
-if binaries.NEW and "h2o-new" not in HTTP_PEERS:
-    HTTP_PEERS += ["h2o-new", "caddy-new"]
+HTTP_PEERS += [name for name in ("h2o-new", "caddy-new") if binaries.NEW and name not in HTTP_PEERS]
 RELAYS = binaries.with_newer([*OURS, "haproxy-copies", "haproxy-splice", "nginx"]) + ["http-tunnel", "go-relay", "go-relay-copy"]
 
 

@@ -35,6 +35,17 @@ _scratch = None
 
 
 @dataclass(frozen=True)
+class Side:
+    """Where clients or the origin are: their own address, that of the program under test as they see it, and the words in front of their commands."""
+    own: str = "127.0.0.1"
+    program: str = "127.0.0.1"
+    enter: tuple = ()
+
+
+CLIENTS = ORIGIN = Side()
+
+
+@dataclass(frozen=True)
 class Cpu:
     """CPU time in microseconds: `total` from the scheduler, `user` and `system` from ticks (10 ms)."""
     total: float
@@ -193,8 +204,8 @@ class Process:
 
 
 def established(port):
-    """How many connections to this port of 127.0.0.1 are up, by the kernel's own list; one line is `n: local remote state …`."""
-    local = f" 0100007F:{port:04X} "
+    """How many connections to this port are up, by the kernel's own list; one line is `n: local remote state …`."""
+    local = f":{port:04X} "
     return sum(1 for line in _read("/proc/net/tcp").splitlines() if local in line[:24] and line.split()[3] == "01")
 
 
@@ -247,15 +258,71 @@ def die_with_parent():
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
+def apart():
+    """From now on clients and origin have a network namespace each, so that nobody receives on the core of who sends.
+
+    Each is joined to ours by a pair of devices, whose packets are received on the core of the program that they are for.
+    """
+    global CLIENTS, ORIGIN
+    if not CLIENTS.enter:
+        CLIENTS, ORIGIN = _namespace("clients", 0), _namespace("origin", 1)
+
+
+def _namespace(name, number):
+    """It ends with the process that holds it, and the pair of devices with it. Its addresses are of the block for benchmarks (RFC 2544)."""
+    own, program = f"198.18.{number}.2", f"198.18.{number}.1"
+    try:
+        holder = Process(["unshare", "--net", "sh", "-c", "echo; exec sleep infinity"], OTHERS, f"namespace-{name}", stdout=subprocess.PIPE)
+        if not holder.popen.stdout.readline():
+            raise OSError(holder.said())
+        enter = "nsenter", f"--net=/proc/{holder.pid}/ns/net"
+        ours, theirs = (f"bench{holder.pid}{end}" for end in "ab")
+        _run("ip", "link", "add", ours, "type", "veth", "peer", "name", theirs)
+        for device, cores in ((ours, TESTED), (theirs, OTHERS)):
+            with open(f"/sys/class/net/{device}/queues/rx-0/rps_cpus", "w") as f:
+                f.write(f"{sum(1 << core for core in cores):x}")
+        _run("ip", "link", "set", theirs, "netns", str(holder.pid))
+        for device, address, words in ((ours, program, ()), (theirs, own, enter)):
+            _run(*words, "ip", "address", "add", f"{address}/30", "dev", device)
+            _run(*words, "ip", "link", "set", device, "up")
+    except OSError as why:
+        sys.exit(f"no network namespace with a pair of devices can be made here: {' '.join(str(why).split())}")
+    return Side(own, program, enter)
+
+
+def _run(*argv):
+    done = subprocess.run(argv, capture_output=True, text=True)
+    if done.returncode:
+        raise OSError(f"{' '.join(argv)}: {done.stderr.strip()}")
+
+
 def ended():
     """What should still run and does not: an origin that has died in the middle, a peer."""
     return [process for process in _running if not process.alive()]
 
 
+def running():
+    """What was started here and not stopped, whether or not it has ended by itself."""
+    return list(_running)
+
+
+def stop_but(kept):
+    """Stops the generator of a measurement that has broken."""
+    for process in running():
+        if process not in kept:
+            process.stop()
+
+
+def need_all_but(tested):
+    """Where figures are of one program at a time: whether all else still runs, so that what it had to do with is not its fault."""
+    if gone := [f"{one.name} ended with {one.popen.returncode}" for one in ended() if one is not tested]:
+        raise RuntimeError(", ".join(gone))
+
+
 def stop_all():
-    for process in list(_running):
+    for process in running():
         process.signal(signal.SIGTERM)
-    for process in list(_running):
+    for process in running():
         process.stop(patience=1)
     if _scratch:
         shutil.rmtree(_scratch, ignore_errors=True)

@@ -33,6 +33,8 @@ def http(report, a):
     """The HTTP/1.1 proxy with kept connections: GET from 1 to 1,000 connections, over TLS, POST echoes, and with a JSON access log."""
     runs = sum(2 * len(a.peers) - 1 if row == "log" else len(a.peers) for row in a.rows)
     a.peers = [p for p in a.peers if not p.startswith("hitch")]  # which reads no HTTP
+    if a.namespaces:
+        processes.apart()
     report.head("HTTP/1.1 proxy, keep-alive", runs * a.rounds * (a.secs + 1.5))
     origin = load.Origin()
     for tls, large in ((False, False), (False, True), (True, False), (True, True)):
@@ -44,7 +46,7 @@ def http(report, a):
         for row in rows:
             wrk, _, goal = ROWS[row]
             found = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, tls, a.secs, pooled=True))
-            report.cell(title(wrk, tls), found, [*COST, BUSY, ("connections up", "up", 0)], cost="cpu_us", rivals=rivals(a.peers), goal=goal, notes=notes)
+            report.cell(title(wrk, tls), found, [*COST, *[load.CORE] * a.namespaces, BUSY, ("connections up", "up", 0)], cost="cpu_us", rivals=rivals(a.peers), goal=goal, notes=notes)
         stop_programs(programs)
     if "log" in a.rows:
         logged(report, a, origin)

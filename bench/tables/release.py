@@ -21,7 +21,7 @@ class Row:
     fixed: float | None = None    # seconds of all of it, where rounds do not count
 
     def arguments(self, rounds, secs):
-        return Namespace(**{"rounds": rounds, "secs": secs, "peers": list(self.peers), "suite": "aes128"} | self.options)
+        return Namespace(**{"rounds": rounds, "secs": secs, "peers": list(self.peers), "suite": "aes128", "namespaces": False} | self.options)
 
     def seconds(self, rounds, secs):
         return self.fixed or rounds * len(self.peers) * (secs + self.each)
@@ -48,6 +48,7 @@ RELAYED = binaries.with_newer([*peers.OURS, "hitch", "haproxy", "nginx"])
 PLAIN = binaries.with_newer([*peers.OURS, "haproxy", "nginx"])
 SPLICED = binaries.with_newer([*peers.OURS, "haproxy-copies", "haproxy-splice", "nginx"])
 SITES = [name for name in peers.HTTP_PEERS if not name.startswith("caddy")]
+APART = binaries.with_newer(["lockgate", "haproxy", "nginx"])  # each by itself
 SERVED = [name for name in folders.PEERS if name.startswith(("lockgate", "nginx", "h2o"))]
 CODED = [("https", "811"), ("h2", "811"), ("h2", "100k")]
 
@@ -60,6 +61,9 @@ TABLES = [
     Table("http1", "HTTP/1 proxy, plain, kept connections", "CPU-µs a request", _each(proxy.http, "rows", {"get-100": 0.8, "get-10k": 0.75, "get-c1000": 0.7, "get-c1": 0.95, "post-1k": None, "post-100k": None})),
     Table("https1", "HTTP/1 proxy over TLS, kept connections", "CPU-µs a request", _each(proxy.http, "rows", {"tls-100": 0.7, "tls-10k": 0.72})),
     Table("http2", "HTTP/2 proxy over TLS, 10 connections × 10 streams", "CPU-µs a request", _each(http2.http2, "rows", {"get-100": 1.0, "get-10k": 1.0, "get-1m": 0.8, "post-1m": None}, options={"conns": 10, "streams": 10})),
+    Table("namespaces", "The same proxies where clients and origin have a network namespace each, with receive steering", "CPU-µs a request",
+          [Row("http1", proxy.http, {"get-100": None}, {"rows": ["get-100"], "namespaces": True}), Row("https1", proxy.http, {"tls-100": None}, {"rows": ["tls-100"], "namespaces": True}),
+           Row("http2", http2.http2, {"get-100": None}, {"rows": ["get-100"], "namespaces": True, "conns": 10, "streams": 10})]),
     Table("echo", "TLS relay to TCP, POST echo, c = 100", "CPU-µs a request",
           _each(throughput.tls_echo, "sizes", {10: 0.7, 1000: 0.72, 10_000: 0.72, 100_000: 0.6}, peers=RELAYED, options={"conns": [100], "keys": ["ecdsa"], "app": "c", "upstream": "tcp"})),
     Table("handshake", "TLS handshakes to TCP, request and close", "CPU-µs a connection", _each(throughput.handshakes, "modes", {"ecdsa-new": 0.9, "ecdsa-resumed": None, "rsa-new": None}, peers=RELAYED, digits=0)),
@@ -81,6 +85,6 @@ TABLES = [
     Table("latency-http", "Open loop at 30 % and 60 % of the best peer's saturation, plain", "p99 in µs", [_open_loop("http")]),
     Table("latency-tls", "The same over TLS, HTTP/1 and HTTP/2", "p99 in µs", [_open_loop("https"), _open_loop("h2")]),
     # No rounds, and so no ratio: each program by itself, and what it did stands as it is.
-    *(Table(f"hostile-{name}", f"Ten minutes of five kinds of attack: {name}", "", [Row("attack", hostile.overload_hostile, {}, peers=[name], options={"secs": 600.0, "descriptors": 512, "memory": 96}, fixed=660)]) for name in ("lockgate", "haproxy", "nginx")),
-    *(Table(f"reload-{name}", f"200 reloads in 60 s: {name}", "", [Row("reloads", reload.reload, {}, peers=[name], options={"secs": 60.0, "rights": "root", "reloads": 200}, fixed=240)]) for name in ("lockgate", "haproxy", "nginx")),
+    *(Table(f"hostile-{name}", f"Ten minutes of five kinds of attack: {name}", "", [Row("attack", hostile.overload_hostile, {}, peers=[name], options={"secs": 600.0, "descriptors": 512, "memory": 96}, fixed=660)]) for name in APART),
+    *(Table(f"reload-{name}", f"200 reloads in 60 s: {name}", "", [Row("reloads", reload.reload, {}, peers=[name], options={"secs": 60.0, "rights": "root", "reloads": 200}, fixed=240)]) for name in APART),
 ]

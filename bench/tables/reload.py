@@ -12,15 +12,16 @@ import socket
 import ssl
 import statistics
 import subprocess
+import sys
 import threading
 import time
 
-from . import load, peers, processes, reloads
+from . import binaries, load, peers, processes, reloads
 from .hostile import SOURCES
 from .processes import BOTH, LOAD, OTHERS, TESTED, Process
 from .report import figure, progress
 
-PEERS = [*peers.OURS, "nginx", "haproxy"]
+PEERS = binaries.with_newer([*peers.OURS, "nginx", "haproxy"])
 # What `lockgate load` does: its options, and requests a second.
 LOADS = {"h1": ("https", "/1000", 200, ["-c", 20]), "h2": ("https", "/1000", 200, ["-c", 4, "--http2", "--streams", 5]), "handshake each": ("https", "/100", 30, ["-c", 5, "--per-connection", 1, "--no-resumption"]),
          "WebSocket": ("wss", "/mixed/ws", 100, ["-c", 20, "--body", "ping"]), "upload": ("https", "/sink", 10, ["-c", 5, "--body-size", "200KB"]),
@@ -48,7 +49,10 @@ class Reloaded:
                 shutil.chown(path, "nobody")
             if rights == "unit":
                 before = AS_UNIT
-        self.process = Process([*before, *reloads.command(name, self.directory, self.write(0))], cores, name, cwd=self.directory)
+        argv = reloads.command(name, self.directory, self.write(0))
+        if binary := peers.missing(argv):
+            raise peers.DidNotStart(f"there is no {binary}")
+        self.process = Process([*before, *argv], cores, name, cwd=self.directory)
         if not self.process.listens(port, 60):
             said = self.process.said().strip()[-300:]
             self.process.stop()
@@ -60,16 +64,11 @@ class Reloaded:
         return self.name.startswith("lockgate")
 
     def write(self, number):
-        if isinstance(self.wanted, reloads.Changing):
-            text = reloads.CHANGING[self.name](self.wanted, number)
-        else:
-            more = [self.directory] if self.name == "haproxy" else []
-            text = reloads.MANY[self.name](self.wanted, number, *more)
-        return reloads.write(self.name, self.directory, text)
+        return reloads.write(self.name, self.directory, self.wanted, number)
 
     def reload(self):
         """Tells it to take over the configuration that is written; when."""
-        self.process.signal(SIGNALS.get(self.name, signal.SIGHUP))
+        self.process.signal(SIGNALS.get(binaries.kind_of(self.name), signal.SIGHUP))
         return time.monotonic()
 
     def told(self):
@@ -139,13 +138,13 @@ def reload(report, a):
     for name in a.peers:
         try:
             found[name] = story(name, origins.changing(a.rights), marks, a)
-        except peers.DidNotStart as why:
+        except (peers.DidNotStart, RuntimeError) as why:
             failed.append([name, str(why)])
             report.bad |= name == "lockgate"
-    if failed:
-        report.plain("What did not start", ["", ""], failed)
     if not found:
-        return
+        sys.exit("; ".join(f"{name}: {why}" for name, why in failed))
+    if failed:
+        report.plain("What did not run", ["", ""], failed)
     tell_load(report, found, marks)
     tell_programs(report, found, marks)
     judge(report, found, marks)
@@ -158,7 +157,9 @@ def story(name, wanted, marks, a):
     every = a.secs / 200
     try:
         quiet = phase(program, a.secs, 0, every)
-        return quiet, [phase(program, max(3.0, (mark - before) * every + 1), mark - before, every) for before, mark in zip((0, *marks), marks)]
+        phases = [phase(program, max(3.0, (mark - before) * every + 1), mark - before, every) for before, mark in zip((0, *marks), marks)]
+        processes.need_all_but(program.process)
+        return quiet, phases
     finally:
         program.process.stop()
 
@@ -195,7 +196,7 @@ def phase(program, secs, changes, every, change=reloaded, *holding):
         process.stop()
     stages = {kind: stage(loads[kind], one.text) for kind, one in said.items()}
     return {"stages": stages, "held": parsed(holding.text) or {"opened": {}, "cut": {"all": [held.said()[-160:] or "nothing said"]}}, "late": [ms for ms in late if ms is not None], "lost": lost,
-            "with": with_all, "after": program.settled(), "alive": bool(program.process.group())}
+            "with": with_all, "after": program.settled(), "alive": bool(program.process.group()), "ended": program.process.popen.poll()}
 
 
 class Spoken:
@@ -281,7 +282,7 @@ def tell_programs(report, found, marks):
         for mark, one in zip((0, *marks), (quiet, *phases)):
             opened, cut = one["held"]["opened"], one["held"]["cut"]
             why = f"**{sum(map(len, cut.values()))}**: " + ", ".join(f"{len(those)} {kind}, such as {those[0]}" for kind, those in cut.items()) if cut else "0"
-            lines.append([name if not mark else "", mark, one["lost"], sum(opened.values()), why, one["with"]["processes"], figure(one["with"]["pss"], 1), figure(one["with"]["earlier"], 0),
+            lines.append([name if not mark else "", mark, one["lost"], sum(opened.values()), why, one["with"]["processes"] if one["ended"] is None else f"**it ended with {one['ended']}**", figure(one["with"]["pss"], 1), figure(one["with"]["earlier"], 0),
                           one["after"]["processes"], figure(one["after"]["pss"], 1), figure(one["after"]["earlier"], 0), taken if mark == marks[-1] else ""])
     report.plain("The programs after so many reloads", ["", "reloads", "not served", "held", "of these cut", "processes", "PSS MB", "earlier generations",
                                                        "processes, nothing held", "PSS MB, nothing held", "earlier generations", "ms to the first answer: median / longest"], lines,
@@ -311,12 +312,12 @@ def upgrade(report, a):
     for name in a.peers:
         wanted = origins.changing(a.rights)
         try:
-            program = Reloaded(name, wanted, TESTED, wanted.tls, ORPHAN if name == "nginx" else (), a.rights)
+            program = Reloaded(name, wanted, TESTED, wanted.tls, ORPHAN if name.startswith("nginx") else (), a.rights)
         except peers.DidNotStart as why:
             failed.append([name, str(why)])
             continue
         try:
-            one = phase(program, a.secs, a.upgrades, every, UPGRADES[name], "--at-once", "100", "--every", str(every), "--bytes", str(int(250_000 * a.secs)))  # read at 200 KB a second
+            one = phase(program, a.secs, a.upgrades, every, UPGRADES[binaries.kind_of(name)], "--at-once", "100", "--every", str(every), "--bytes", str(int(250_000 * a.secs)))  # read at 200 KB a second
         finally:
             program.process.stop()
         failures = {}
@@ -364,7 +365,7 @@ def upgraded_haproxy(program, every):
     return None
 
 
-UPGRADES = {"lockgate": upgraded_ours, "lockgate-before": upgraded_ours, "nginx": upgraded_nginx, "haproxy": upgraded_haproxy}
+UPGRADES = {"lockgate": upgraded_ours, "nginx": upgraded_nginx, "haproxy": upgraded_haproxy}
 
 
 def _pid(path):

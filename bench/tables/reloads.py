@@ -4,9 +4,9 @@ import shutil
 import subprocess
 from dataclasses import dataclass
 
-from . import processes
+from . import binaries, peers, processes
 from .peers import _written as written
-from .processes import BEFORE, BUILT, LOCKGATE
+from .processes import BUILT
 
 LISTENERS = 8  # the ports that the listener takes in turn which changes with every reload
 ROUTES = ("api", "img", "static")
@@ -36,7 +36,7 @@ class Changing:
         return self.certificates[n % 2]
 
 
-def lockgate(c, n):
+def lockgate(c, n, build):
     one, two = c.endpoints(n)
     return [*([f'user = "{c.user}"'] if c.user else []), "workers = 1", "access_log = false", f'metrics = "127.0.0.1:{c.metrics}"', 'admin = "unix:DIRECTORY/admin.socket"', f'[pool.app]\nendpoints = ["{one}", "{two}"]',
             f'[site.":{c.tls}"]\nlisten = ["127.0.0.1"]\ntls = "{c.certificate(n)}"\nproxy = "pool:app"',
@@ -45,18 +45,18 @@ def lockgate(c, n):
             f'[tcp."127.0.0.1:{c.relay}"]\nproxy = "pool:app"', f'[tunnel."127.0.0.1:{c.tunnel}"]\nallow = ["127.0.0.1:*"]\nprivate = true']
 
 
-def nginx(c, n):
+def nginx(c, n, build):
     one, two = c.endpoints(n)
-    return [*nginx_head(1), f"stream {{ upstream app {{ server {one}; server {two}; }}",
+    return [*nginx_head(1, build), f"stream {{ upstream app {{ server {one}; server {two}; }}",
             f"  server {{ listen 127.0.0.1:{c.relay} backlog=8192; proxy_pass app; tcp_nodelay on; proxy_timeout 1h; }} }}",
             *nginx_http(), "  map $http_upgrade $upgrade { default upgrade; '' ''; }",
             f"  upstream app {{ server {one}; server {two}; keepalive 64; }} upstream mixed {{ server {c.mixed}; keepalive 64; }}",
-            f"  server {{ listen 127.0.0.1:{c.tls} ssl http2 backlog=8192; ssl_certificate {c.certificate(n)}; ssl_certificate_key {c.certificate(n)};",
+            f"  server {{ {peers.nginx_listen(build, c.tls, True, True)} ssl_certificate {c.certificate(n)}; ssl_certificate_key {c.certificate(n)};",
             f'    location = /r{n} {{ return 200 "{n}"; }}', "    location /mixed/ { proxy_pass http://mixed/; proxy_set_header Connection $upgrade; proxy_set_header Upgrade $http_upgrade; }",
             "    location / { proxy_pass http://app; } }", f'  server {{ listen 127.0.0.1:{c.port(n)}; location / {{ return 200 "{n}"; }} }} }}']
 
 
-def haproxy(c, n):
+def haproxy(c, n, build):
     one, two = c.endpoints(n)
     return [*haproxy_head(1), f"frontend site\n  bind 127.0.0.1:{c.tls} backlog 8192 ssl crt {c.certificate(n)} alpn h2,http/1.1",
             f"  http-request return status 200 content-type text/plain string {n} if {{ path /r{n} }}", "  use_backend mixed if { path_beg /mixed/ }\n  default_backend app",
@@ -79,7 +79,7 @@ class Many:
         return f"10.{site >> 8}.{site & 255}.{route}:8080"
 
 
-def many_lockgate(m, n):
+def many_lockgate(m, n, build, directory):
     shared = len(m.certificates) == 1
     text = ["workers = 2", "access_log = false", f"ports = {{ https = {m.tls} }}"]
     text += [f'[tls]\ncerts = ["{m.certificates[0]}"]'] if shared else []
@@ -91,13 +91,13 @@ def many_lockgate(m, n):
     return text
 
 
-def many_nginx(m, n):
+def many_nginx(m, n, build, directory):
     shared = len(m.certificates) == 1
-    text = [*nginx_head(2), *nginx_http(), "  server_names_hash_max_size 65536; server_names_hash_bucket_size 128;"]
+    text = [*nginx_head(2, build), *nginx_http(), "  server_names_hash_max_size 65536; server_names_hash_bucket_size 128;"]
     text += [f"  ssl_certificate {m.certificates[0]}; ssl_certificate_key {m.certificates[0]};"] if shared else []
     for s in range(m.sites):
         text.append(f"  upstream pair{s} {{ server {m.endpoint(s, 4)}; server {m.endpoint(s, 5)}; }}")
-        text.append(f"  server {{ listen 127.0.0.1:{m.tls} ssl http2; server_name {m.name(s)};")
+        text.append(f"  server {{ {peers.nginx_listen(build, m.tls, True, True)} server_name {m.name(s)};")
         text += [] if shared else [f"    ssl_certificate {m.certificates[s]}; ssl_certificate_key {m.certificates[s]};"]
         text += [f'    location = /now {{ return 200 "{n}"; }}'] if s == 0 else []
         text += [f"    location /{route}/ {{ proxy_pass http://{m.endpoint(s, r)}; }}" for r, route in enumerate(ROUTES, 1)]
@@ -105,7 +105,7 @@ def many_nginx(m, n):
     return [*text, "}"]
 
 
-def many_haproxy(m, n, directory):
+def many_haproxy(m, n, build, directory):
     """Hosts and paths are looked up in one map, as its manual has it for many sites."""
     routes = [f"{m.name(s)}/{route} b{s}-{r}" for s in range(m.sites) for r, route in enumerate((*(f"{route}/" for route in ROUTES), ""), 1)]
     found = written(directory, "routes.map", routes)
@@ -118,8 +118,8 @@ def many_haproxy(m, n, directory):
     return text
 
 
-def nginx_head(workers):
-    return ["load_module /usr/lib/nginx/modules/ngx_stream_module.so;", "daemon off;", "user root;" if os.geteuid() == 0 else "", f"worker_processes {workers};", "pid DIRECTORY/nginx.pid;",
+def nginx_head(workers, build):
+    return [build.module("stream"), "daemon off;", "user root;" if os.geteuid() == 0 else "", f"worker_processes {workers};", "pid DIRECTORY/nginx.pid;",
             "error_log DIRECTORY/error.log crit;", "worker_rlimit_nofile 20000; events { worker_connections 19000; }"]
 
 
@@ -135,23 +135,26 @@ def haproxy_head(threads):
             "  timeout server 60s\n  timeout tunnel 1h\n  timeout http-request 10s\n  http-reuse always"]
 
 
-# Each program: how the changing configuration is written, and the one of many sites; its file, and its command: nginx executes its own anew, and needs a path for that.
-CHANGING = {"lockgate": lockgate, "lockgate-before": lockgate, "nginx": nginx, "haproxy": haproxy}
-MANY = {"lockgate": many_lockgate, "lockgate-before": many_lockgate, "nginx": many_nginx, "haproxy": many_haproxy}
-COMMANDS = {"lockgate": ("lockgate.toml", [LOCKGATE, "run", "-c", "FILE"]), "lockgate-before": ("lockgate.toml", [BEFORE, "run", "-c", "FILE"]),
-            "nginx": ("nginx.conf", [shutil.which("nginx") or "nginx", "-p", "DIRECTORY", "-c", "FILE", "-e", "DIRECTORY/error.log"]), "haproxy": ("haproxy.cfg", ["haproxy", "-W", "-f", "FILE"])}
+# Each kind of program: how the changing configuration is written, and the one of many sites; its file, and what is behind its name in a command.
+CHANGING = {"lockgate": lockgate, "nginx": nginx, "haproxy": haproxy}
+MANY = {"lockgate": many_lockgate, "nginx": many_nginx, "haproxy": many_haproxy}
+COMMANDS = {"lockgate": ("lockgate.toml", ["run", "-c", "FILE"]), "nginx": ("nginx.conf", ["-p", "DIRECTORY", "-c", "FILE", "-e", "DIRECTORY/error.log"]), "haproxy": ("haproxy.cfg", ["-W", "-f", "FILE"])}
 
 
-def write(name, directory, text):
-    """Writes the configuration, as a whole in one moment; where it is."""
-    path = os.path.join(directory, COMMANDS[name][0])
-    next_one = written(directory, COMMANDS[name][0] + ".next", [line.replace("DIRECTORY", directory) for line in text])
+def write(name, directory, wanted, number):
+    """Writes the configuration of that number, as a whole in one moment; where it is."""
+    kind, build = binaries.kind_of(name), binaries.build(name)
+    text = CHANGING[kind](wanted, number, build) if isinstance(wanted, Changing) else MANY[kind](wanted, number, build, directory)
+    path = os.path.join(directory, COMMANDS[kind][0])
+    next_one = written(directory, COMMANDS[kind][0] + ".next", [line.replace("DIRECTORY", directory) for line in text])
     os.rename(next_one, path)
     return path
 
 
 def command(name, directory, path):
-    return [part.replace("DIRECTORY", directory).replace("FILE", path) for part in COMMANDS[name][1]]
+    """nginx executes its own program anew at an upgrade, and needs a path for that."""
+    program = binaries.build(name).path
+    return [shutil.which(program) or program, *(part.replace("DIRECTORY", directory).replace("FILE", path) for part in COMMANDS[binaries.kind_of(name)][1])]
 
 
 def certificates(folder, names):

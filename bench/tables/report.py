@@ -83,6 +83,8 @@ class Report:
         say(f"{m['date']}, commit {m['commit']}, `{self.command}`, about {duration(seconds)}  ")
         say(f"{m['cpu']}, {m['cores']} cores, Linux {m['kernel']}, somaxconn {m['somaxconn']}, {m['congestion']}, {m['busy']:.0%} busy before  ")
         say("; ".join(f"{k}: {v}" for k, v in m["versions"].items()) + "\n")
+        if processes.CLIENTS.enter:
+            say("Clients and origin are in network namespaces of their own, and what is sent to a program is received on its own core.\n")
         if m["congestion"] != "cubic":
             say(f"**TCP here is {m['congestion']}, not the kernel's own default, cubic.** BBR paces by a timer for every burst, which costs every "
                 "program the same and so moves the ratios of plain TCP: `sysctl -w net.ipv4.tcp_congestion_control=cubic`.\n")
@@ -184,21 +186,25 @@ def interleaved(programs, rounds, measure):
     running = [name for name, program in programs.items() if not isinstance(program, str)]
     for number in range(rounds):
         for name in turn(running, number):
-            program = programs[name]
-            if hasattr(program, "alive") and not program.alive():
-                record = {"errors": {f"it ended with {program.popen.returncode}": 1}}
-            else:
+            program, record, before = programs[name], {}, processes.running()
+            if not (died := gone(program, programs.values())):
                 try:
                     record = measure(name, program)
                 except (OSError, RuntimeError, ValueError, LookupError, TypeError, AttributeError, subprocess.SubprocessError) as why:
                     record = {"errors": {one_line(f"{type(why).__name__}: {why}")[:160]: 1}}
-            for gone in processes.ended():
-                if gone not in programs.values() or gone is program:
-                    record["errors"] = (record.get("errors") or {}) | {f"{gone.name} ended with {gone.popen.returncode}": 1}
+                    processes.stop_but(before)
+                died = gone(program, programs.values())
+            if died:
+                record["errors"] = (record.get("errors") or {}) | died
             rows[name].append(record)
             progress(f"round {number + 1}/{rounds} {name}")
     progress("")
     return rows
+
+
+def gone(program, tested=()):
+    """What has ended that this program's round needs, as errors: itself, and whatever is none of those under test, as the origin."""
+    return {f"{one.name} ended with {one.popen.returncode}": 1 for one in processes.ended() if one is program or one not in tested}
 
 
 def turn(names, number):

@@ -60,7 +60,7 @@ def lockgate_before(site, directory):
 
 def nginx(site, directory, buffering=False, build=None):
     build = build or binaries.build("nginx")
-    tls = peers.nginx_tls(site)
+    tls = peers.nginx_tls(site, build)
     users = f'auth_basic bench; auth_basic_user_file {site.users};' if site.users else ""
     text = ["daemon off;", "user root;" if os.geteuid() == 0 else "", f"worker_processes {site.workers};", f"pid {directory}/nginx.pid;", f"error_log {directory}/error.log crit;",
             "worker_rlimit_nofile 20000; events { worker_connections 19000; }",

@@ -9,7 +9,7 @@ import time
 
 from . import peers, processes, rates, sites
 from .processes import BUILT, Process
-from .report import progress, turn
+from .report import gone, progress, turn
 from .throughput import COST, rivals
 
 PYTHON2, SUITE = f"{BUILT}/python2", f"{BUILT}/autobahn"
@@ -149,8 +149,7 @@ def echoes(report, a):
                     rows[name] = str(why)
                     continue
                 record = rates.whole(program, f"{'wss' if front == 'tls' else 'ws'}://127.0.0.1:{program.port}/", *options)
-                for gone in processes.ended():
-                    record["errors"][f"{gone.name} ended with {gone.popen.returncode}"] = 1
+                record["errors"] |= gone(program)
                 rows[name].append(record)
                 program.stop()
                 progress(f"{front} {name}")
