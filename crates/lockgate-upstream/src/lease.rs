@@ -200,8 +200,8 @@ impl UpstreamPool {
     }
 
     /// Leases a connection where [`reuse`](Self::reuse) has found none: a new one, or an idle one
-    /// to the member whose permit becomes free. Members in `tried` are skipped, and those that are
-    /// tried now are added.
+    /// once there is a permit. Members in `tried` are skipped, and those that are tried now are
+    /// added.
     ///
     /// # Errors
     /// When no endpoint can be reached in time.

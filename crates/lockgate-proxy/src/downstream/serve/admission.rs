@@ -38,7 +38,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
         Ok(())
     }
 
-    /// The user whose password the request has.
+    /// The user, by the password of the request.
     pub(super) async fn authenticate(
         &self,
         auth: &'s BasicAuthCheck,
