@@ -201,9 +201,17 @@ pub struct ForwardedClient {
     anonymous: bool,
     /// The client's element of `Forwarded`, without the host (RFC 7239 §4).
     element: String,
-    /// The text of all the fields over HTTP/1, cut at the host; `None` where it depends on the
-    /// request.
-    text: Option<[Box<[u8]>; 3]>,
+    /// The text of all the fields over HTTP/1; `None` where it depends on the request.
+    text: Option<TextWithHost>,
+}
+
+/// Text in which a host stands twice.
+#[derive(Debug)]
+struct TextWithHost {
+    /// The text with a byte in the place of each.
+    text: Box<[u8]>,
+    /// These places.
+    hosts: [usize; 2],
 }
 
 impl ForwardedClient {
@@ -220,16 +228,20 @@ impl ForwardedClient {
             element,
             text: None,
         };
-        client.text = (!trusted).then(|| client.cut_text());
+        client.text = (!trusted).then(|| client.text_for_any_host());
         client
     }
 
-    /// The text of the fields, cut at the host: no host has a NUL.
-    fn cut_text(&self) -> [Box<[u8]>; 3] {
+    fn text_for_any_host(&self) -> TextWithHost {
         let mut text = Vec::new();
+        // No host has a NUL.
         self.write_text(b"\0", &Fields::default(), &mut text);
-        let mut parts = text.split(|byte| *byte == 0).map(Box::from);
-        std::array::from_fn(|_| parts.next().unwrap_or_default())
+        let mut hosts = memchr::memchr_iter(0, &text);
+        let hosts = std::array::from_fn(|_| hosts.next().unwrap_or(text.len()));
+        TextWithHost {
+            hosts,
+            text: text.into(),
+        }
     }
 
     /// A client without forwarding fields: it asked for a forward proxy, and its own such fields
@@ -283,8 +295,10 @@ impl ForwardedClient {
     /// fewer than one by one.
     pub fn write_text(&self, host: &[u8], sent: &Fields, out: &mut Vec<u8>) {
         match &self.text {
-            Some([before, between, behind]) if !host.is_empty() => {
-                for part in [before, host, between, host, behind] {
+            Some(TextWithHost { text, hosts }) if !host.is_empty() => {
+                let [first, second] = *hosts;
+                let (before, between) = (&text[..first], &text[first + 1..second]);
+                for part in [before, host, between, host, &text[second + 1..]] {
                     out.extend_from_slice(part);
                 }
             }

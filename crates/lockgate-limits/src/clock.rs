@@ -15,7 +15,7 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use lockgate_net::millis::Millis;
@@ -405,65 +405,69 @@ fn place(index: usize) -> u32 {
 }
 
 /// One connection as the clock sees it.
+///
+/// In memory in this order: first what each request touches, in few cache lines, with what fits
+/// between.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Watch {
-    /// What it has moved.
-    pub meter: Meter,
+    cut: Cell<Option<Cut>>,
+    waiting: Cell<WaitReason>,
+    /// What the connection is used for.
+    pub used_as: Cell<ConnectionUse>,
+    /// Whether the exchange has a socket towards an endpoint for itself.
+    pub uses_socket: Cell<bool>,
+    /// Whether it is [at rest](Self::mark_at_rest) since its running task was polled.
+    resting: Cell<bool>,
     /// The client's address, once it is known.
     pub client: Cell<Option<IpAddr>>,
+    /// The site of its request, in the configuration that it is held to.
+    pub site: Cell<Option<SiteNumber>>,
+    /// Its place among those of its clock.
+    index: Cell<u32>,
+    deadline: Cell<Millis>,
+    since: Cell<Millis>,
+    waker: RefCell<Option<Waker>>,
+    /// Bytes of memory that its tasks have taken and not given back.
+    pub held: Cell<isize>,
+    /// Bytes that it held when it was first at rest.
+    held_at_rest: OnceCell<isize>,
+    /// The number of the configuration that it is held to; 0 between two requests, when it is held
+    /// to none.
+    pub generation: Cell<u64>,
+    /// Since when it takes no further request; the maximum while it takes some.
+    draining: Cell<Millis>,
+    /// The connection of this stream, which is charged with the memory of the stream's tasks.
+    pub stream_of: OnceCell<Rc<Watch>>,
+    min_rate: Cell<MinRate>,
+    /// The response that it waits for.
+    pub pending: RefCell<Option<PendingResponse>>,
+    /// What it has moved.
+    pub meter: Meter,
+    body: WaitTime,
+    room: WaitTime,
+    looked_at: Cell<Millis>,
+    lifetime: Cell<Millis>,
+    idle: Cell<Millis>,
+    moved: Cell<u64>,
+    moved_at: Cell<Millis>,
+    /// The part of the meter that was accounted for: bytes received, bytes sent, and the time that
+    /// rates held it.
+    pub accounted: Cell<(u64, u64, u64)>,
+    /// When a stream of it was last seen to wait for the client.
+    pub stalled_at: Cell<Millis>,
+    opened: Millis,
     /// The account of its client, once it is known; none where this is a part of another
     /// connection.
     pub account: OnceCell<CountedConnection>,
     /// The number of the connection; 0 for a part of another one.
     pub id: Cell<u64>,
-    /// What the connection is used for.
-    pub used_as: Cell<ConnectionUse>,
-    /// The site of its request, in the configuration that it is held to.
-    pub site: Cell<Option<SiteNumber>>,
     /// The listener that has accepted it; none for a part of another connection.
     pub listener: Cell<Option<ListenerId>>,
     /// The counter of its listener, where its bytes count for one.
     pub listener_traffic: OnceCell<Arc<dyn TrafficCounter>>,
     /// The counter of its relay, if it is one.
     pub relay_traffic: OnceCell<Arc<dyn TrafficCounter>>,
-    /// The number of the configuration that it is held to; 0 between two requests, when it is held
-    /// to none.
-    pub generation: Cell<u64>,
-    /// The part of the meter that was accounted for: bytes received, bytes sent, and the time that
-    /// rates held it.
-    pub accounted: Cell<(u64, u64, u64)>,
-    /// Whether the exchange has a socket towards an endpoint for itself.
-    pub uses_socket: Cell<bool>,
-    /// The response that it waits for.
-    pub pending: RefCell<Option<PendingResponse>>,
-    /// Bytes of memory that its tasks have taken and not given back.
-    pub held: Cell<isize>,
-    /// Whether it is [at rest](Self::mark_at_rest) since its running task was polled.
-    resting: Cell<bool>,
-    /// Bytes that it held when it was first at rest.
-    held_at_rest: OnceCell<isize>,
-    /// The connection of this stream, which is charged with the memory of the stream's tasks.
-    pub stream_of: OnceCell<Rc<Watch>>,
-    /// When a stream of it was last seen to wait for the client.
-    pub stalled_at: Cell<Millis>,
-    opened: Millis,
-    /// Its place among those of its clock.
-    index: Cell<u32>,
-    deadline: Cell<Millis>,
-    lifetime: Cell<Millis>,
-    idle: Cell<Millis>,
-    moved: Cell<u64>,
-    moved_at: Cell<Millis>,
-    cut: Cell<Option<Cut>>,
-    /// Since when it takes no further request; the maximum while it takes some.
-    draining: Cell<Millis>,
-    waiting: Cell<WaitReason>,
-    since: Cell<Millis>,
-    min_rate: Cell<MinRate>,
-    looked_at: Cell<Millis>,
-    body: WaitTime,
-    room: WaitTime,
-    waker: RefCell<Option<Waker>>,
 }
 
 impl Watch {
@@ -610,6 +614,9 @@ impl Watch {
     /// Holds the client to `min_rate` from now on.
     pub fn hold_to(&self, min_rate: MinRate) {
         self.min_rate.set(min_rate);
+        if min_rate.min_in.or(min_rate.min_out).is_none() {
+            return;
+        }
         self.body.restart(self.meter.received.get());
         self.room.restart(self.meter.sent.get());
     }
@@ -725,11 +732,19 @@ impl Guard {
     /// The reason of the cut; the future is dropped then.
     pub async fn within<F: Future>(&self, future: F) -> Result<F::Output, Cut> {
         let mut future = pin!(future);
-        poll_fn(|cx| {
+        self.poll_within(|cx| future.as_mut().poll(cx)).await
+    }
+
+    /// The same for a function that is polled, which an async function would store twice.
+    pub fn poll_within<T>(
+        &self,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> impl Future<Output = Result<T, Cut>> {
+        poll_fn(move |cx| {
             if let Some(cut) = self.watch.cut.get() {
                 return Poll::Ready(Err(cut));
             }
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            if let Poll::Ready(output) = poll(cx) {
                 return Poll::Ready(Ok(output));
             }
             let mut waker = self.watch.waker.borrow_mut();
@@ -741,7 +756,6 @@ impl Guard {
             }
             Poll::Pending
         })
-        .await
     }
 
     fn after(&self, limit: Duration) -> Millis {

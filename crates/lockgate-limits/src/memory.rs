@@ -53,6 +53,12 @@ impl<F> Drop for ChargedFuture<F> {
     }
 }
 
+/// Whether something new must [wait for memory](wait_for_memory).
+#[inline]
+pub fn is_exhausted() -> bool {
+    memory::level() == MemoryLevel::Full
+}
+
 /// Waits until there is memory for something new, under the phase of `guard`; `settle` gives back
 /// what need not be held meanwhile.
 ///
@@ -62,7 +68,7 @@ pub async fn wait_for_memory(
     guard: &Guard,
     mut settle: impl FnMut(&mut Context<'_>),
 ) -> Result<(), Cut> {
-    while memory::level() == MemoryLevel::Full {
+    while is_exhausted() {
         poll_fn(|cx| {
             settle(cx);
             Poll::Ready(())

@@ -67,6 +67,8 @@ pub struct Exchange<'a, D> {
     /// The account that pays for the socket towards the endpoint, for a stream of HTTP/2. A
     /// connection of HTTP/1 uses one socket at a time, which is free.
     pub socket_account: Option<&'a Arc<ClientAccount>>,
+    /// The authenticated user.
+    pub user: Option<&'a Arc<str>>,
     /// The client's side: source of the request's body, destination of the response.
     pub down: &'a mut D,
     /// The endpoint that the client prefers.

@@ -20,10 +20,14 @@ const HEX: [[u8; 2]; 256] = {
 };
 
 /// An id: 32 hexadecimal digits if we made it, 1 to 80 harmless characters if a trusted peer did.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub struct RequestId {
-    text: [u8; LONGEST],
-    length: u8,
+#[derive(Clone, PartialEq, Eq)]
+pub struct RequestId(IdText);
+
+/// The text of an id. Every waiting request has one: it is short where it can be.
+#[derive(Clone, PartialEq, Eq)]
+enum IdText {
+    Own([u8; 32]),
+    Accepted(Box<[u8]>),
 }
 
 impl RequestId {
@@ -34,22 +38,16 @@ impl RequestId {
     /// a name.
     pub fn accept(value: &[u8]) -> Option<Self> {
         let harmless = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+:".contains(byte);
-        if value.is_empty() || !value.iter().all(harmless) {
-            return None;
-        }
-        let mut text = [0; LONGEST];
-        text.get_mut(..value.len())?.copy_from_slice(value);
-        Some(Self {
-            text,
-            length: value.len() as u8,
-        })
+        let is_id = (1..=LONGEST).contains(&value.len()) && value.iter().all(harmless);
+        is_id.then(|| Self(IdText::Accepted(value.into())))
     }
 
     /// The id, in ASCII.
     pub fn as_bytes(&self) -> &[u8] {
-        self.text
-            .get(..usize::from(self.length))
-            .unwrap_or_default()
+        match &self.0 {
+            IdText::Own(digits) => digits,
+            IdText::Accepted(text) => text,
+        }
     }
 
     /// The same as text.
@@ -96,9 +94,7 @@ impl RequestIds {
 
     /// The id of an exchange: number `exchange` of the connection numbered `connection`.
     pub fn id(&self, connection: u64, exchange: u64) -> RequestId {
-        let mut text = [0; LONGEST];
-        text[..32].copy_from_slice(&self.digits(connection, exchange));
-        RequestId { text, length: 32 }
+        RequestId(IdText::Own(self.digits(connection, exchange)))
     }
 
     /// The id of the trace that begins with an exchange (W3C Trace Context §3.2.2.3): that of the

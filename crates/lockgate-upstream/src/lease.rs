@@ -161,32 +161,74 @@ struct ChosenMember {
     in_flight: InFlight,
 }
 
+/// What a lease has that must be waited for: the client's share of sockets, and the member that it
+/// is to connect to, with a permit.
+#[derive(Debug, Default)]
+pub struct PendingLease {
+    share: Option<SocketShare>,
+    chosen: Option<(MemberIndex, EndpointPermit)>,
+}
+
 impl UpstreamPool {
-    /// Leases a connection to the next endpoint, or to the preferred one: an idle one, if it is
-    /// alive, else a new one. Members in `tried` are skipped, and those that are tried now are
+    /// Leases an idle connection to the next endpoint, or to the preferred one, without a wait, so
+    /// that most requests have no state for one. Members in `tried` are skipped; that of the
+    /// connection is added.
+    ///
+    /// # Errors
+    /// Where there is none: then [`connect`](Self::connect) goes on with what there is.
+    pub fn reuse(
+        self: &Rc<Self>,
+        request: &LeaseRequest<'_>,
+        tried: &mut MemberSet,
+    ) -> Result<Lease, PendingLease> {
+        let Ok(share) = self.sockets.try_share(self.socket_account(request)) else {
+            return Err(PendingLease::default());
+        };
+        let (now, random) = (request.guard.clock().now(), self.random.next());
+        let chosen = self.pool.choose(request.preference, *tried, random, now);
+        let Some((member, mut permit)) = chosen else {
+            let chosen = None;
+            return Err(PendingLease { share, chosen });
+        };
+        let Some(idle) = self.take_idle(member, request.reuse, now) else {
+            let chosen = Some((member, permit));
+            return Err(PendingLease { share, chosen });
+        };
+        tried.insert(member);
+        permit.set_share(share);
+        Ok(Lease::reuse(idle, permit, (member, Rc::clone(self)), now))
+    }
+
+    /// Leases a connection where [`reuse`](Self::reuse) has found none: a new one, or an idle one
+    /// once there is a permit. Members in `tried` are skipped, and those that are tried now are
     /// added.
     ///
     /// # Errors
     /// When no endpoint can be reached in time.
-    pub async fn lease(
+    pub async fn connect(
         self: &Rc<Self>,
+        pending: PendingLease,
         request: &LeaseRequest<'_>,
         tried: &mut MemberSet,
     ) -> Result<Lease, DialError> {
-        // Requests on shared connections use hardly any sockets.
-        let socket_account = request.socket_account.filter(|_| !self.pool.settings.http2);
-        let mut share = match self.sockets.try_share(socket_account) {
-            Ok(share) => share,
-            Err(account) => Some(boxed(|| self.wait_for_share(account, request)).await?),
-        };
+        let PendingLease {
+            mut share,
+            mut chosen,
+        } = pending;
+        if let (None, Some(account)) = (&share, self.socket_account(request)) {
+            share = match self.sockets.try_share(Some(account)) {
+                Ok(share) => share,
+                Err(account) => Some(self.wait_for_share(account, request).await?),
+            };
+        }
         let mut last = None;
         // Bounded, since `MemberSet` forgets members behind the 64th.
         for _ in self.pool.members() {
             let (now, random) = (request.guard.clock().now(), self.random.next());
-            let chosen = self.pool.choose(request.preference, *tried, random, now);
-            let (member, mut permit) = match chosen {
+            let choose = || self.pool.choose(request.preference, *tried, random, now);
+            let (member, mut permit) = match chosen.take().or_else(choose) {
                 Some(chosen) => chosen,
-                None => match boxed(|| self.queue(request, *tried)).await {
+                None => match self.queue(request, *tried).await {
                     Ok(chosen) => chosen,
                     Err(error @ DialError::Cut(_)) => return Err(error),
                     Err(error) => return Err(last.unwrap_or(error)),
@@ -222,6 +264,12 @@ impl UpstreamPool {
             }
         }
         Err(last.unwrap_or(DialError::Down))
+    }
+
+    /// The account that pays for the socket of a request: those on shared connections use hardly
+    /// any sockets.
+    fn socket_account<'r>(&self, request: &LeaseRequest<'r>) -> Option<&'r Arc<ClientAccount>> {
+        request.socket_account.filter(|_| !self.pool.settings.http2)
     }
 
     /// Waits for a permit at an untried member.

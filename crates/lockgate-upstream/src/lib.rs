@@ -43,7 +43,7 @@ pub use endpoint::{Endpoint, EndpointAddress, EndpointIndex, EndpointPermit, InF
 pub use h2_pool::ReusePolicy;
 pub use health::{Health, Transition};
 pub use latency::Latency;
-pub use lease::Lease;
+pub use lease::{Lease, PendingLease};
 pub use lease_request::{LeaseMetrics, LeaseRequest};
 pub use outlier_detection::{Condition, EndpointFailure};
 pub use pool::{Dialled, Pool};

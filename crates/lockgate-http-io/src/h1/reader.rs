@@ -32,7 +32,8 @@ pub struct MessageReader {
     /// The offset in the inbox of the bytes that are not decoded yet.
     behind: usize,
     ended: bool,
-    trailers: Fields,
+    /// Those of a body that has ended, where it had some: few have.
+    trailers: Option<Box<Fields>>,
     limits: HeadLimits,
     taken: u64,
     /// The most bytes of data that the body may have.
@@ -53,7 +54,7 @@ impl MessageReader {
             data: 0..0,
             behind: 0,
             ended: true,
-            trailers: Fields::default(),
+            trailers: None,
             limits: HeadLimits::default(),
             taken: 0,
             max_length: u64::MAX,
@@ -88,7 +89,7 @@ impl MessageReader {
 
     /// The end-to-end trailers of a body that has ended, if it had some.
     pub fn trailers(&self) -> Option<&Fields> {
-        Some(&self.trailers).filter(|trailers| self.ended && !trailers.is_empty())
+        self.trailers.as_deref()
     }
 
     /// Takes the unused bytes, as the first of another protocol.
@@ -140,7 +141,7 @@ impl MessageReader {
         self.data = 0..0;
         self.behind = 0;
         self.ended = self.decoder.has_ended();
-        self.trailers = Fields::default();
+        self.trailers = None;
         self.taken = 0;
         self.max_length = u64::MAX;
         if self.ended { Ok(()) } else { self.decode() }
@@ -224,11 +225,10 @@ impl MessageReader {
 
     /// Decodes the received bytes.
     fn decode(&mut self) -> Result<(), ReadError> {
+        let mut trailers = Fields::default();
         loop {
             let coming = &self.inbox.bytes()[self.behind..];
-            let part = self
-                .decoder
-                .decode(coming, &self.limits, &mut self.trailers)?;
+            let part = self.decoder.decode(coming, &self.limits, &mut trailers)?;
             match part {
                 BodyPart::Data(range) => {
                     let (from, to) = (self.behind + range.start, self.behind + range.end);
@@ -245,8 +245,8 @@ impl MessageReader {
                     break;
                 }
                 BodyPart::End(used) => {
-                    self.trailers
-                        .retain(|field| forwarding::passes_in_trailers(&field));
+                    trailers.retain(|field| forwarding::passes_in_trailers(&field));
+                    self.trailers = (!trailers.is_empty()).then(|| Box::new(trailers));
                     self.behind += used;
                     self.ended = true;
                     break;

@@ -86,10 +86,9 @@ impl Connect {
     pub async fn run<D: ClientExchange>(
         &self,
         exchange: &mut Exchange<'_, D>,
-        user: Option<&Arc<str>>,
     ) -> Result<(), ExchangeFailure> {
         let (host, port) = target(exchange)?;
-        let tunnel_permits = self.tunnel_permits(exchange.request.values.client, user)?;
+        let tunnel_permits = self.tunnel_permits(exchange.request.values.client, exchange.user)?;
         let wait_budget = WaitBudget::new(Queue::default().wait);
         let (socket_permit, share) = self.socket_permit(exchange, &wait_budget).await?;
         let (up, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
@@ -117,7 +116,6 @@ impl Connect {
         &self,
         proxy: &Proxy,
         exchange: &mut Exchange<'_, D>,
-        user: Option<&Arc<str>>,
     ) -> Result<(), ExchangeFailure> {
         let asked = &exchange.request.outgoing.target;
         let (host, port) = match (
@@ -143,7 +141,7 @@ impl Connect {
         };
         // What it may switch to is a tunnel as those of CONNECT are, and held to the same.
         let tunnel_permits = match exchange.request.outgoing.upgrade() {
-            Some(_) => self.tunnel_permits(exchange.request.values.client, user)?,
+            Some(_) => self.tunnel_permits(exchange.request.values.client, exchange.user)?,
             None => TunnelPermits::default(),
         };
         let wait_budget = WaitBudget::new(Queue::default().wait);

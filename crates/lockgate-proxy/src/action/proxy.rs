@@ -4,6 +4,7 @@
 //! failure before the response began may be retried; a response that has begun is delivered as far
 //! as it comes, and never as complete when it is not.
 
+mod attempt_failure;
 mod attempts;
 mod replay;
 mod request;
@@ -14,6 +15,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use lockgate_limits::PoolIndex;
+use lockgate_limits::box_future::boxed;
 
 use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest};
 
@@ -69,41 +71,33 @@ impl Proxy {
                 worker, generation, ..
             } = exchange.request;
             let cells = generation.cells.http.endpoint(lease.endpoint_index());
-            let mut response = worker.response_heads.take();
-            let (pending_response, pseudo_fields) = (
-                attempts.pending_response(exchange, &lease),
-                attempts.pseudo_fields(&lease),
-            );
-            let upload = &mut attempts.upload;
-            let mut attempt = RequestAttempt::new(
-                &mut lease.connection,
-                upload,
-                &mut response,
-                self.response,
-                pending_response,
-            );
-            let sent = attempt.send(exchange, pseudo_fields).await;
+            let mut attempt = RequestAttempt::new(&mut attempts, &mut lease, exchange);
+            let sent = attempt.send(exchange).await;
             let waited = exchange.guard.watch().pending.take();
-            let Err(failure) = sent else {
-                attempts.note_response(exchange, &lease, response.status, waited);
-                let upload = &mut attempts.upload;
-                let result = self
-                    .send_response(exchange, lease, upload, &mut response)
-                    .await;
-                worker.response_heads.give(response);
-                if let Some(cells) = cells {
-                    cells.in_flight.dec();
+            match sent {
+                Ok(mut response) => {
+                    attempts.note_response(exchange, &lease, response.status, waited);
+                    let upload = &mut attempts.upload;
+                    // Boxed: mostly it ends within this poll. Then its state is in memory that
+                    // the last request has had, and the state of those that wait is smaller.
+                    let result =
+                        boxed(|| self.send_response(exchange, lease, upload, &mut response)).await;
+                    worker.response_heads.give(response);
+                    if let Some(cells) = cells {
+                        cells.in_flight.dec();
+                    }
+                    return result;
                 }
-                return result;
-            };
-            worker.response_heads.give(response);
-            if let Some(cells) = cells {
-                cells.in_flight.dec();
-                if let Some(fault) = failure.failure.fault {
-                    cells.failed(fault);
+                Err(failure) => {
+                    if let Some(cells) = cells {
+                        cells.in_flight.dec();
+                        if let Some(fault) = failure.failure.fault {
+                            cells.failed(fault);
+                        }
+                    }
+                    attempts.note_failure(exchange, &lease, failure)?;
                 }
             }
-            attempts.note_failure(exchange, &lease, failure)?;
         }
     }
 }

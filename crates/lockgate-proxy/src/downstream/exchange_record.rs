@@ -30,7 +30,6 @@ use crate::worker::unix_millis;
 
 /// The record of one exchange, from its beginning to its line in the log.
 pub(super) struct ExchangeRecord<'a> {
-    pub(super) id: RequestId,
     /// Which of its connection's requests it is.
     pub(super) number: u64,
     /// The trace that it is a part of.
@@ -50,14 +49,14 @@ pub(super) struct ExchangeRecord<'a> {
 
 /// The request of an exchange, as far as it could be read.
 pub(super) struct ReadRequest<'a> {
+    pub(super) id: &'a RequestId,
     pub(super) head: &'a RequestHead,
     pub(super) target: Option<&'a RequestTarget<'a>>,
 }
 
 impl ExchangeRecord<'_> {
-    pub(super) fn new(id: RequestId, began: Instant, client: ClientAddress) -> Self {
+    pub(super) fn new(began: Instant, client: ClientAddress) -> Self {
         Self {
-            id,
             number: 0,
             trace: None,
             began,
@@ -121,16 +120,17 @@ impl ClientConnection {
     /// Records a request that was not served, since its head was refused; `sent` bytes were sent.
     pub(super) fn finish_unserved(
         &self,
-        id: RequestId,
+        id: &RequestId,
         began: Instant,
         sent: u64,
         failure: ExchangeFailure,
     ) {
-        let mut record = ExchangeRecord::new(id, began, ClientAddress::from(self.client.ip()));
+        let mut record = ExchangeRecord::new(began, ClientAddress::from(self.client.ip()));
         record.sent = sent;
         record.outcome.status = failure.fault.map_or(CLIENT_LEFT, HttpFault::status);
         record.failure = Some(failure);
         let request = ReadRequest {
+            id,
             head: &RequestHead::default(),
             target: None,
         };
@@ -215,7 +215,7 @@ impl ClientConnection {
         let tried = upstream.map_or_else(String::new, |pool| tried(pool, &outcome.tried));
         let was_dispatched = record.upstream.is_some() || outcome.endpoint.is_some();
         sinks.write_exchange(&ExchangeEntry {
-            id: record.id.as_str(),
+            id: request.id.as_str(),
             trace: record.trace.as_ref().map(TraceId::as_str),
             began: unix_millis().saturating_sub(took.as_millis() as u64),
             downstream: LoggedConnection {

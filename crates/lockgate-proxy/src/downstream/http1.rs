@@ -37,117 +37,126 @@ pub(super) enum Http1End {
     /// The connection is over.
     Over(Termination),
     /// The connection goes on as a relay.
-    Switched {
-        /// Both sides.
-        relay: Box<Relay>,
-        /// The limits of the relay.
-        tunnel_limits: TunnelLimits,
-        /// The counters of its site.
-        cells: SharedCells<SiteCells>,
-        /// The endpoint's count of exchanges, as long as this lasts.
-        _in_flight: InFlight,
-        /// The tunnel's permits of its client and its user.
-        _tunnel_permits: TunnelPermits,
-    },
+    Switched(Box<SwitchedRelay>),
+}
+
+/// A connection that has switched to another protocol, with the endpoint's.
+pub(super) struct SwitchedRelay {
+    /// Both sides.
+    pub(super) relay: Box<Relay>,
+    /// The limits of the relay.
+    pub(super) tunnel_limits: TunnelLimits,
+    /// The counters of its site.
+    pub(super) cells: SharedCells<SiteCells>,
+    /// The endpoint's count of exchanges, as long as this lasts.
+    pub(super) _in_flight: InFlight,
+    /// The tunnel's permits of its client and its user.
+    pub(super) _tunnel_permits: TunnelPermits,
 }
 
 impl ClientConnection {
     /// Serves requests until the connection is over, or switches protocols.
-    pub(super) async fn serve_http1(&mut self, client: ClientTransport) -> Http1End {
-        let ClientTransport {
-            socket,
-            session,
-            received,
-            unsent,
-        } = client;
+    pub(super) fn serve_http1(
+        &mut self,
+        client: ClientTransport,
+    ) -> impl Future<Output = Http1End> {
         let context = ClientContext::of(self, &self.listener.snapshot().generation);
         self.guard.watch().used_as.set(ConnectionUse::Http1);
-        let stream = Stream::new(socket, session, unsent);
-        let mut down = H1Connection::new(stream, &self.worker.blocks, &received);
-        loop {
-            let (head, began) = match self.read_head(&mut down).await {
-                Ok(read) => read,
-                Err(termination) => return Http1End::Over(termination),
-            };
-            let snapshot = self.listener.snapshot();
-            let number = snapshot.generation.rules.number;
-            self.guard.watch().generation.set(number);
-            let context = ServeContext {
-                connection: self,
-                snapshot: &snapshot,
-                sites: snapshot.sites(),
-                client: &context,
-                guard: &self.guard,
-            };
-            let next = boxed(|| context.respond(&mut down, &head, began)).await;
-            // What follows may last long.
-            drop(snapshot);
-            if self.guard.is_cut_for_memory() {
-                // What it has not taken is not to stay in the kernel.
-                down.stream.socket().reset_on_close();
-            }
-            let goes = matches!(next, NextStep::Linger(_)) && is_last_request(&head);
-            self.worker.request_heads.give(head);
-            match next {
-                NextStep::Request => {}
-                NextStep::CloseNow(termination) => return Http1End::Over(termination),
-                NextStep::Linger(termination) => {
-                    // After its last request a client sends nothing more (RFC 9112 §9.6) but the
-                    // close_notify of its TLS.
-                    let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
-                    if !done || down.stream.is_secure() {
-                        linger_over_http1(&self.guard, &mut down, &termination).await;
+        let stream = Stream::new(client.socket, client.session, client.unsent);
+        let mut down = H1Connection::new(stream, &self.worker.blocks, &client.received);
+        async move {
+            loop {
+                let (head, began) = match self.read_head(&mut down).await {
+                    Ok(read) => read,
+                    Err(termination) => return Http1End::Over(termination),
+                };
+                let snapshot = self.listener.snapshot();
+                let number = snapshot.generation.rules.number;
+                self.guard.watch().generation.set(number);
+                let context = ServeContext {
+                    connection: self,
+                    snapshot: &snapshot,
+                    sites: snapshot.sites(),
+                    client: &context,
+                    guard: &self.guard,
+                };
+                let next = boxed(|| context.respond(&mut down, &head, began)).await;
+                // What follows may last long.
+                drop(snapshot);
+                if self.guard.is_cut_for_memory() {
+                    // What it has not taken is not to stay in the kernel.
+                    down.stream.socket().reset_on_close();
+                }
+                let goes = matches!(next, NextStep::Linger(_)) && is_last_request(&head);
+                self.worker.request_heads.give(head);
+                match next {
+                    NextStep::Request => {}
+                    NextStep::CloseNow(termination) => return Http1End::Over(termination),
+                    NextStep::Linger(termination) => {
+                        // After its last request a client sends nothing more (RFC 9112 §9.6) but the
+                        // close_notify of its TLS.
+                        let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
+                        if !done || down.stream.is_secure() {
+                            boxed(|| linger_over_http1(&self.guard, &mut down, &termination)).await;
+                        }
+                        return Http1End::Over(termination);
                     }
-                    return Http1End::Over(termination);
-                }
-                NextStep::Tunnel { switched, cells } => {
-                    let SwitchedConnection {
-                        up,
-                        permit,
-                        in_flight,
-                        tunnel_limits,
-                        tunnel_permits,
-                        shapers,
-                        tunnel_request,
-                    } = *switched;
-                    self.guard.watch().used_as.set(ConnectionUse::Tunnel);
-                    self.tunnel_request = tunnel_request;
-                    self.endpoint_permit = Some(permit);
-                    // Its bytes are in the connection's own line.
-                    self.exchanges.set(0);
-                    let up = match up {
-                        UpstreamConnection::H1(connection) => *connection,
-                        UpstreamConnection::H2(mut stream) => {
-                            let (_in_flight, _tunnel_permits) = (in_flight, tunnel_permits);
-                            let mut tunnel = TunnelRun {
-                                guard: &self.guard,
-                                tunnel_limits: &tunnel_limits,
-                                cells: &cells,
-                                shapers,
-                            };
-                            let ended = boxed(|| tunnel.run(&mut down, &mut *stream)).await;
-                            return Http1End::Over(termination_of_tunnel(ended));
-                        }
-                    };
-                    return match boxed(|| self.join_upgraded(down, up)).await {
-                        Ok(mut relay) => {
-                            if let Some(Shapers { received, sent }) =
-                                shapers.map(|shapers| *shapers)
-                            {
-                                relay.shape(received, sent);
-                            }
-                            Http1End::Switched {
-                                relay,
-                                tunnel_limits,
-                                cells,
-                                _in_flight: in_flight,
-                                _tunnel_permits: tunnel_permits,
-                            }
-                        }
-                        Err(termination) => Http1End::Over(termination),
-                    };
+                    NextStep::Tunnel { switched, cells } => {
+                        return boxed(|| self.switch(down, switched, cells)).await;
+                    }
                 }
             }
+        }
+    }
+
+    /// Goes on as a tunnel, over HTTP/2 to the endpoint here, else as a relay.
+    async fn switch(
+        &mut self,
+        mut down: H1Connection,
+        switched: Box<SwitchedConnection>,
+        cells: SharedCells<SiteCells>,
+    ) -> Http1End {
+        let SwitchedConnection {
+            up,
+            permit,
+            in_flight: _in_flight,
+            tunnel_limits,
+            tunnel_permits: _tunnel_permits,
+            shapers,
+            tunnel_request,
+        } = *switched;
+        self.guard.watch().used_as.set(ConnectionUse::Tunnel);
+        self.tunnel_request = tunnel_request;
+        self.endpoint_permit = Some(permit);
+        // Its bytes are in the connection's own line.
+        self.exchanges.set(0);
+        let up = match up {
+            UpstreamConnection::H1(connection) => *connection,
+            UpstreamConnection::H2(mut stream) => {
+                let mut tunnel = TunnelRun {
+                    guard: &self.guard,
+                    tunnel_limits: &tunnel_limits,
+                    cells: &cells,
+                    shapers,
+                };
+                let ended = tunnel.run(&mut down, &mut *stream).await;
+                return Http1End::Over(termination_of_tunnel(ended));
+            }
+        };
+        match self.join_upgraded(down, up).await {
+            Ok(mut relay) => {
+                if let Some(Shapers { received, sent }) = shapers.map(|shapers| *shapers) {
+                    relay.shape(received, sent);
+                }
+                Http1End::Switched(Box::new(SwitchedRelay {
+                    relay,
+                    tunnel_limits,
+                    cells,
+                    _in_flight,
+                    _tunnel_permits,
+                }))
+            }
+            Err(termination) => Http1End::Over(termination),
         }
     }
 
@@ -172,7 +181,7 @@ impl ClientConnection {
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
         let H1Connection { stream, reader, .. } = &mut *down;
-        let read = guard.within(poll_fn(|cx| {
+        let read = guard.poll_within(|cx| {
             let polled = reader.poll_head(cx, stream, |input, progress, limits| {
                 parse::request(
                     input,
@@ -190,22 +199,34 @@ impl ClientConnection {
                 guard.watch().mark_at_rest();
             }
             polled
-        }));
+        });
         let read = read.await;
         guard.watch().set_wait(WaitReason::Nothing);
-        let failure = match (read, began.zip(head)) {
+        match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {
                 self.spoke = true;
-                return Ok((head, began));
+                Ok((head, began))
             }
-            (Ok(Ok(_)), _) => {
+            (read, _) => Err(boxed(|| self.end_without_head(down, read, began)).await),
+        }
+    }
+
+    /// Ends a connection that brings no further request, where its head is refused by a response.
+    async fn end_without_head(
+        &mut self,
+        down: &mut H1Connection,
+        read: Result<Result<bool, ReadError>, Cut>,
+        began: Option<Instant>,
+    ) -> Termination {
+        let failure = match read {
+            Ok(Ok(_)) => {
                 send_close_notify(&mut down.stream).await;
-                return Err(Termination::client_closed());
+                return Termination::client_closed();
             }
-            (Ok(Err(ReadError::Head(error))), _) => {
+            Ok(Err(ReadError::Head(error))) => {
                 ExchangeFailure::because(HttpFault::of_head(error.status()), error.to_string())
             }
-            (Ok(Err(ReadError::Stream(error))), _) => {
+            Ok(Err(ReadError::Stream(error))) => {
                 poll_fn(|cx| {
                     down.stream.alert(cx, &error);
                     Poll::Ready(())
@@ -213,42 +234,38 @@ impl ClientConnection {
                 .await;
                 ExchangeFailure::client(&error)
             }
-            (Ok(Err(error)), _) => ExchangeFailure::silent(
+            Ok(Err(error)) => ExchangeFailure::silent(
                 Cause::ClientClosed,
                 CauseSide::Downstream,
                 error.to_string(),
             ),
-            (Err(cut), _) if began.is_none() => {
+            Err(cut) if began.is_none() => {
                 send_close_notify(&mut down.stream).await;
-                return Err(match cut {
+                return match cut {
                     Cut::Deadline => Termination::idle(),
                     cut => termination_of_cut(cut, "between requests"),
-                });
+                };
             }
-            (Err(cut), _) => ExchangeFailure::cut(cut, HttpFault::RequestTimeout),
+            Err(cut) => ExchangeFailure::cut(cut, HttpFault::RequestTimeout),
         };
         self.spoke |= began.is_some();
-        if let Some(fault) = failure.fault {
-            let id = self.worker.shared.request_ids.id(self.id, 0);
-            let error = ErrorResponse {
-                id: id.as_str(),
-                ..ErrorResponse::of(fault)
-            };
-            self.guard.begin_phase(LINGER);
-            let (guard, head) = (&self.guard, RequestHead::default());
-            let sending = self.send_error(down, guard, &head, &error, Persistence::Close);
-            let sent = sending.await;
-            let termination = Termination::new(fault.cause(), fault.side());
-            linger_over_http1(&self.guard, down, &termination).await;
-            let began = began.unwrap_or_else(Instant::now);
-            self.finish_unserved(id, began, sent, failure);
-            return Err(termination);
-        }
-        Err(Termination::because(
-            failure.cause,
-            failure.side,
-            failure.detail,
-        ))
+        let Some(fault) = failure.fault else {
+            return Termination::because(failure.cause, failure.side, failure.detail);
+        };
+        let id = self.worker.shared.request_ids.id(self.id, 0);
+        let error = ErrorResponse {
+            id: id.as_str(),
+            ..ErrorResponse::of(fault)
+        };
+        self.guard.begin_phase(LINGER);
+        let (guard, head) = (&self.guard, RequestHead::default());
+        let sending = self.send_error(down, guard, &head, &error, Persistence::Close);
+        let sent = sending.await;
+        let termination = Termination::new(fault.cause(), fault.side());
+        linger_over_http1(&self.guard, down, &termination).await;
+        let began = began.unwrap_or_else(Instant::now);
+        self.finish_unserved(&id, began, sent, failure);
+        termination
     }
 
     /// Joins both connections as a relay of the protocol that they have switched to.

@@ -503,7 +503,7 @@ impl H2ClientConnection {
             .id(connection.id, self.client.begin());
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        connection.finish_unserved(id, Instant::now(), 0, failure);
+        connection.finish_unserved(&id, Instant::now(), 0, failure);
     }
 
     /// Serves one request, of which the head was read.
@@ -657,7 +657,7 @@ impl H2ClientConnection {
         let sent = connection
             .send_error(stream, guard, &head, &error, Persistence::KeepAlive)
             .await;
-        connection.finish_unserved(id, began, sent, failure);
+        connection.finish_unserved(&id, began, sent, failure);
     }
 }
 

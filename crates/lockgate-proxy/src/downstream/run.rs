@@ -11,17 +11,19 @@ use lockgate_net::socket::Socket;
 
 use super::connection::{ClientConnection, ConnectionPurpose};
 use super::first_bytes::{FirstBytes, OpeningError};
-use super::http1::Http1End;
+use super::http1::{Http1End, SwitchedRelay};
 use super::http2::H2ClientConnection;
 use super::termination::{Termination, termination_of_cut};
 use crate::action::relay::ClientTransport;
 use crate::site::ListenerSites;
 
-/// What is left after opening: nothing, since HTTP/1 or the relay was served, or HTTP/2.
+/// What is left after opening: nothing, since the relay was served, or HTTP.
 enum OpenedConnection {
     /// The connection is over.
     Over(Termination),
-    /// The connection goes on as HTTP/2, with its permit under the limit of its client.
+    /// The connection goes on as HTTP/1, with its permit under the limit of its client.
+    Http1(ClientTransport, Option<PerClientPermit>),
+    /// The connection goes on as HTTP/2, with the same.
     Http2(ClientTransport, Option<PerClientPermit>),
 }
 
@@ -47,20 +49,37 @@ impl ProtocolChoice {
 
 impl ClientConnection {
     /// Does everything there is to do with it.
-    pub(super) async fn serve(mut self, socket: Socket) {
-        // Boxed: what it takes is given back before HTTP/2's long life begins.
-        let watch = self.guard.shared();
-        match charged(Rc::clone(&watch), boxed(|| self.open_and_serve(socket))).await {
-            OpenedConnection::Over(termination) => self.finish(&termination),
-            OpenedConnection::Http2(client, _permit) => {
-                let (h2_connection, termination) =
-                    charged(watch, boxed(|| H2ClientConnection::serve(self, client))).await;
-                h2_connection.connection().finish(&termination);
-            }
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function keeps room for its arguments twice"
+    )]
+    pub(super) fn serve(mut self, socket: Socket) -> impl Future<Output = ()> {
+        async move {
+            // Boxed: what it takes is given back before HTTP's long life begins.
+            let watch = self.guard.shared();
+            let opened = charged(Rc::clone(&watch), boxed(|| self.open_and_relay(socket))).await;
+            let (client, _permit) = match opened {
+                OpenedConnection::Over(termination) => return self.finish(&termination),
+                OpenedConnection::Http1(client, permit) => (client, permit),
+                OpenedConnection::Http2(client, _permit) => {
+                    let (h2_connection, termination) =
+                        charged(watch, boxed(|| H2ClientConnection::serve(self, client))).await;
+                    return h2_connection.connection().finish(&termination);
+                }
+            };
+            // Given back before what may be a long life as a relay.
+            let served = charged(Rc::clone(&watch), boxed(|| self.serve_http1(client))).await;
+            let termination = match served {
+                Http1End::Over(termination) => termination,
+                Http1End::Switched(switched) => {
+                    charged(watch, boxed(|| self.relay_switched(*switched))).await
+                }
+            };
+            self.finish(&termination);
         }
     }
 
-    async fn open_and_serve(&mut self, socket: Socket) -> OpenedConnection {
+    async fn open_and_relay(&mut self, socket: Socket) -> OpenedConnection {
         let snapshot = self.listener.snapshot();
         let number = snapshot.generation.rules.number;
         self.guard.watch().generation.set(number);
@@ -70,53 +89,51 @@ impl ClientConnection {
             Ok(opened) => opened,
             Err(termination) => return OpenedConnection::Over(termination),
         };
-        let termination = match purpose {
+        let relaying = match purpose {
             ConnectionPurpose::Http(sites) => {
                 let choice = ProtocolChoice::of(sites);
                 // Between two requests, and as a relay, it holds no configuration.
                 drop(snapshot);
                 self.guard.watch().generation.set(0);
-                match boxed(|| self.is_http2(&mut client, choice)).await {
-                    Ok(true) => return OpenedConnection::Http2(client, permit),
-                    Ok(false) => {}
-                    Err(termination) => return OpenedConnection::Over(termination),
-                }
-                // Given back before what may be a long life as a relay.
-                let served = boxed(|| self.serve_http1(client)).await;
-                match served {
-                    Http1End::Over(termination) => termination,
-                    Http1End::Switched {
-                        mut relay,
-                        tunnel_limits,
-                        cells,
-                        _in_flight,
-                        _tunnel_permits,
-                    } => {
-                        self.guard.watch().set_wait(WaitReason::Nothing);
-                        cells.upgraded.inc();
-                        tunnel_limits.begin(&self.guard);
-                        let termination = self
-                            .relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive)
-                            .await;
-                        cells.upgraded.dec();
-                        termination
-                    }
-                }
+                return match boxed(|| self.is_http2(&mut client, choice)).await {
+                    Ok(true) => OpenedConnection::Http2(client, permit),
+                    Ok(false) => OpenedConnection::Http1(client, permit),
+                    Err(termination) => OpenedConnection::Over(termination),
+                };
             }
-            ConnectionPurpose::Relay(relaying) => {
-                let generation = &snapshot.generation;
-                match boxed(|| self.join(client, relaying, generation)).await {
-                    Ok(mut relay) => {
-                        self.shape(&mut relay, relaying.shape.as_ref());
-                        let (idle, keepalive) = (relaying.idle, relaying.keepalive);
-                        drop(snapshot);
-                        self.relay(&mut relay, idle, keepalive).await
-                    }
-                    Err(termination) => termination,
-                }
-            }
+            ConnectionPurpose::Relay(relaying) => relaying,
         };
-        OpenedConnection::Over(termination)
+        let generation = &snapshot.generation;
+        OpenedConnection::Over(
+            match boxed(|| self.join(client, relaying, generation)).await {
+                Ok(mut relay) => {
+                    self.shape(&mut relay, relaying.shape.as_ref());
+                    let (idle, keepalive) = (relaying.idle, relaying.keepalive);
+                    drop(snapshot);
+                    self.relay(&mut relay, idle, keepalive).await
+                }
+                Err(termination) => termination,
+            },
+        )
+    }
+
+    /// Relays what HTTP/1 has switched to.
+    async fn relay_switched(&mut self, switched: SwitchedRelay) -> Termination {
+        let SwitchedRelay {
+            mut relay,
+            tunnel_limits,
+            cells,
+            _in_flight,
+            _tunnel_permits,
+        } = switched;
+        self.guard.watch().set_wait(WaitReason::Nothing);
+        cells.upgraded.inc();
+        tunnel_limits.begin(&self.guard);
+        let termination = self
+            .relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive)
+            .await;
+        cells.upgraded.dec();
+        termination
     }
 
     /// Whether an opened connection is one of HTTP/2: by ALPN, and without TLS by its first bytes.

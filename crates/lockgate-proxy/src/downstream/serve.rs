@@ -3,7 +3,8 @@
 //!
 //! An [`IncomingRequest`] is consumed by its response: answering twice, or going on with a request
 //! that was answered, does not compile. It is handed on as a few references, in async blocks: async
-//! functions would store their arguments twice in each waiting request.
+//! functions would store their arguments twice in each waiting request. What few requests await is
+//! boxed, so that the others have no room for it.
 
 mod admission;
 mod auth_response;
@@ -46,9 +47,11 @@ use crate::route::ListenerSiteIndex;
 use crate::site::{Auth, ListenerSites};
 use crate::worker::Worker;
 
-use dispatch::Backend;
+use admission::check_length;
+use dispatch::{Backend, DispatchRequest};
 use locate::{Located, LocatedRoute};
 use refusal::Refusal;
+use respond::ErrorOrigin;
 
 pub(super) use respond::min_rate;
 
@@ -90,6 +93,7 @@ pub(super) struct ServeContext<'s> {
 /// A request without its response.
 struct IncomingRequest<'e, 's, D> {
     context: &'e ServeContext<'s>,
+    id: &'e RequestId,
     /// The head as it was received.
     head: &'e RequestHead,
     /// The target of the request, if it can be read.
@@ -118,38 +122,47 @@ impl<'s> ServeContext<'s> {
     }
 
     /// Answers one request.
-    pub(super) async fn respond<D: ClientExchange>(
+    #[expect(
+        clippy::manual_async_fn,
+        reason = "an async function keeps room for its arguments twice"
+    )]
+    pub(super) fn respond<D: ClientExchange>(
         self,
         down: &mut D,
         head: &RequestHead,
         began: Instant,
-    ) -> NextStep {
-        let number = self.client.begin();
-        let address = self
-            .client
-            .address_of(self.connection, self.snapshot, &head.fields);
-        let mut record = ExchangeRecord::new(self.request_id(head), began, address);
-        (record.number, record.trace) = (number, TraceId::of(&head.fields));
-        let target = RequestTarget::of(head);
-        let incoming = IncomingRequest {
-            context: &self,
-            head,
-            target: &target,
-            down,
-            record: &mut record,
-            persistence: Persistence::Close,
-        };
-        let next = incoming.handle().await;
-        if let Some(site) = record.site {
-            self.cells(site).in_flight.dec();
+    ) -> impl Future<Output = NextStep> {
+        async move {
+            let number = self.client.begin();
+            let address = self
+                .client
+                .address_of(self.connection, self.snapshot, &head.fields);
+            let id = self.request_id(head);
+            let mut record = ExchangeRecord::new(began, address);
+            (record.number, record.trace) = (number, TraceId::of(&head.fields));
+            let target = RequestTarget::of(head);
+            let incoming = IncomingRequest {
+                context: &self,
+                id: &id,
+                head,
+                target: &target,
+                down,
+                record: &mut record,
+                persistence: Persistence::Close,
+            };
+            let next = incoming.handle().await;
+            if let Some(site) = record.site {
+                self.cells(site).in_flight.dec();
+            }
+            let request = ReadRequest {
+                id: &id,
+                head,
+                target: target.as_ref().ok(),
+            };
+            self.connection
+                .finish_exchange(&request, self.snapshot, &record);
+            next
         }
-        let request = ReadRequest {
-            head,
-            target: target.as_ref().ok(),
-        };
-        self.connection
-            .finish_exchange(&request, self.snapshot, &record);
-        next
     }
 
     /// The counters of a site.
@@ -183,30 +196,111 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
 }
 
 impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
-    /// Brings the request to its response.
+    /// Brings the request to its response: finds its route, admits it, has it authorized, and
+    /// dispatches it.
     #[expect(
         clippy::manual_async_fn,
         reason = "an async function keeps room for its arguments twice"
     )]
     fn handle(mut self) -> impl Future<Output = NextStep> {
         async move {
-            let received = match self.receive().await {
-                Ok(received) => received,
-                Err(refusal) => return self.refuse(refusal).await,
-            };
-            match self.locate() {
-                Ok(Located::Server) => self.respond_alive().await,
-                Ok(Located::Challenge(answer)) => self.respond_challenge(&answer).await,
-                // Browsers ask without credentials (Fetch §3.2.2).
-                Ok(Located::Preflight(cors)) => self.respond_preflight(cors).await,
-                Ok(Located::Route(route)) => self.serve_route(route, received).await,
-                Err(refusal) => self.refuse(refusal).await,
+            if memory::is_exhausted()
+                && let Err(refusal) = boxed(|| self.wait_for_memory()).await
+            {
+                return boxed(|| self.refuse(refusal)).await;
             }
+            let received = match self.receive() {
+                Ok(received) => received,
+                Err(refusal) => return boxed(|| self.refuse(refusal)).await,
+            };
+            let LocatedRoute {
+                target,
+                route,
+                pattern,
+            } = match self.locate() {
+                Ok(Located::Route(route)) => route,
+                Ok(Located::Routeless(resource)) => {
+                    return boxed(|| self.respond_routeless(resource)).await;
+                }
+                Err(refusal) => return boxed(|| self.refuse(refusal)).await,
+            };
+            self.record.route = Some(route);
+            if let Err(refusal) = self.admit(route) {
+                return boxed(|| self.refuse(refusal)).await;
+            }
+            if let Some(Auth::Basic(auth)) = &route.admission.auth {
+                match boxed(|| self.authenticate(auth)).await {
+                    Ok(user) => self.record.user = Some(user),
+                    Err(refusal) => return boxed(|| self.refuse(refusal)).await,
+                }
+            }
+            if let Err(refusal) = check_length(route, received.length) {
+                return boxed(|| self.refuse(refusal)).await;
+            }
+            self.down
+                .limit_body(route.rules.body_max.unwrap_or(u64::MAX));
+            let host = self.host_name(target);
+            let values = self.values(target, &host);
+            let mut outgoing = OutgoingHead::of(self.head, target.host);
+            if let Some(hops) = received.hops {
+                forwarding::set_max_forwards(hops, outgoing.change());
+            }
+            self.begin_trace(route, &mut outgoing);
+            let mut is_authorized = false;
+            if let Some(Auth::Forward(service)) = &route.admission.auth {
+                let denied = boxed(|| self.authorize(service, pattern, target, &mut outgoing));
+                if let Err(denial) = denied.await {
+                    return boxed(|| self.deny(denial)).await;
+                }
+                is_authorized = true;
+            }
+            // As the auth service vouches for it; without one, as it was received.
+            let vouched = if is_authorized {
+                outgoing.fields()
+            } else {
+                &self.head.fields
+            };
+            let preference = self.preference(&route.action, vouched);
+            if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
+                return boxed(|| self.refuse(refusal)).await;
+            }
+            if let Some((to, status)) = locate::redirect_of(route, &values) {
+                return boxed(|| self.respond_redirect(route, &values, to, status)).await;
+            }
+            let backend = Backend::of(&route.action, received.recipient, self.head.method);
+            let Some(backend) = backend else {
+                return boxed(|| self.respond_by_action(route, &values)).await;
+            };
+            let request = DispatchRequest {
+                backend,
+                preference,
+                target,
+                outgoing: &outgoing,
+                values: &values,
+                route,
+                pattern,
+                length: received.length,
+            };
+            let failure = match self.dispatch(&request).await {
+                Ok(next) => return next,
+                Err(failure) => failure,
+            };
+            boxed(|| self.fail(ErrorOrigin::Application, failure)).await
         }
     }
 
-    /// Begins the request's body, once there is memory for it.
-    async fn receive(&mut self) -> Result<Received, Refusal<'s>> {
+    /// Waits until there is memory for the request.
+    async fn wait_for_memory(&mut self) -> Result<(), Refusal<'s>> {
+        let guard = self.context.guard;
+        let room = memory::wait_for_memory(guard, |cx| self.down.release_memory(cx)).await;
+        room.map_err(|_| {
+            self.worker().cells.memory_refused.inc();
+            Refusal::because(HttpFault::Exhausted, "memory")
+        })
+    }
+
+    /// Begins the request's body.
+    fn receive(&mut self) -> Result<Received, Refusal<'s>> {
         let ServeContext {
             connection,
             sites,
@@ -215,11 +309,6 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
             ..
         } = *self.context;
         let (worker, head) = (&connection.worker, self.head);
-        let room = memory::wait_for_memory(guard, |cx| self.down.release_memory(cx)).await;
-        room.map_err(|_| {
-            worker.cells.memory_refused.inc();
-            Refusal::because(HttpFault::Exhausted, "memory")
-        })?;
         let length = self.down.begin_request(head).map_err(|error| match error {
             ReadError::Framing(error) if error.status() == 501 => {
                 Refusal::because(HttpFault::NotImplemented, error.to_string())
@@ -245,78 +334,6 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
         })
     }
 
-    /// Serves a request by its route: admits it, has it authorized, and dispatches it.
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an async function keeps room for its arguments twice"
-    )]
-    fn serve_route(
-        mut self,
-        located: LocatedRoute<'e, 's>,
-        received: Received,
-    ) -> impl Future<Output = NextStep> {
-        async move {
-            let LocatedRoute {
-                target,
-                route,
-                pattern,
-            } = located;
-            self.record.route = Some(route);
-            if let Err(refusal) = self.admit(route, received.length).await {
-                return self.refuse(refusal).await;
-            }
-            self.down
-                .limit_body(route.rules.body_max.unwrap_or(u64::MAX));
-            let id = self.record.id;
-            let host = self.host_name(target);
-            let values = self.values(target, &host, &id);
-            let mut outgoing = OutgoingHead::of(self.head, target.host);
-            if let Some(hops) = received.hops {
-                forwarding::set_max_forwards(hops, outgoing.change());
-            }
-            self.begin_trace(route, &mut outgoing);
-            let is_authorized = match &route.admission.auth {
-                Some(Auth::Forward(service)) => {
-                    let denied = boxed(|| self.authorize(service, pattern, target, &mut outgoing));
-                    if let Err(denial) = denied.await {
-                        return self.deny(denial).await;
-                    }
-                    true
-                }
-                _ => false,
-            };
-            // As the auth service vouches for it; without one, as it was received.
-            let vouched = if is_authorized {
-                outgoing.fields()
-            } else {
-                &self.head.fields
-            };
-            let preference = self.preference(&route.action, vouched);
-            if let Err(refusal) = self.apply_request_rules(route, &values, &mut outgoing) {
-                return self.refuse(refusal).await;
-            }
-            if let Some((to, status)) = locate::redirect_of(route, &values) {
-                return self.respond_redirect(route, &values, to, status).await;
-            }
-            match Backend::of(&route.action, received.recipient, self.head.method) {
-                Some(backend) => {
-                    let request = dispatch::DispatchRequest {
-                        backend,
-                        preference,
-                        target,
-                        outgoing: &outgoing,
-                        values: &values,
-                        route,
-                        pattern,
-                        length: received.length,
-                    };
-                    self.dispatch(request).await
-                }
-                None => self.respond_by_action(route, &values).await,
-            }
-        }
-    }
-
     /// The name of the host, for templates. A request without one is for a site with any host: then
     /// it is the address that the client connected to.
     fn host_name<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
@@ -332,12 +349,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
     }
 
     /// The values of a template's placeholders.
-    fn values<'a>(
-        &self,
-        target: &RequestTarget<'a>,
-        host: &'a str,
-        id: &'a RequestId,
-    ) -> RequestValues<'a>
+    fn values<'a>(&self, target: &RequestTarget<'a>, host: &'a str) -> RequestValues<'a>
     where
         'e: 'a,
     {
@@ -348,7 +360,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
             secure: self.context.connection.negotiated.is_some(),
             method: self.head.method_name(),
             client: self.record.client,
-            id: id.as_bytes(),
+            id: self.id.as_bytes(),
         }
     }
 }

@@ -10,17 +10,18 @@ use std::time::Instant;
 
 use lockgate_http_io::h2::RequestPseudoFields;
 use lockgate_http_io::message::{ClientExchange, OutgoingRequest};
+use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{PendingResponse, ResponseSource};
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 use lockgate_upstream::{
-    DialError, EndpointFailure, EndpointIndex, Lease, LeaseRequest, ReusePolicy, UpstreamPool,
-    WaitBudget,
+    DialError, EndpointFailure, EndpointIndex, Lease, LeaseRequest, PendingLease, ReusePolicy,
+    UpstreamPool, WaitBudget,
 };
 
 use super::Proxy;
+use super::attempt_failure::AttemptFailure;
 use super::replay::Replay;
-use super::request::AttemptFailure;
 use super::upload::RequestUpload;
 use crate::error_response::HttpFault;
 use crate::exchange::{Exchange, ExchangeFailure, lap};
@@ -28,10 +29,10 @@ use crate::metrics::http::LeaseCells;
 
 /// The attempts of one request, and the state that they share.
 pub(super) struct Attempts<'a> {
-    proxy: &'a Proxy,
+    pub(super) proxy: &'a Proxy,
     upstream: Rc<UpstreamPool>,
     /// The request's pseudo-header fields, where endpoints speak HTTP/2.
-    pseudo_fields: Option<RequestPseudoFields>,
+    pseudo_fields: Option<Box<RequestPseudoFields>>,
     /// Whether the request may be sent twice.
     is_idempotent: bool,
     pub(super) upload: RequestUpload<'a>,
@@ -42,7 +43,7 @@ pub(super) struct Attempts<'a> {
     /// The end of the last phase.
     last_phase_end: Instant,
     /// The last attempt, if it has failed.
-    failed: Option<FailedAttempt>,
+    failed: Option<Box<FailedAttempt>>,
 }
 
 /// An attempt after which the request is sent once more.
@@ -64,7 +65,7 @@ impl<'a> Attempts<'a> {
     ) -> Result<Self, ExchangeFailure> {
         let http2 = upstream.pool().settings.http2;
         let pseudo_fields = if http2 {
-            Some(pseudo_fields(&exchange.request.outgoing)?)
+            Some(Box::new(pseudo_fields(&exchange.request.outgoing)?))
         } else {
             None
         };
@@ -100,48 +101,38 @@ impl<'a> Attempts<'a> {
         &mut self,
         exchange: &mut Exchange<'_, D>,
     ) -> Result<Lease, ExchangeFailure> {
-        let leased = self.connect(exchange).await;
-        let tried = exchange.outcome.tried.union(self.tried);
-        let failed = self.failed.take();
-        let lease = match leased {
-            Ok(lease) => lease,
-            Err(error) => {
-                exchange.outcome.tried = tried;
-                return Err(match (error, failed) {
-                    (error @ (DialError::Cut(_) | DialError::Left), _) | (error, None) => {
-                        error.into()
-                    }
-                    // No other endpoint could be asked: the earlier failure tells more than that.
-                    (_, Some(failed)) => failed.failure,
-                });
-            }
+        let leased = match self.reuse(exchange) {
+            Ok(lease) => Ok(lease),
+            Err(pending) => boxed(|| self.connect(exchange, pending)).await,
         };
-        let cells = &exchange.request.generation.cells.http;
-        let outcome = &mut *exchange.outcome;
-        if let Some(failed) = failed {
-            if let Some(cells) = cells.endpoint(failed.endpoint_index) {
-                cells.retries.inc();
-            }
-            outcome.retries += u32::from(failed.counts);
+        self.note_lease(exchange, leased)
+    }
+
+    /// An idle connection, where it need not be the client's own.
+    fn reuse<D>(&mut self, exchange: &Exchange<'_, D>) -> Result<Lease, PendingLease> {
+        if self.upstream.pool().settings.proxy_protocol.is_some() {
+            return Err(PendingLease::default());
         }
-        outcome.tried = tried.without(lease.member());
-        outcome.add_lease(lap(&mut self.last_phase_end), lease.dialled);
-        outcome.endpoint_reused = lease.is_reused();
-        outcome.endpoint = Some(Arc::clone(lease.endpoint()));
-        let uses_socket = &exchange.guard.watch().uses_socket;
-        uses_socket.set(lease.has_own_socket());
-        if let Some(cells) = cells.endpoint(lease.endpoint_index()) {
-            lease
-                .dialled
-                .map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
-            cells.in_flight.inc();
-        }
-        Ok(lease)
+        let request = LeaseRequest {
+            guard: exchange.guard,
+            socket_account: exchange.socket_account,
+            wait_budget: &self.wait_budget,
+            connect: self.proxy.connect,
+            reuse: self.reuse,
+            proxy_header: &[],
+            preference: exchange.preference,
+            metrics: &LeaseCells {
+                http: &exchange.request.generation.cells.http,
+                site: exchange.cells,
+            },
+        };
+        self.upstream.reuse(&request, &mut self.tried)
     }
 
     async fn connect<D: ClientExchange>(
         &mut self,
         exchange: &mut Exchange<'_, D>,
+        pending: PendingLease,
     ) -> Result<Lease, DialError> {
         let Exchange {
             request,
@@ -182,7 +173,7 @@ impl<'a> Attempts<'a> {
                 site: cells,
             },
         };
-        let mut leased = pin!(upstream.lease(&request, tried));
+        let mut leased = pin!(upstream.connect(pending, &request, tried));
         poll_fn(|cx| match leased.as_mut().poll(cx) {
             // It neither stays in the queue nor is served for nothing.
             Poll::Pending if down.poll_gone(cx).is_ready() => Poll::Ready(Err(DialError::Left)),
@@ -195,19 +186,64 @@ impl<'a> Attempts<'a> {
         .await
     }
 
-    /// The state for the tick while the endpoint is waited for.
-    pub(super) fn pending_response<D>(
-        &self,
-        exchange: &Exchange<'_, D>,
-        lease: &Lease,
-    ) -> PendingResponse {
-        let again = self.is_idempotent && self.has_retries(exchange);
+    /// Notes the lease of the next attempt.
+    fn note_lease<D>(
+        &mut self,
+        exchange: &mut Exchange<'_, D>,
+        leased: Result<Lease, DialError>,
+    ) -> Result<Lease, ExchangeFailure> {
+        let tried = exchange.outcome.tried.union(self.tried);
+        let failed = self.failed.take();
+        let lease = match leased {
+            Ok(lease) => lease,
+            Err(error) => {
+                exchange.outcome.tried = tried;
+                return Err(match (error, failed) {
+                    (error @ (DialError::Cut(_) | DialError::Left), _) | (error, None) => {
+                        error.into()
+                    }
+                    // No other endpoint could be asked: the earlier failure tells more than that.
+                    (_, Some(failed)) => failed.failure,
+                });
+            }
+        };
+        let cells = &exchange.request.generation.cells.http;
+        let outcome = &mut *exchange.outcome;
+        if let Some(failed) = failed {
+            if let Some(cells) = cells.endpoint(failed.endpoint_index) {
+                cells.retries.inc();
+            }
+            outcome.retries += u32::from(failed.counts);
+        }
+        outcome.tried = tried.without(lease.member());
+        outcome.add_lease(lap(&mut self.last_phase_end), lease.dialled);
+        outcome.endpoint_reused = lease.is_reused();
+        outcome.endpoint = Some(Arc::clone(lease.endpoint()));
+        let uses_socket = &exchange.guard.watch().uses_socket;
+        uses_socket.set(lease.has_own_socket());
+        if let Some(cells) = cells.endpoint(lease.endpoint_index()) {
+            lease
+                .dialled
+                .map_or_else(|| cells.reused.inc(), |took| cells.connected(took));
+            cells.in_flight.inc();
+        }
+        Ok(lease)
+    }
+
+    /// The state for the tick while the endpoint of `lease` is waited for; whether it may have
+    /// another one asked instead.
+    pub(super) fn pending_response(&self, lease: &Lease, has_others: bool) -> PendingResponse {
         PendingResponse {
             source: Rc::clone(&self.upstream) as Rc<dyn ResponseSource>,
             member: lease.member(),
             since: self.last_phase_end,
-            tried: again.then_some(self.tried),
+            tried: has_others.then_some(self.tried),
         }
+    }
+
+    /// Whether another endpoint may be asked while one is waited for.
+    pub(super) fn may_ask_others<D>(&self, exchange: &Exchange<'_, D>) -> bool {
+        self.is_idempotent && self.has_retries(exchange)
     }
 
     /// The pseudo-header fields for the endpoint of `lease`, where it speaks HTTP/2.
@@ -294,11 +330,11 @@ impl<'a> Attempts<'a> {
                 self.reuse = ReusePolicy::New(self.last_phase_end);
             }
         }
-        self.failed = Some(FailedAttempt {
+        self.failed = Some(Box::new(FailedAttempt {
             failure: failed.failure,
             endpoint_index: lease.endpoint_index(),
             counts: !is_stale,
-        });
+        }));
         Ok(())
     }
 

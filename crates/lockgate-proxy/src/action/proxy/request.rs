@@ -1,145 +1,39 @@
 //! A request on its way to an endpoint, until there is the head of a response.
 
-use std::borrow::Cow;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_http_io::body::{BodyWriter, ReadError};
-use lockgate_http_io::h2::RequestPseudoFields;
 use lockgate_http_io::message::ClientExchange;
 use lockgate_limits::box_future::boxed;
-use lockgate_limits::clock::{Cut, PendingResponse, WaitReason};
+use lockgate_limits::clock::{PendingResponse, WaitReason};
 use lockgate_net::stream::StreamError;
 use lockgate_net::traffic_shaping::Shaper;
-use lockgate_upstream::{EndpointFailure, Lease, UpstreamConnection};
+use lockgate_upstream::Lease;
 
-use super::upload::{RequestUpload, UploadError};
+use super::attempt_failure::{AttemptFailure, UpstreamEnd};
+use super::attempts::Attempts;
+use super::upload::UploadError;
 use crate::access_log::{Cause, CauseSide};
 use crate::error_response::HttpFault;
 use crate::exchange::{Exchange, ExchangeFailure};
+use crate::worker::Recycler;
 
 /// Interim responses that one request may get at the most.
 const INTERIM: u32 = 32;
 
-/// The failure of an attempt before the response began.
-pub(super) struct AttemptFailure {
-    pub(super) failure: ExchangeFailure,
-    /// Whether any byte of the request has left.
-    pub(super) sent: bool,
-    /// Whether another attempt could go better: not if it was the client.
-    pub(super) worth: bool,
-    /// Whether the endpoint was waited for in vain.
-    pub(super) late: bool,
-    /// Whether a part of the response's head has come.
-    begun: bool,
-    /// Whether the endpoint has reset the stream alone: over HTTP/2 that is a response to what the
-    /// client has sent.
-    pub(super) stream_reset: bool,
-    /// The verdict on the endpoint, if that is to blame.
-    pub(super) blames: Option<EndpointFailure>,
-}
-
-/// The way in which a connection or a stream ended before the response.
-#[derive(Clone, Copy)]
-enum UpstreamEnd {
-    /// The endpoint has closed the connection in an orderly way.
-    Closed,
-    /// The connection has broken.
-    Reset,
-    /// The endpoint has reset the stream, and the connection goes on.
-    StreamReset,
-}
-
-impl AttemptFailure {
-    fn end(failure: ExchangeFailure) -> Self {
-        // A response that cannot be read is the endpoint's.
-        let blames =
-            (failure.fault == Some(HttpFault::BadResponse)).then_some(EndpointFailure::Unserved);
-        Self {
-            failure,
-            sent: true,
-            worth: false,
-            late: false,
-            begun: false,
-            stream_reset: false,
-            blames,
-        }
-    }
-
-    /// The endpoint broke off.
-    fn broken(
-        up: &UpstreamConnection,
-        how: UpstreamEnd,
-        detail: impl Into<Cow<'static, str>>,
-    ) -> Self {
-        let begun = up.has_begun_response();
-        // RFC 9209 §2.3.8, §2.3.18: it is another error once a part of the response was received.
-        let fault = match (how, begun) {
-            (UpstreamEnd::Closed, false) => HttpFault::ConnectionClosed,
-            (UpstreamEnd::Reset | UpstreamEnd::StreamReset, false) => {
-                HttpFault::ConnectionTerminated
-            }
-            (UpstreamEnd::Closed, true) => HttpFault::ResponseIncomplete,
-            (UpstreamEnd::Reset | UpstreamEnd::StreamReset, true) => HttpFault::ResponseReset,
-        };
-        let failure = ExchangeFailure::because(fault, detail);
-        let stream_reset = matches!(how, UpstreamEnd::StreamReset);
-        let blames = (!stream_reset).then_some(EndpointFailure::Reset);
-        Self {
-            failure,
-            sent: up.has_sent(),
-            worth: true,
-            late: false,
-            begun,
-            stream_reset,
-            blames,
-        }
-    }
-
-    /// We do not wait any longer.
-    fn cut(attempt: &RequestAttempt<'_, '_>, cut: Cut) -> Self {
-        let fault = if attempt.uploaded {
-            HttpFault::ResponseTimeout
-        } else {
-            HttpFault::WriteTimeout
-        };
-        let late = matches!(cut, Cut::Deadline | Cut::EndpointDown);
-        // Where the client holds its body back, the endpoint may be waiting for that.
-        let blames =
-            (late && (attempt.invited || attempt.uploaded)).then_some(EndpointFailure::Unserved);
-        Self {
-            failure: ExchangeFailure::cut(cut, fault),
-            sent: attempt.up.has_sent(),
-            worth: late,
-            late,
-            begun: false,
-            stream_reset: false,
-            blames,
-        }
-    }
-
-    /// Whether the failure tells nothing about the endpoint: a connection that was kept may be
-    /// closed at any time, also when the request is on its way (RFC 9112 §9.5).
-    pub(super) fn is_stale(&self, lease: &Lease) -> bool {
-        lease.is_reused() && !self.late && !self.begun && lease.connection.is_lost()
-    }
-}
-
 /// An attempt of a request at one endpoint.
 pub(super) struct RequestAttempt<'r, 'g> {
-    up: &'r mut UpstreamConnection,
-    upload: &'r mut RequestUpload<'g>,
-    response: &'r mut ResponseHead,
-    /// The response timeout, from the moment on which only the endpoint is waited for.
-    timeout: Option<Duration>,
-    /// For the tick, once the endpoint has the whole of it.
-    asked: PendingResponse,
-    /// Whether it has.
+    attempts: &'r mut Attempts<'g>,
+    lease: &'r mut Lease,
+    /// Whether another endpoint may be asked while this one is waited for.
+    has_others: bool,
+    /// Whether the endpoint has the whole of it.
     uploaded: bool,
     /// Whether nothing had to be waited for until then.
     at_once: bool,
@@ -153,19 +47,15 @@ pub(super) struct RequestAttempt<'r, 'g> {
 }
 
 impl<'r, 'g> RequestAttempt<'r, 'g> {
-    pub(super) fn new(
-        up: &'r mut UpstreamConnection,
-        upload: &'r mut RequestUpload<'g>,
-        response: &'r mut ResponseHead,
-        timeout: Option<Duration>,
-        asked: PendingResponse,
+    pub(super) fn new<D>(
+        attempts: &'r mut Attempts<'g>,
+        lease: &'r mut Lease,
+        exchange: &Exchange<'_, D>,
     ) -> Self {
         Self {
-            up,
-            upload,
-            response,
-            timeout,
-            asked,
+            has_others: attempts.may_ask_others(exchange),
+            attempts,
+            lease,
             uploaded: false,
             at_once: true,
             invited: true,
@@ -178,47 +68,41 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
     pub(super) async fn send<D: ClientExchange>(
         &mut self,
         exchange: &mut Exchange<'_, D>,
-        pseudo_fields: Option<RequestPseudoFields>,
-    ) -> Result<(), AttemptFailure> {
-        let (guard, outgoing) = (exchange.guard, &exchange.request.outgoing);
-        let expects = outgoing.head.fields().first(Known::Expect).is_some();
-        guard.end_phase();
-        if !self.up.supports(outgoing) {
-            let why = "the endpoint does not support WebSocket over HTTP/2";
-            let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
-            return Err(AttemptFailure::end(failure));
-        }
-        self.up.send_request(outgoing, pseudo_fields);
-        exchange.outcome.awaited = false;
-        self.invited = outgoing.length == BodyLength::Empty || !expects;
-        if !self.invited {
-            self.limit();
-        }
+    ) -> Result<Box<ResponseHead>, AttemptFailure> {
+        self.begin(exchange)?;
+        let guard = exchange.guard;
         for _ in 0..INTERIM {
-            let down = &mut *exchange.down;
-            let mut shaper = exchange
-                .shapers
-                .as_mut()
-                .and_then(|shapers| shapers.received.as_mut());
-            let polled = poll_fn(|cx| self.poll(cx, down, shaper.as_deref_mut()));
-            match guard.within(polled).await {
-                Ok(Ok(())) => {}
-                Ok(Err(failure)) => return Err(failure),
-                Err(cut) => return Err(AttemptFailure::cut(self, cut)),
-            }
-            if !self.response.is_interim() {
+            let Exchange {
+                request,
+                down,
+                shapers,
+                ..
+            } = &mut *exchange;
+            let spare = &request.worker.response_heads;
+            let polled = guard.poll_within(|cx| {
+                let shaper = shapers.as_mut().and_then(|own| own.received.as_mut());
+                self.poll(cx, *down, shaper, spare)
+            });
+            let response = match polled.await {
+                Ok(polled) => polled?,
+                Err(cut) => {
+                    let up = &self.lease.connection;
+                    return Err(AttemptFailure::cut(up, cut, self.uploaded, self.invited));
+                }
+            };
+            if !response.is_interim() {
                 // What was not asked for may never be read, and then would be the next request.
-                exchange.outcome.awaited |= self.uploaded && !expects;
-                return Ok(());
+                exchange.outcome.awaited |= self.uploaded && !expects_invitation(exchange);
+                return Ok(response);
             }
-            exchange.outcome.awaited |= self.response.status == 100;
+            exchange.outcome.awaited |= response.status == 100;
             // While the client takes it, the endpoint is not waited for.
             let asked = guard.watch().pending.take();
-            boxed(|| send_interim(exchange, self.response))
+            boxed(|| send_interim(exchange, &response))
                 .await
                 .map_err(AttemptFailure::end)?;
             guard.watch().pending.replace(asked);
-            if self.response.status == 100 {
+            if response.status == 100 {
                 self.invite();
             }
         }
@@ -228,29 +112,54 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
         )))
     }
 
+    /// Begins the request, which leaves with the first data or by a flush.
+    fn begin<D>(&mut self, exchange: &mut Exchange<'_, D>) -> Result<(), AttemptFailure> {
+        let outgoing = &exchange.request.outgoing;
+        exchange.guard.end_phase();
+        if !self.lease.connection.supports(outgoing) {
+            let why = "the endpoint does not support WebSocket over HTTP/2";
+            let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
+            return Err(AttemptFailure::end(failure));
+        }
+        let pseudo_fields = self.attempts.pseudo_fields(self.lease);
+        self.lease.connection.send_request(outgoing, pseudo_fields);
+        exchange.outcome.awaited = false;
+        self.invited = outgoing.length == BodyLength::Empty || !expects_invitation(exchange);
+        if !self.invited {
+            self.limit();
+        }
+        Ok(())
+    }
+
     fn poll(
         &mut self,
         cx: &mut Context<'_>,
         down: &mut impl ClientExchange,
         shaper: Option<&mut Shaper>,
-    ) -> Poll<Result<(), AttemptFailure>> {
+        spare: &Recycler<ResponseHead>,
+    ) -> Poll<Result<Box<ResponseHead>, AttemptFailure>> {
         if !self.uploaded
             && let Err(failure) = self.upload(cx, down, shaper)
         {
             return Poll::Ready(Err(AttemptFailure::end(failure)));
         }
-        let (how, detail) = match self.up.poll_response(cx, self.response) {
-            Poll::Ready(Ok(true)) => return Poll::Ready(Ok(())),
-            Poll::Ready(Ok(false)) => {
-                (UpstreamEnd::Closed, "closed before the response".to_owned())
-            }
+        let up = &mut self.lease.connection;
+        // Only for this poll: while the response is waited for, the next one uses the same.
+        let mut response = spare.take();
+        let polled = up.poll_response(cx, &mut response);
+        if matches!(polled, Poll::Ready(Ok(true))) {
+            return Poll::Ready(Ok(response));
+        }
+        spare.give(response);
+        let (how, detail) = match polled {
+            Poll::Ready(Ok(_)) => (UpstreamEnd::Closed, "closed before the response".to_owned()),
             Poll::Ready(Err(error @ ReadError::Cut)) => (UpstreamEnd::Closed, error.to_string()),
             Poll::Ready(Err(ReadError::Stream(error))) if is_end(&error) => {
                 (UpstreamEnd::Closed, error.to_string())
             }
             Poll::Ready(Err(ReadError::Stream(error))) => (UpstreamEnd::Reset, error.to_string()),
             // A stream that we have ended ourselves, for the endpoint's doing.
-            Poll::Ready(Err(ReadError::Reset(reset))) if self.up.is_lost() => {
+            Poll::Ready(Err(ReadError::Reset(reset))) if up.is_lost() => {
                 (UpstreamEnd::Reset, reset.to_string())
             }
             Poll::Ready(Err(ReadError::Reset(reset))) if reset.by_peer => {
@@ -260,7 +169,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
             // While its body is read, the body itself tells that the client has gone.
             Poll::Pending
                 if down.poll_broken(cx).is_ready()
-                    || (self.uploaded || self.up.is_blocked()) && down.poll_gone(cx).is_ready() =>
+                    || (self.uploaded || up.is_blocked()) && down.poll_gone(cx).is_ready() =>
             {
                 let why = "while waiting";
                 let failure =
@@ -276,7 +185,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
             (Some(error), _) => (UpstreamEnd::Reset, error),
             (None, _) => (how, detail),
         };
-        Poll::Ready(Err(AttemptFailure::broken(self.up, how, detail)))
+        Poll::Ready(Err(AttemptFailure::broken(up, how, detail)))
     }
 
     /// Sends what there is of the body.
@@ -286,8 +195,9 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
         down: &mut impl ClientExchange,
         shaper: Option<&mut Shaper>,
     ) -> Result<(), ExchangeFailure> {
-        let polled = self.upload.poll(cx, down, self.up, shaper);
-        let watch = self.upload.guard.watch();
+        let up = &mut self.lease.connection;
+        let polled = self.attempts.upload.poll(cx, down, up, shaper);
+        let guard = self.attempts.upload.guard;
         match polled {
             Poll::Ready(Err(UploadError::Client(failure))) => return Err(failure),
             Poll::Ready(done) => {
@@ -295,35 +205,25 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
                     self.broken = Some(error);
                 }
                 self.uploaded = true;
-                watch.set_wait(WaitReason::Nothing);
-                // How long the client has taken to send it is not the endpoint's doing.
-                let since = if self.at_once {
-                    self.asked.since
-                } else {
-                    Instant::now()
-                };
-                let tried = self.asked.tried.filter(|_| self.upload.replay.is_whole());
-                watch.pending.replace(Some(PendingResponse {
-                    since,
-                    tried,
-                    ..self.asked.clone()
-                }));
+                guard.watch().set_wait(WaitReason::Nothing);
+                let asked = self.pending_response();
+                guard.watch().pending.replace(Some(asked));
                 self.limit();
             }
             Poll::Pending if !self.invited && down.bytes_read() == 0 => {
                 self.at_once = false;
-                watch.set_wait(WaitReason::Nothing);
+                guard.watch().set_wait(WaitReason::Nothing);
             }
             Poll::Pending => {
                 self.at_once = false;
+                let stuck = up.is_blocked().then(|| up.bytes_written());
                 self.invite();
-                let stuck = self.up.is_blocked().then(|| self.up.bytes_written());
                 if stuck != self.stuck {
                     self.stuck = stuck;
                     if stuck.is_some() {
                         self.limit()
                     } else {
-                        self.upload.guard.end_phase()
+                        guard.end_phase()
                     }
                 }
             }
@@ -331,19 +231,37 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
         Ok(())
     }
 
+    /// The state for the tick, once the endpoint has the whole request.
+    fn pending_response(&self) -> PendingResponse {
+        let others = self.has_others && self.attempts.upload.replay.is_whole();
+        let asked = self.attempts.pending_response(self.lease, others);
+        if self.at_once {
+            return asked;
+        }
+        // How long the client has taken to send it is not the endpoint's doing.
+        let since = Instant::now();
+        PendingResponse { since, ..asked }
+    }
+
     /// From here on the client is waited for.
     fn invite(&mut self) {
         if !std::mem::replace(&mut self.invited, true) && !self.uploaded {
-            self.upload.guard.end_phase();
+            self.attempts.upload.guard.end_phase();
         }
     }
 
-    /// From here on the endpoint is waited for.
+    /// From here on the endpoint is waited for, until the response timeout.
     fn limit(&self) {
-        if let Some(timeout) = self.timeout {
-            self.upload.guard.begin_phase(timeout);
+        if let Some(timeout) = self.attempts.proxy.response {
+            self.attempts.upload.guard.begin_phase(timeout);
         }
     }
+}
+
+/// Whether the client waits for a 100 before it sends its body.
+fn expects_invitation<D>(exchange: &Exchange<'_, D>) -> bool {
+    let outgoing = exchange.request.outgoing.head.fields();
+    outgoing.first(Known::Expect).is_some()
 }
 
 /// Whether the peer has ended the connection and not reset it, if not as its TLS or HTTP/2 would

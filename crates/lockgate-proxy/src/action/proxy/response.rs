@@ -1,7 +1,6 @@
 //! An endpoint's response on its way to the client.
 
 use std::borrow::Cow;
-use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -247,9 +246,8 @@ impl Proxy {
             uploaded: None,
         };
         let (down, shapers) = (&mut *exchange.down, &mut exchange.shapers);
-        let exchanged = guard.within(poll_fn(|cx| {
-            bodies.poll(cx, down, &mut lease.connection, shapers.as_deref_mut())
-        }));
+        let exchanged = guard
+            .poll_within(|cx| bodies.poll(cx, down, &mut lease.connection, shapers.as_deref_mut()));
         let exchanged = exchanged.await;
         let is_delivering = bodies.is_delivering;
         if let Some(encoder) = bodies.transformation.and_then(Transformation::into_encoder) {
@@ -267,9 +265,7 @@ impl Proxy {
                 // The bytes so far are delivered without their end: the client must not take them
                 // for the whole body.
                 guard.watch().set_wait(WaitReason::ForRoom);
-                let _ = guard
-                    .within(poll_fn(|cx| exchange.down.poll_drained(cx)))
-                    .await;
+                let _ = guard.poll_within(|cx| exchange.down.poll_drained(cx)).await;
             }
             // Where the close is the end of the body (RFC 9112 §8) only a reset tells that it is
             // incomplete. And the kernel holds megabytes for a client that takes nothing: with a

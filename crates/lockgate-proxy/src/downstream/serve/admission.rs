@@ -5,7 +5,6 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_http::head::{BodyLength, RequestHead};
-use lockgate_limits::box_future::boxed;
 use lockgate_net::nanos::Nanos;
 use lockgate_rules::{ClientAddress, LimitScope};
 
@@ -14,16 +13,12 @@ use super::refusal::Refusal;
 use crate::admit::password_pool::PasswordOutcome;
 use crate::admit::rate_limit::{Decision, LimitKey};
 use crate::error_response::{Advice, HttpFault};
-use crate::site::{Auth, BasicAuthCheck, Gatekeeper, RequestLimit, Route};
+use crate::site::{BasicAuthCheck, Gatekeeper, RequestLimit, Route};
 
 impl<'s, D> IncomingRequest<'_, 's, D> {
-    /// Admits the request, or refuses it.
-    pub(super) async fn admit(
-        &mut self,
-        route: &'s Route,
-        length: BodyLength,
-    ) -> Result<(), Refusal<'s>> {
-        let (rules, admission) = (&route.rules, &route.admission);
+    /// Admits the request by networks and rates, or refuses it.
+    pub(super) fn admit(&self, route: &'s Route) -> Result<(), Refusal<'s>> {
+        let admission = &route.admission;
         let admitted = match self.record.client {
             ClientAddress::Unknown => admission.networks.admits_unknown(),
             client => admission.networks.admits(client.key_or_unspecified()),
@@ -40,21 +35,13 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
                 self.context.guard.clock().nanos(),
             )?;
         }
-        if let Some(Auth::Basic(auth)) = &admission.auth {
-            self.record.user = Some(boxed(|| self.authenticate(auth, client)).await?);
-        }
-        match (rules.body_max, length) {
-            (Some(most), BodyLength::Known(length)) if length > most => {
-                Err(Refusal::of(HttpFault::ContentTooLarge))
-            }
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
-    async fn authenticate(
+    /// The user, by the password of the request.
+    pub(super) async fn authenticate(
         &self,
         auth: &'s BasicAuthCheck,
-        client: IpAddr,
     ) -> Result<Arc<str>, Refusal<'s>> {
         let (field, fault, advice) = match auth.to {
             Gatekeeper::Site => (
@@ -80,6 +67,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
             return Err(challenge());
         };
         let guard = self.context.guard;
+        let client = self.record.client.key_or_unspecified();
         let now = guard.clock().now();
         if let Some(user) = auth.checker.cached(credentials, now) {
             return Ok(user);
@@ -99,6 +87,16 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
                 )
             }),
         }
+    }
+}
+
+/// Refuses a body that is announced to be too long.
+pub(super) fn check_length<'s>(route: &Route, length: BodyLength) -> Result<(), Refusal<'s>> {
+    match (route.rules.body_max, length) {
+        (Some(most), BodyLength::Known(length)) if length > most => {
+            Err(Refusal::of(HttpFault::ContentTooLarge))
+        }
+        _ => Ok(()),
     }
 }
 

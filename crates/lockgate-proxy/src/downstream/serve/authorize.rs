@@ -46,9 +46,8 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         let (responded, response) = {
             let question = auth.question(self.head, outgoing.fields(), target);
             let host = self.host_name(target);
-            let id = self.record.id;
             let asked = auth.asked(target);
-            let values = self.values(target, &host, &id);
+            let values = self.values(target, &host);
             let pool = generation.upstream(auth.proxy.pool).pool();
             let preference =
                 pool.preference(&self.affinity_input(&self.head.fields), guard.clock().now());
@@ -68,7 +67,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                     rewritten: None,
                     length: BodyLength::Empty,
                     client: client.forwarded(generation),
-                    id: id.as_bytes(),
+                    id: self.id.as_bytes(),
                     cookies: pool
                         .settings
                         .sticky()
@@ -86,6 +85,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
                 guard,
                 account: connection.account(),
                 socket_account: connection.socket_account(self.head.version),
+                user: None,
                 down: &mut down,
                 private: &Rc::default(),
                 proxy_header: &|version| connection.proxy_header(version, addresses),

@@ -8,10 +8,9 @@ use lockgate_http::request_target::RequestTarget;
 use lockgate_http_io::message::{ClientExchange, OutgoingHead, OutgoingRequest};
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::WaitReason;
-use lockgate_rules::{Pattern, RequestValues};
+use lockgate_rules::{Pattern, ProxyVersion, RequestValues};
 use lockgate_upstream::Preference;
 
-use super::respond::ErrorOrigin;
 use super::{IncomingRequest, NextStep, ServeContext, min_rate};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::forward_proxy::{Connect, Forward};
@@ -66,121 +65,133 @@ pub(super) struct DispatchRequest<'a, 's> {
 
 impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     /// Has the request's backend answer.
-    #[expect(
-        clippy::manual_async_fn,
-        reason = "an async function keeps room for its arguments twice"
-    )]
-    pub(super) fn dispatch(
-        self,
-        request: DispatchRequest<'_, 's>,
-    ) -> impl Future<Output = NextStep> {
-        async move {
-            let ServeContext {
-                connection,
-                sites,
-                client,
-                guard,
-                ..
-            } = *self.context;
-            let generation = self.generation();
-            let (worker, backend, rules) =
-                (&connection.worker, request.backend, &request.route.rules);
-            let forwarded = match backend {
-                Backend::Forward(_, forward) => &forward.client,
-                Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => {
-                    client.forwarded(generation)
-                }
-            };
-            let (mut rewritten, mut cookies) = (None, None);
-            let sends_header = match backend {
-                Backend::Endpoint(proxy) => {
-                    let pool = generation.upstream(proxy.pool).pool();
-                    let fields = request.outgoing.fields();
-                    let sticky = pool.settings.sticky();
-                    cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
-                    rewritten = rules.target.rewritten(request.pattern, request.values);
-                    self.record.upstream = Some(proxy.pool);
-                    pool.settings.proxy_protocol.is_some()
-                }
-                Backend::Tunnel(connect) | Backend::Forward(connect, _) => {
-                    connect.proxy_protocol.is_some()
-                }
-                Backend::Folder(_) => false,
-            };
-            let addresses = sends_header
-                .then(|| self.context.addresses(self.down))
-                .flatten();
-            guard.watch().hold_to(min_rate(rules.rates));
-            let shape = rules.shape.as_ref();
-            let shapers = shape.map(|shape| self.shapers(shape, &request.route.action));
-            let site = self.record.site.map(|site| sites.site(site).index);
-            let mut exchange = Exchange {
-                request: RoutedRequest {
-                    worker,
-                    generation,
-                    outgoing: OutgoingRequest {
-                        received: self.head,
-                        head: request.outgoing,
-                        target: request.target,
-                        rewritten,
-                        length: request.length,
-                        client: forwarded,
-                        id: request.values.id,
-                        cookies,
-                    },
-                    values: request.values,
-                    pattern: request.pattern,
-                    rules,
+    ///
+    /// # Errors
+    /// The failure of an exchange without a response.
+    pub(super) async fn dispatch(
+        &mut self,
+        request: &DispatchRequest<'_, 's>,
+    ) -> Result<NextStep, ExchangeFailure> {
+        let ServeContext {
+            connection, client, ..
+        } = *self.context;
+        // Where one is sent, the addresses are known by then.
+        let proxy_header = |version| connection.proxy_header(version, client.addresses(|| None));
+        let mut exchange = self.exchange(request, &proxy_header);
+        let result = match request.backend {
+            Backend::Endpoint(proxy) => proxy.run(&mut exchange).await,
+            Backend::Tunnel(connect) => boxed(|| connect.run(&mut exchange)).await,
+            Backend::Forward(connect, forward) => {
+                boxed(|| connect.forward(&forward.proxy, &mut exchange)).await
+            }
+            Backend::Folder(files) => files.run(&mut exchange).await,
+        };
+        self.finish(result)
+    }
+
+    /// The exchange with the request's backend.
+    fn exchange<'x>(
+        &'x mut self,
+        request: &'x DispatchRequest<'x, 's>,
+        proxy_header: &'x dyn Fn(ProxyVersion) -> Vec<u8>,
+    ) -> Exchange<'x, D> {
+        let ServeContext {
+            connection,
+            sites,
+            client,
+            guard,
+            ..
+        } = *self.context;
+        let generation = self.generation();
+        let (worker, rules) = (&connection.worker, &request.route.rules);
+        let forwarded = match request.backend {
+            Backend::Forward(_, forward) => &forward.client,
+            Backend::Endpoint(_) | Backend::Tunnel(_) | Backend::Folder(_) => {
+                client.forwarded(generation)
+            }
+        };
+        let (mut rewritten, mut cookies) = (None, None);
+        let sends_header = match request.backend {
+            Backend::Endpoint(proxy) => {
+                let pool = generation.upstream(proxy.pool).pool();
+                let fields = request.outgoing.fields();
+                let sticky = pool.settings.sticky();
+                cookies = sticky.and_then(|sticky| sticky.without_ours(fields));
+                rewritten = rules.target.rewritten(request.pattern, request.values);
+                self.record.upstream = Some(proxy.pool);
+                pool.settings.proxy_protocol.is_some()
+            }
+            Backend::Tunnel(connect) | Backend::Forward(connect, _) => {
+                connect.proxy_protocol.is_some()
+            }
+            Backend::Folder(_) => false,
+        };
+        if sends_header {
+            // For the header, which has no access to the client's socket.
+            let _ = self.context.addresses(self.down);
+        }
+        guard.watch().hold_to(min_rate(rules.rates));
+        let shape = rules.shape.as_ref();
+        let shapers = shape.map(|shape| self.shapers(shape, &request.route.action));
+        let site = self.record.site.map(|site| sites.site(site).index);
+        Exchange {
+            request: RoutedRequest {
+                worker,
+                generation,
+                outgoing: OutgoingRequest {
+                    received: self.head,
+                    head: request.outgoing,
+                    target: request.target,
+                    rewritten,
+                    length: request.length,
+                    client: forwarded,
+                    id: request.values.id,
+                    cookies,
                 },
-                guard,
-                account: connection.account(),
-                socket_account: connection.socket_account(self.head.version),
-                down: &mut *self.down,
-                preference: request.preference,
-                private: &client.private,
-                proxy_header: &|version| connection.proxy_header(version, addresses),
-                shapers,
-                cells: generation.cells.http.site(site),
-                began: self.record.began,
-                persistence: self.persistence,
-                outcome: &mut self.record.outcome,
-            };
-            let user = self.record.user.as_ref();
-            let result = match backend {
-                Backend::Endpoint(proxy) => proxy.run(&mut exchange).await,
-                Backend::Tunnel(connect) => boxed(|| connect.run(&mut exchange, user)).await,
-                Backend::Forward(connect, forward) => {
-                    boxed(|| connect.forward(&forward.proxy, &mut exchange, user)).await
-                }
-                Backend::Folder(files) => files.run(&mut exchange).await,
-            };
-            self.finish(result).await
+                values: request.values,
+                pattern: request.pattern,
+                rules,
+            },
+            guard,
+            account: connection.account(),
+            socket_account: connection.socket_account(self.head.version),
+            user: self.record.user.as_ref(),
+            down: &mut *self.down,
+            preference: request.preference,
+            private: &client.private,
+            proxy_header,
+            shapers,
+            cells: generation.cells.http.site(site),
+            began: self.record.began,
+            persistence: self.persistence,
+            outcome: &mut self.record.outcome,
         }
     }
 
     /// The next step after an exchange with a backend.
-    async fn finish(self, result: Result<(), ExchangeFailure>) -> NextStep {
+    ///
+    /// # Errors
+    /// The failure of an exchange without a response.
+    fn finish(&mut self, result: Result<(), ExchangeFailure>) -> Result<NextStep, ExchangeFailure> {
         self.context.guard.watch().set_wait(WaitReason::Nothing);
         let record = &mut *self.record;
         record.received = self.down.bytes_read();
         match result {
-            Err(failure) if record.outcome.status == 0 => {
-                return self.fail(ErrorOrigin::Application, failure).await;
-            }
+            Err(failure) if record.outcome.status == 0 => return Err(failure),
             Err(failure) => {
                 record.sent = self.down.bytes_written();
                 let termination =
                     Termination::because(failure.cause, failure.side, failure.detail.clone());
                 record.failure = Some(failure);
-                return NextStep::CloseNow(termination);
+                return Ok(NextStep::CloseNow(termination));
             }
             Ok(()) => record.sent = self.down.bytes_written(),
         }
-        match record.outcome.switched.take() {
+        Ok(match record.outcome.switched.take() {
             Some(mut switched) => {
                 let host = self.target.as_ref().map_or(&b""[..], |target| target.host);
                 switched.tunnel_request = Some(Box::new(TunnelRequest {
-                    id: record.id,
+                    id: self.id.clone(),
                     host: host.into(),
                     user: record.user.clone(),
                 }));
@@ -191,7 +202,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             }
             None if record.outcome.client_persists => NextStep::Request,
             None => NextStep::Linger(Termination::new(Cause::ClientClosed, CauseSide::Lockgate)),
-        }
+        })
     }
 
     /// The shapers of a request: the rest of its connection's rates. A tunnel has rates of its own.

@@ -19,14 +19,20 @@ use crate::site::Route;
 
 /// The resource that a request is for.
 pub(super) enum Located<'e, 's> {
+    /// What has no route.
+    Routeless(Routeless<'s>),
+    /// A route of a site.
+    Route(LocatedRoute<'e, 's>),
+}
+
+/// A resource without a route.
+pub(super) enum Routeless<'s> {
     /// The server as a whole (`OPTIONS *`).
     Server,
     /// The proof of a name for an authority (RFC 8555 §8.3): its key authorization.
     Challenge(Arc<str>),
     /// A CORS preflight, to be answered by these rules.
     Preflight(&'s Cors),
-    /// A route of a site.
-    Route(LocatedRoute<'e, 's>),
 }
 
 /// The route of a request.
@@ -50,7 +56,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             && matches!(self.head.method, Method::Get | Method::Head)
             && let Some(answer) = self.worker().shared.challenges.of_path(target.path)
         {
-            return Ok(Located::Challenge(answer));
+            return Ok(Located::Routeless(Routeless::Challenge(answer)));
         }
         let (target, site) = site?;
         if let Some(response) = self.context.sites.site(site).maintenance.response() {
@@ -78,7 +84,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
             return Err(Refusal::because(HttpFault::Misdirected, why));
         }
         if target.path == b"*" {
-            return Ok(Located::Server);
+            return Ok(Located::Routeless(Routeless::Server));
         }
         self.locate_route(site, target)
     }
@@ -197,7 +203,7 @@ impl<'e, 's, D> IncomingRequest<'e, 's, D> {
                 Err(Refusal::malformed(&TargetError::Ambiguous))
             }
             _ => Ok(match wanted {
-                Some((_, cors)) => Located::Preflight(cors),
+                Some((_, cors)) => Located::Routeless(Routeless::Preflight(cors)),
                 None => Located::Route(LocatedRoute {
                     target,
                     route,

@@ -14,6 +14,7 @@ use lockgate_rules::{Cors, MinRates, RequestValues, Template};
 
 use super::auth_response::AuthResponse;
 use super::authorize::Denial;
+use super::locate::Routeless;
 use super::refusal::Refusal;
 use super::{IncomingRequest, NextStep};
 use crate::access_log::{Cause, CauseSide};
@@ -103,6 +104,16 @@ impl LocalResponse<'_> {
 }
 
 impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
+    /// Responds where there is no route.
+    pub(super) async fn respond_routeless(self, resource: Routeless<'_>) -> NextStep {
+        match resource {
+            Routeless::Server => self.respond_alive().await,
+            Routeless::Challenge(answer) => self.respond_challenge(&answer).await,
+            // Browsers ask without credentials (Fetch §3.2.2).
+            Routeless::Preflight(cors) => self.respond_preflight(cors).await,
+        }
+    }
+
     /// Refuses a request that nothing was done for.
     pub(super) async fn refuse(mut self, refusal: Refusal<'_>) -> NextStep {
         let Refusal {
@@ -178,12 +189,12 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         let Some(fault) = fault else {
             return NextStep::CloseNow(termination);
         };
-        let (id, head) = (self.record.id, self.head);
+        let head = self.head;
         let usual = ErrorResponse::of(fault);
         let status = overrides.status.unwrap_or(usual.status);
         let detail = overrides.of.detail(fault);
         let error = ErrorResponse {
-            id: id.as_str(),
+            id: self.id.as_str(),
             status,
             advice: overrides.advice,
             detail: &detail,
@@ -217,8 +228,8 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
             return;
         };
         let Ok(target) = self.target else { return };
-        let (host, id) = (self.host_name(target), self.record.id);
-        let values = self.values(target, &host, &id);
+        let host = self.host_name(target);
+        let values = self.values(target, &host);
         let is_own = |name: &[u8]| ITS_OWN.iter().any(|own| own.eq_ignore_ascii_case(name));
         let own = fields.iter().filter(|field| is_own(field.name));
         let said: Vec<_> = own
@@ -350,7 +361,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     }
 
     /// Says whether a page from elsewhere may make another request.
-    pub(super) async fn respond_preflight(self, cors: &Cors) -> NextStep {
+    async fn respond_preflight(self, cors: &Cors) -> NextStep {
         let mut response = cors.preflight(&self.head.fields);
         self.add_date(&mut response.fields);
         self.send(response, b"", responded()).await
@@ -358,7 +369,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
 
     /// Responds to `OPTIONS *`, which is about no resource: a no-op (RFC 9110 §9.3.7). Each path
     /// has its own methods.
-    pub(super) async fn respond_alive(self) -> NextStep {
+    async fn respond_alive(self) -> NextStep {
         let mut response = ResponseHead::of(204);
         self.add_date(&mut response.fields);
         self.send(response, b"", responded()).await
@@ -366,7 +377,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
 
     /// Proves to an authority that the name is ours: the body is the key authorization (RFC 8555
     /// §8.3).
-    pub(super) async fn respond_challenge(self, key_authorization: &str) -> NextStep {
+    async fn respond_challenge(self, key_authorization: &str) -> NextStep {
         let mut response = ResponseHead::of(200);
         let body = key_authorization.as_bytes();
         let fields = &mut response.fields;
