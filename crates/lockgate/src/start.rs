@@ -138,11 +138,6 @@ impl Workers {
         self.threads.len()
     }
 
-    /// Gives every worker a tick, unless it has no connection.
-    pub(crate) fn tick(&self) {
-        self.tickers.iter().for_each(|ticker| ticker.tick());
-    }
-
     /// Has every worker look at its orders and messages.
     pub(crate) fn nudge(&self) {
         self.tickers.iter().for_each(|ticker| ticker.nudge());

@@ -1,5 +1,4 @@
-//! The main thread while Lockgate runs: signals, the workers' tick, changed certificates, and the
-//! orderly end.
+//! The main thread while Lockgate runs: signals, changed certificates, and the orderly end.
 
 mod assembled_config;
 mod background;
@@ -27,7 +26,7 @@ use lockgate_net::threads;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use crate::admin::{
     self, AdminListener, AdminPhase, CommandReceiver, CommandSender, HandedChanges, KeptChanges,
@@ -431,7 +430,7 @@ impl RunningServer {
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
         self.watch_files();
-        let mut tick = ticks(TICK);
+        let (mut looked, mut pause) = (Instant::now(), TICK);
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
         let mut reloads = Reloads::default();
         if let Some(file) = &self.generation.file
@@ -443,10 +442,11 @@ impl RunningServer {
         let mut upgrades = Upgrades::default();
         self.check_after_start(&mut reloads);
         loop {
+            let next = self.next_look(looked, pause, &reloads);
             tokio::select! {
-                _ = tick.tick() => {
-                    self.monitor.tick();
-                    self.workers.tick();
+                () = sleep_until(next.into()) => {
+                    looked = Instant::now();
+                    pause = self.look_at_memory();
                     self.cut_earlier();
                     self.check_confirmation(&mut reloads);
                 }
@@ -491,6 +491,25 @@ impl RunningServer {
                 }
             }
         }
+    }
+
+    /// When there may be something to do that nothing else wakes this thread for: a pause after the
+    /// last look, and where a time ends.
+    fn next_look(&self, looked: Instant, pause: Duration, reloads: &Reloads) -> Instant {
+        let ends = self.cuts.iter().map(|(end, _)| *end);
+        let first = ends.chain(reloads.unconfirmed_until()).min();
+        let next = looked + pause;
+        first.map_or(next, |end| end.max(looked + TICK).min(next))
+    }
+
+    /// Measures memory, and has the workers free some where it is scarce: a worker that sleeps would
+    /// not look. Returns when to look again.
+    fn look_at_memory(&mut self) -> Duration {
+        let pause = self.monitor.look();
+        if self.monitor.is_scarce() {
+            self.workers.nudge();
+        }
+        pause
     }
 
     fn announce(&self) {
