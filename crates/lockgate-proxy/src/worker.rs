@@ -89,6 +89,8 @@ pub struct ProcessState {
     /// The next connection's number. The first is random, so that no id comes again after a
     /// restart.
     pub ids: AtomicU64,
+    /// Told about once a second by workers that have something to do: the process may have changed.
+    pub worked: Notify,
 }
 
 impl fmt::Debug for ProcessState {
@@ -303,6 +305,9 @@ impl Worker {
                 top_requests: self.top_requests.borrow().snapshot(self.clock.now()),
             };
             self.published.store(Some(Arc::new(top)));
+            if self.was_busy() {
+                self.shared.worked.notify_one();
+            }
         }
         self.flush_logs();
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
@@ -323,11 +328,16 @@ impl Worker {
             || self.collected_at.get().is_some();
         if hurries {
             now
-        } else if self.has_idle.get() || now < self.clock.busy_at() + AFTERGLOW {
+        } else if self.has_idle.get() || self.was_busy() {
             now + TIDIED_EVERY.min(PUBLISHED_EVERY)
         } else {
             Millis::MAX
         }
+    }
+
+    /// Whether something was under way a moment ago.
+    fn was_busy(&self) -> bool {
+        self.clock.now() < self.clock.busy_at() + AFTERGLOW
     }
 
     fn flush_logs(&self) {

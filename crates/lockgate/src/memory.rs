@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lockgate_config::Memory;
-use lockgate_limits::clock::TICK;
 use lockgate_net::memory::{self as counted, Budget, MemoryKind, MemoryLevel};
 
 mod cgroup;
@@ -23,8 +22,8 @@ const SHARE_OF_MACHINE: u64 = 50;
 /// The number of measurements of which the least surplus counts: memory that was just freed stays
 /// for the next allocations.
 const WINDOW: usize = 20;
-/// The time between two measurements while little memory is in use.
-const SELDOM: Duration = Duration::from_secs(1);
+/// The least time between two measurements while little memory is in use.
+const SELDOM: Duration = Duration::from_millis(900);
 /// The least time between two log messages.
 const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
@@ -151,10 +150,10 @@ impl MemoryMonitor {
         self.budget.set_limit(allowed.bytes);
     }
 
-    /// Measures where that is due, and logs a change; returns when to look again.
-    pub(crate) fn look(&mut self) -> Duration {
+    /// Measures where that is due, and logs a change.
+    pub(crate) fn look(&mut self) {
         let Some(limit) = self.budget.limit() else {
-            return SELDOM;
+            return;
         };
         let is_due = self
             .measured
@@ -164,10 +163,9 @@ impl MemoryMonitor {
             self.measure();
         }
         self.log_level(limit);
-        if self.is_scarce() { TICK } else { SELDOM }
     }
 
-    /// Whether the workers are to free memory.
+    /// Whether the workers are to free memory: then a look is due with every tick.
     pub(crate) fn is_scarce(&self) -> bool {
         self.budget.level() > MemoryLevel::Easy
     }

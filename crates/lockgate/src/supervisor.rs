@@ -430,7 +430,8 @@ impl RunningServer {
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
         self.watch_files();
-        let (mut looked, mut pause) = (Instant::now(), TICK);
+        let workers = Arc::clone(&self.workers.shared);
+        let mut looked = Instant::now();
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
         let mut reloads = Reloads::default();
         if let Some(file) = &self.generation.file
@@ -442,11 +443,12 @@ impl RunningServer {
         let mut upgrades = Upgrades::default();
         self.check_after_start(&mut reloads);
         loop {
-            let next = self.next_look(looked, pause, &reloads);
+            let due = self.next_look(looked, &reloads);
             tokio::select! {
-                () = sleep_until(next.into()) => {
+                () = workers.worked.notified() => self.look_at_memory(),
+                () = sleep_until(due.unwrap_or(looked).into()), if due.is_some() => {
                     looked = Instant::now();
-                    pause = self.look_at_memory();
+                    self.look_at_memory();
                     self.cut_earlier();
                     self.check_confirmation(&mut reloads);
                 }
@@ -493,23 +495,23 @@ impl RunningServer {
         }
     }
 
-    /// When there may be something to do that nothing else wakes this thread for: a pause after the
-    /// last look, and where a time ends.
-    fn next_look(&self, looked: Instant, pause: Duration, reloads: &Reloads) -> Instant {
-        let ends = self.cuts.iter().map(|(end, _)| *end);
-        let first = ends.chain(reloads.unconfirmed_until()).min();
-        let next = looked + pause;
-        first.map_or(next, |end| end.max(looked + TICK).min(next))
+    /// When there is something to do that nothing else wakes this thread for, if there is: with the
+    /// next tick while memory is scarce, and where a time ends.
+    fn next_look(&self, looked: Instant, reloads: &Reloads) -> Option<Instant> {
+        let tick = looked + TICK;
+        let ends = self.cuts.iter().map(|(end, _)| (*end).max(tick));
+        let end = reloads.unconfirmed_until().map(|end| end.max(tick));
+        let scarce = self.monitor.is_scarce().then_some(tick);
+        ends.chain(end).chain(scarce).min()
     }
 
     /// Measures memory, and has the workers free some where it is scarce: a worker that sleeps would
-    /// not look. Returns when to look again.
-    fn look_at_memory(&mut self) -> Duration {
-        let pause = self.monitor.look();
+    /// not look.
+    fn look_at_memory(&mut self) {
+        self.monitor.look();
         if self.monitor.is_scarce() {
             self.workers.nudge();
         }
-        pause
     }
 
     fn announce(&self) {
