@@ -12,12 +12,16 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 
 use crate::memory::{self, MemoryKind, MemoryLevel};
 
-/// The least capacity of a pipe. A Linux pipe has 64 KB by default; for data at its own pace 256 KB
-/// measured as well as 1 MB.
+/// The least capacity of a pipe. A Linux pipe has 64 KB by default.
 const LEAST: usize = 256 * 1024;
 
-/// The largest capacity: the limit of an unprivileged user (`/proc/sys/fs/pipe-max-size`).
+/// The largest capacity: the limit of an unprivileged user (`/proc/sys/fs/pipe-max-size`). It saves a
+/// sixth of the CPU time of 256 KB (`docs/perf.md`).
 const MOST: usize = 1024 * 1024;
+
+/// The number of lent pipes of a worker that have the largest capacity. More of them would soon use
+/// up the 64 MB that all pipes of an unprivileged user may have (pipe(7), `pipe-user-pages-soft`).
+const LARGE: usize = 4;
 
 /// The most empty pipes that a worker keeps for the next transfer.
 const KEPT: usize = 32;
@@ -57,14 +61,17 @@ impl Pipes {
         }
     }
 
-    /// A pipe for splices of `room` bytes, bounded by 256 KB and 1 MB, or `None` when there are too
-    /// many or descriptors or memory have run out: the transfer then continues by copying.
+    /// A pipe for splices of `room` bytes, bounded by 256 KB and 1 MB, the first few of 1 MB, or
+    /// `None` when there are too many or descriptors or memory have run out: the transfer then
+    /// continues by copying.
     pub fn take(self: &Rc<Self>, room: usize) -> Option<Pipe> {
         if memory::level() > MemoryLevel::Easy {
             return None;
         }
-        let room = room.clamp(LEAST, MOST);
-        let mut ends = match self.idle.borrow_mut().pop() {
+        let mut idle = self.idle.borrow_mut();
+        let is_among_first = self.open.get() - idle.len() < LARGE;
+        let room = room.clamp(if is_among_first { MOST } else { LEAST }, MOST);
+        let mut ends = match idle.pop() {
             Some(ends) => ends,
             None if self.open.get() >= self.limit.get() => return None,
             None => {
@@ -81,7 +88,8 @@ impl Pipes {
         if ends.capacity < room {
             // When the user's share of pipe memory is used up the pipe stays small, which only
             // costs calls.
-            let _ = rustix::pipe::fcntl_setpipe_size(&ends.write, room);
+            let resize = |room| rustix::pipe::fcntl_setpipe_size(&ends.write, room);
+            let _ = resize(room).or_else(|_| resize(LEAST));
             ends.capacity = room;
         }
         Some(Pipe {

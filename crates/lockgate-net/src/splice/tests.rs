@@ -84,7 +84,9 @@ fn idle_pipes_beyond_the_pool_size_are_closed() {
 
 #[test]
 fn a_pipe_has_the_requested_capacity_within_bounds() {
-    let pipes = Pipes::new(1);
+    let pipes = Pipes::new(LARGE + 1);
+    let large: Vec<_> = (0..LARGE).map(|_| pipes.take(0).unwrap()).collect();
+    assert!(large.iter().all(|pipe| pipe.ends().capacity == MOST));
     for (wanted, room, capacity) in [
         (0, LEAST, LEAST),
         (usize::MAX, MOST, MOST),
