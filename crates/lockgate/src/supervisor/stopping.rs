@@ -155,7 +155,8 @@ impl RunningServer {
             tokio::select! {
                 () = &mut over => return true,
                 _ = tick.tick() => {
-                    self.look_at_memory();
+                    self.monitor.tick();
+                    self.workers.tick();
                     systemd::extend_timeout(TICK * 20);
                 }
                 action = signals.next() => match action {
@@ -184,7 +185,7 @@ impl RunningServer {
             tokio::select! {
                 () = &mut over => return WaitEnd::Deadline,
                 _ = tick.tick() => {
-                    self.monitor.look();
+                    self.monitor.tick();
                     self.workers.nudge();
                     self.cut_earlier();
                     systemd::extend_timeout(TICK * 20);
