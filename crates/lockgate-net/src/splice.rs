@@ -16,7 +16,7 @@ use crate::memory::{self, MemoryKind, MemoryLevel};
 const LEAST: usize = 256 * 1024;
 
 /// The largest capacity: the limit of an unprivileged user (`/proc/sys/fs/pipe-max-size`). It saves a
-/// sixth of the CPU time of 256 KB (`docs/perf.md`).
+/// sixth of the CPU time of 256 KB (`docs/perf/2026-11.md`).
 const MOST: usize = 1024 * 1024;
 
 /// The number of lent pipes of a worker that have the largest capacity. More of them would soon use
