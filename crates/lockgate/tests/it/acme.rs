@@ -32,6 +32,13 @@ impl Scene {
         }
     }
 
+    /// Has the authority bind new accounts to an external one; the key of `[acme]` that names it.
+    fn requires_eab(&self) -> &'static str {
+        self.server
+            .require_external_account("kid-1", b"secret-mac-key");
+        "eab = { key_id = \"kid-1\", mac_key = \"c2VjcmV0LW1hYy1rZXk\" }\n"
+    }
+
     /// The top of a configuration; `acme` are further keys of its table.
     fn top(&self, acme: &str) -> String {
         self.top_of(&[&self.server], acme)
@@ -280,10 +287,7 @@ fn profile_email_and_both_keys_reach_the_authority() {
 #[test]
 fn an_external_account_is_bound_once() {
     let scene = Scene::new();
-    scene
-        .server
-        .require_external_account("kid-1", b"secret-mac-key");
-    let acme = "eab = { key_id = \"kid-1\", mac_key = \"c2VjcmV0LW1hYy1rZXk\" }\n";
+    let acme = scene.requires_eab();
     let toml = scene.top(acme) + &sites(&["a.example.com"]);
     let gate = scene.start(&toml);
     scene.served(&gate, "a.example.com");

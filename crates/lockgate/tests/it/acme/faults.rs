@@ -225,10 +225,7 @@ fn an_account_that_the_authority_has_forgotten_is_made_again() {
 #[test]
 fn an_account_with_eab_is_made_again_after_the_authority_has_forgotten_it() {
     let scene = Scene::new();
-    scene
-        .server
-        .require_external_account("kid-1", b"secret-mac-key");
-    let top = scene.top("eab = { key_id = \"kid-1\", mac_key = \"c2VjcmV0LW1hYy1rZXk\" }\n");
+    let top = scene.top(scene.requires_eab());
     let gate = scene.start(&(top.clone() + &sites(&["a.example.com"])));
     scene.served(&gate, "a.example.com");
     scene.server.forget_accounts();
@@ -243,15 +240,12 @@ fn an_account_with_eab_is_made_again_after_the_authority_has_forgotten_it() {
 #[test]
 fn eab_that_is_added_after_a_refused_account_binds_the_account() {
     let scene = Scene::new();
-    scene
-        .server
-        .require_external_account("kid-1", b"secret-mac-key");
+    let eab = scene.requires_eab();
     let gate = lockgate().start(&scene.sites(&["a.example.com"]));
     gate.says("no certificate obtained");
     gate.stop();
     age_failure(&scene, "a.example.com");
-    let top = scene.top("eab = { key_id = \"kid-1\", mac_key = \"c2VjcmV0LW1hYy1rZXk\" }\n");
-    let gate = scene.start(&(top + &sites(&["a.example.com"])));
+    let gate = scene.start(&(scene.top(eab) + &sites(&["a.example.com"])));
     scene.served(&gate, "a.example.com");
 }
 
