@@ -1,10 +1,17 @@
 //! Coarse time for one worker, and deadlines that cost a comparison instead of a timer.
 //!
-//! The supervisor's tick comes ten times a second while a worker has connections. Each connection
-//! has one [`Watch`] with a deadline cell; a tick compares them and wakes the late ones. That
+//! A worker ticks ten times a second while something is under way. Each connection has one
+//! [`Watch`] with a deadline cell; a tick compares them and wakes the late ones. That
 //! costs nothing per wait, where a runtime timer cost 1.4 µs a request
 //! (`docs/notes/002-deadlines.md`). Deadlines are therefore off by up to one tick, and late by up
 //! to one second where a worker has thousands of connections.
+//!
+//! A connection that was not polled since the last tick, and waits for nothing that a tick counts,
+//! is at rest: no tick looks at it before its first limit is due. When all are, the worker sleeps
+//! until then, or until something looks at the clock.
+
+mod ticker;
+mod watch_list;
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
@@ -13,7 +20,6 @@ use std::net::IpAddr;
 use std::num::NonZeroU64;
 use std::pin::pin;
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
@@ -21,69 +27,18 @@ use std::time::{Duration, Instant};
 use lockgate_net::millis::Millis;
 use lockgate_net::nanos::Nanos;
 use lockgate_net::relay::Meter;
-use tokio::sync::Notify;
 
 use crate::clients::CountedConnection;
 use crate::index::{ListenerId, MemberIndex, SiteNumber};
 use crate::member_set::MemberSet;
+use watch_list::WatchList;
 
-/// How often the supervisor ticks.
+pub use ticker::Ticker;
+
+/// How often a worker ticks while something is under way.
 pub const TICK: Duration = Duration::from_millis(100);
-/// Connections that every tick checks; of more, it checks a tenth.
-const SWEPT_EACH_TICK: usize = 1024;
-/// Ticks that a worker still gets after its last connection, so that rates over some seconds fall
-/// to zero.
-const AFTERGLOW: u32 = 64;
 /// The zero of all clocks: one for the process, because workers share times.
 static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-
-/// The supervisor's tick, as one worker receives it from another thread.
-#[derive(Debug, Default)]
-pub struct Ticker {
-    notify: Notify,
-    wanted: AtomicBool,
-    /// Whether a tick has come, and not only a request for idle sockets.
-    due: AtomicBool,
-}
-
-impl Ticker {
-    /// A ticker for a worker that needs no ticks yet.
-    pub fn new() -> Arc<Self> {
-        Arc::default()
-    }
-
-    /// Sends a tick, unless the worker has no connections.
-    pub fn tick(&self) {
-        if self.wanted.load(Ordering::Relaxed) {
-            self.nudge();
-        }
-    }
-
-    /// Sends a tick also to a worker without connections: something else has changed.
-    pub fn nudge(&self) {
-        self.due.store(true, Ordering::Release);
-        self.notify.notify_one();
-    }
-
-    /// Wakes the worker without a tick, to close idle sockets that another worker needs.
-    pub fn ask(&self) {
-        self.notify.notify_one();
-    }
-
-    /// Completes with the next tick, or when the worker is asked.
-    pub async fn next(&self) {
-        self.notify.notified().await;
-    }
-
-    /// Whether a tick has come since the last call.
-    pub fn take_tick(&self) -> bool {
-        self.due.swap(false, Ordering::Acquire)
-    }
-
-    fn want(&self, wanted: bool) {
-        self.wanted.store(wanted, Ordering::Relaxed);
-    }
-}
 
 /// Why we have ended a connection, or its wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -246,36 +201,44 @@ impl WaitTime {
 pub struct Clock {
     start: Instant,
     now: Cell<Millis>,
-    swept: Cell<usize>,
-    watches: RefCell<Vec<Rc<Watch>>>,
+    watches: RefCell<WatchList>,
     ticks: RefCell<Vec<Waker>>,
     taken: Cell<u64>,
-    /// Ticks in a row without a connection.
-    empty: Cell<u32>,
-    /// Whether the worker needs ticks without a connection.
-    wanted: Cell<bool>,
+    /// The last tick with something under way.
+    busy_at: Cell<Millis>,
+    /// When the next tick is due.
+    next: Cell<Millis>,
+    /// Whether that is later than the time may be off: then whoever looks at the clock wakes it.
+    asleep: Cell<bool>,
     ticker: Arc<Ticker>,
 }
 
 impl Clock {
-    /// A clock that `ticker` drives.
+    /// A clock that sleeps, and wakes its worker by `ticker`.
     pub fn new(ticker: Arc<Ticker>) -> Rc<Self> {
-        Rc::new(Self {
-            start: *ORIGIN,
+        Rc::new(Self::since(*ORIGIN, ticker))
+    }
+
+    fn since(start: Instant, ticker: Arc<Ticker>) -> Self {
+        Self {
+            start,
             now: Cell::new(Millis::ZERO),
-            swept: Cell::new(0),
             watches: RefCell::default(),
             ticks: RefCell::default(),
             taken: Cell::new(0),
-            empty: Cell::new(0),
-            wanted: Cell::new(false),
+            busy_at: Cell::new(Millis::ZERO),
+            next: Cell::new(Millis::MAX),
+            asleep: Cell::new(true),
             ticker,
-        })
+        }
     }
 
     /// The time since the process began to work, the same for every worker, as of the last tick or
-    /// connection.
+    /// connection, or the end of a sleep.
     pub fn now(&self) -> Millis {
+        if self.asleep.get() {
+            self.wake();
+        }
         self.now.get()
     }
 
@@ -293,13 +256,10 @@ impl Clock {
     pub fn watch(self: &Rc<Self>) -> Guard {
         self.refresh();
         let watch = Rc::new(Watch::new(self.now()));
-        let mut watches = self.watches.borrow_mut();
-        watch.index.set(place(watches.len()));
-        watches.push(Rc::clone(&watch));
+        self.watches.borrow_mut().push(Rc::clone(&watch));
         // It may end before the next tick, and leave a connection to an endpoint that ticks must
         // close.
-        self.empty.set(0);
-        self.ticker.want(true);
+        self.busy_at.set(self.now());
         Guard {
             watch,
             clock: Rc::clone(self),
@@ -307,36 +267,71 @@ impl Clock {
     }
 
     /// Handles a tick: cuts late connections, and hands every connection that it checks to `visit`.
+    /// Those at rest have moved nothing since they were.
     pub fn tick(&self, mut visit: impl FnMut(&Watch)) {
         self.refresh();
+        self.asleep.set(false);
         self.taken.set(self.taken.get().wrapping_add(1));
         for waker in self.ticks.borrow_mut().drain(..) {
             waker.wake();
         }
-        let watches = self.watches.borrow();
-        if watches.is_empty() {
-            self.empty.set(self.empty.get().saturating_add(1));
-            let glows = self.empty.get() < AFTERGLOW || self.wanted.get();
-            self.ticker.want(glows || !self.ticks.borrow().is_empty());
-            return;
+        let now = self.now();
+        let mut watches = self.watches.borrow_mut();
+        watches.search(now);
+        if watches.due() == Millis::ZERO {
+            self.busy_at.set(now);
         }
-        self.empty.set(0);
-        let count = if watches.len() <= SWEPT_EACH_TICK {
-            watches.len()
-        } else {
-            watches.len() / 10 + 1
-        };
-        let from = self.swept.get() % watches.len();
-        for watch in watches.iter().cycle().skip(from).take(count) {
-            watch.check(self.now());
+        watches.check(|watch| {
+            watch.check(now);
             visit(watch);
-        }
-        self.swept.set(from + count);
+            watch.comes_to_rest()
+        });
     }
 
-    /// Whether the worker needs ticks without a connection too, for idle connections to endpoints.
-    pub fn want(&self, wanted: bool) {
-        self.wanted.set(wanted);
+    /// After a tick: sets when the next one is to come. Soon, if something is under way; else as the
+    /// first limit of a connection is due, but not after `latest`.
+    pub fn sleep(&self, latest: Millis) {
+        let soon = self.now() + TICK.into();
+        let due = if self.ticks.borrow().is_empty() {
+            self.watches.borrow().due()
+        } else {
+            Millis::ZERO
+        };
+        self.next.set(latest.min(due).max(soon));
+        self.asleep.set(self.next.get() > soon);
+    }
+
+    #[cold]
+    fn wake(&self) {
+        self.asleep.set(false);
+        self.refresh();
+        self.next.set(self.now() + TICK.into());
+        // The worker has set its alarm for later.
+        self.ticker.ask();
+    }
+
+    /// When the next tick is due.
+    pub fn next(&self) -> Millis {
+        self.next.get()
+    }
+
+    /// The time that is left until a moment.
+    pub fn until(&self, moment: Millis) -> Duration {
+        Duration::from(moment).saturating_sub(self.start.elapsed())
+    }
+
+    /// The last tick, or the last new connection, with something under way.
+    pub fn busy_at(&self) -> Millis {
+        self.busy_at.get()
+    }
+
+    #[cold]
+    fn rouse(&self, watch: &Watch) {
+        let now = self.now();
+        watch.is_at_rest.set(false);
+        // At rest it waited for nothing that is held to a rate.
+        watch.looked_at.set(now);
+        self.watches.borrow_mut().rouse(watch.index.get() as usize);
     }
 
     /// Hands every watched connection to `visit`.
@@ -380,7 +375,9 @@ impl Clock {
                 return Poll::Ready(());
             }
             self.ticks.borrow_mut().push(cx.waker().clone());
-            self.ticker.want(true);
+            if self.asleep.get() {
+                self.wake();
+            }
             Poll::Pending
         })
         .await;
@@ -391,11 +388,7 @@ impl Clock {
     }
 
     fn forget(&self, index: u32) {
-        let mut watches = self.watches.borrow_mut();
-        watches.swap_remove(index as usize);
-        if let Some(moved) = watches.get(index as usize) {
-            moved.index.set(index);
-        }
+        self.watches.borrow_mut().remove(index as usize);
     }
 }
 
@@ -419,6 +412,10 @@ pub struct Watch {
     pub uses_socket: Cell<bool>,
     /// Whether it is [at rest](Self::mark_at_rest) since its running task was polled.
     resting: Cell<bool>,
+    /// Whether it was polled since the last tick that has checked it.
+    was_polled: Cell<bool>,
+    /// Whether ticks pass it over.
+    is_at_rest: Cell<bool>,
     /// The client's address, once it is known.
     pub client: Cell<Option<IpAddr>>,
     /// The site of its request, in the configuration that it is held to.
@@ -493,6 +490,8 @@ impl Watch {
             stalled_at: Cell::new(Millis::MAX),
             opened: now,
             index: Cell::default(),
+            was_polled: Cell::new(true),
+            is_at_rest: Cell::default(),
             deadline: Cell::new(Millis::MAX),
             lifetime: Cell::new(Millis::MAX),
             idle: Cell::new(Millis::MAX),
@@ -637,6 +636,29 @@ impl Watch {
         }
     }
 
+    /// When its first limit is due, if it moves nothing before.
+    fn due(&self) -> Millis {
+        if self.is_cut() {
+            // Its task was woken.
+            return Millis::MAX;
+        }
+        let idle = self.moved_at.get() + self.idle.get();
+        self.deadline.get().min(self.lifetime.get()).min(idle)
+    }
+
+    /// Whether ticks need not look at it from here on, until it is polled or a limit is due: called
+    /// once by each tick that checks it.
+    fn comes_to_rest(&self) -> bool {
+        let was_polled = self.was_polled.replace(false);
+        // What has a minimum rate or a response that is overdue is counted by ticks.
+        let is_counted = self.pending.borrow().is_some()
+            || matches!(
+                self.waiting.get(),
+                WaitReason::ForBody | WaitReason::ForRoom
+            );
+        !was_polled && !is_counted && !self.meter.held.get()
+    }
+
     fn check(&self, now: Millis) {
         let (moved, held) = (self.moves(), &self.meter.held);
         // A connection that we hold to a rate is not idle.
@@ -680,9 +702,19 @@ impl Guard {
         self.watch.cut.get() == Some(Cut::Memory)
     }
 
+    /// Notes that the connection is under way.
+    #[inline]
+    fn touch(&self) {
+        self.watch.was_polled.set(true);
+        if self.watch.is_at_rest.get() {
+            self.clock.rouse(&self.watch);
+        }
+    }
+
     /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last,
     /// also one that has run out.
     pub fn begin_phase(&self, limit: Duration) {
+        self.touch();
         self.end_phase();
         self.watch.since.set(self.clock.now());
         self.watch.deadline.set(self.after(limit));
@@ -690,6 +722,7 @@ impl Guard {
 
     /// Limits how long nothing may move, from now on.
     pub fn limit_idle(&self, limit: Duration) {
+        self.touch();
         self.watch.idle.set(limit.into());
         self.watch.moved_at.set(self.clock.now());
     }
@@ -715,6 +748,7 @@ impl Guard {
 
     /// Limits how long the connection may live, from now on.
     pub fn limit_lifetime(&self, lifetime: Duration) {
+        self.touch();
         self.watch.lifetime.set(self.after(lifetime));
     }
 
@@ -741,6 +775,7 @@ impl Guard {
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> impl Future<Output = Result<T, Cut>> {
         poll_fn(move |cx| {
+            self.touch();
             if let Some(cut) = self.watch.cut.get() {
                 return Poll::Ready(Err(cut));
             }

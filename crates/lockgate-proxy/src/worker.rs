@@ -49,6 +49,10 @@ const TOP_CLIENTS: usize = 1024;
 /// The time between two publications of the counts.
 const PUBLISHED_EVERY: Millis = Millis::from_secs(1);
 
+/// The time for which counts are still published after the last traffic: rates over some seconds fall
+/// to zero meanwhile.
+const AFTERGLOW: Millis = Millis::new(6_400);
+
 /// The time between two collections of the allocator: each takes a while.
 const COLLECTED_EVERY: Millis = Millis::from_secs(1);
 /// The time between two checks of the idle connections to endpoints.
@@ -85,6 +89,8 @@ pub struct ProcessState {
     /// The next connection's number. The first is random, so that no id comes again after a
     /// restart.
     pub ids: AtomicU64,
+    /// Told about once a second by workers that have something to do: the process may have changed.
+    pub worked: Notify,
 }
 
 impl fmt::Debug for ProcessState {
@@ -162,6 +168,8 @@ pub struct Worker {
     published: PublishedTop,
     published_at: Cell<Millis>,
     tidied_at: Cell<Millis>,
+    /// Whether there were connections to endpoints then.
+    has_idle: Cell<bool>,
     /// When the log last said that a client is not known.
     pub unknown_client_told: Cell<Option<Millis>>,
     /// When the allocator last gave memory back, while memory is scarce.
@@ -229,6 +237,7 @@ impl Worker {
             published: setup.top,
             published_at: Cell::default(),
             tidied_at: Cell::default(),
+            has_idle: Cell::default(),
             unknown_client_told: Cell::new(None),
             collected_at: Cell::new(None),
             none_at: Cell::new(None),
@@ -296,6 +305,9 @@ impl Worker {
                 top_requests: self.top_requests.borrow().snapshot(self.clock.now()),
             };
             self.published.store(Some(Arc::new(top)));
+            if self.was_busy() {
+                self.shared.worked.notify_one();
+            }
         }
         self.flush_logs();
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
@@ -304,6 +316,28 @@ impl Worker {
             self.close_stale();
         }
         self.close_waiting_clients();
+        self.clock.sleep(self.latest_tick());
+    }
+
+    /// When the next tick is to come at the latest, where all connections are at rest.
+    fn latest_tick(&self) -> Millis {
+        let now = self.clock.now();
+        let hurries = self.draining.get()
+            || self.is_stopping()
+            || memory::level() > MemoryLevel::Easy
+            || self.collected_at.get().is_some();
+        if hurries {
+            now
+        } else if self.has_idle.get() || self.was_busy() {
+            now + TIDIED_EVERY.min(PUBLISHED_EVERY)
+        } else {
+            Millis::MAX
+        }
+    }
+
+    /// Whether something was under way a moment ago.
+    fn was_busy(&self) -> bool {
+        self.clock.now() < self.clock.busy_at() + AFTERGLOW
     }
 
     fn flush_logs(&self) {
@@ -377,7 +411,7 @@ impl Worker {
             kept |= upstream.has_connections();
         }
         // The last client may leave long before these are too old.
-        self.clock.want(kept);
+        self.has_idle.set(kept);
     }
 
     /// Closes connections that take no further request and only wait for one. Not at once: requests

@@ -1,10 +1,11 @@
 //! The memory limit of the process, and the memory that is in use but not counted.
 //!
 //! `lockgate_net::memory` counts. Its counts miss the gaps between allocations and the libraries in
-//! C: that surplus is measured here, with the tick.
+//! C: that surplus is measured here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use lockgate_config::Memory;
 use lockgate_net::memory::{self as counted, Budget, MemoryKind, MemoryLevel};
@@ -18,13 +19,13 @@ use cgroup::Cgroup;
 const SHARE_OF_CGROUP: u64 = 80;
 /// Our percentage of the machine's memory.
 const SHARE_OF_MACHINE: u64 = 50;
-/// The number of ticks of which the least surplus counts: memory that was just freed stays for the
-/// next allocations.
+/// The number of measurements of which the least surplus counts: memory that was just freed stays
+/// for the next allocations.
 const WINDOW: usize = 20;
-/// The ticks between two measurements while little memory is in use.
-const SELDOM: u32 = 10;
-/// The least number of ticks between two log messages.
-const LOGGED_EVERY: u32 = 100;
+/// The least time between two measurements while little memory is in use.
+const SELDOM: Duration = Duration::from_millis(900);
+/// The least time between two log messages.
+const LOGGED_EVERY: Duration = Duration::from_secs(10);
 
 /// A memory limit, and its source.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -113,10 +114,11 @@ pub(crate) struct MemoryMonitor {
     page: u64,
     surpluses: [usize; WINDOW],
     next: usize,
-    ticks: u32,
+    /// When the surplus was measured.
+    measured: Option<Instant>,
     level: MemoryLevel,
-    /// The tick of the last log message.
-    logged: Option<u32>,
+    /// When the level was logged.
+    logged: Option<Instant>,
 }
 
 impl MemoryMonitor {
@@ -128,7 +130,7 @@ impl MemoryMonitor {
             page: rustix::param::page_size() as u64,
             surpluses: [0; WINDOW],
             next: 0,
-            ticks: 0,
+            measured: None,
             level: MemoryLevel::Easy,
             logged: None,
         };
@@ -148,15 +150,24 @@ impl MemoryMonitor {
         self.budget.set_limit(allowed.bytes);
     }
 
-    pub(crate) fn tick(&mut self) {
+    /// Measures where that is due, and logs a change.
+    pub(crate) fn look(&mut self) {
         let Some(limit) = self.budget.limit() else {
             return;
         };
-        self.ticks = self.ticks.wrapping_add(1);
-        if self.ticks.is_multiple_of(SELDOM) || self.budget.level() > MemoryLevel::Easy {
+        let is_due = self
+            .measured
+            .is_none_or(|measured| measured.elapsed() >= SELDOM);
+        if is_due || self.is_scarce() {
+            self.measured = Some(Instant::now());
             self.measure();
         }
         self.log_level(limit);
+    }
+
+    /// Whether the workers are to free memory: then a look is due with every tick.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.budget.level() > MemoryLevel::Easy
     }
 
     fn measure(&mut self) {
@@ -183,7 +194,7 @@ impl MemoryMonitor {
         let level = self.budget.level();
         let recently = self
             .logged
-            .is_some_and(|logged| self.ticks.wrapping_sub(logged) < LOGGED_EVERY);
+            .is_some_and(|logged| logged.elapsed() < LOGGED_EVERY);
         // A worse level is logged at once, except right after it was logged.
         if level == self.level
             || (recently && level != MemoryLevel::Full)
@@ -191,7 +202,7 @@ impl MemoryMonitor {
         {
             return;
         }
-        (self.level, self.logged) = (level, Some(self.ticks));
+        (self.level, self.logged) = (level, Some(Instant::now()));
         let used = self.budget.total();
         match level {
             MemoryLevel::Easy => tracing::info!(used, limit, "there is enough memory again"),

@@ -25,7 +25,7 @@ use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use crate::assemble::Assembly;
 use crate::descriptors::{self, Division};
@@ -138,11 +138,6 @@ impl Workers {
         self.threads.len()
     }
 
-    /// Gives every worker a tick, unless it has no connection.
-    pub(crate) fn tick(&self) {
-        self.tickers.iter().for_each(|ticker| ticker.tick());
-    }
-
     /// Has every worker look at its orders and messages.
     pub(crate) fn nudge(&self) {
         self.tickers.iter().for_each(|ticker| ticker.nudge());
@@ -232,6 +227,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
+        worked: Notify::new(),
     }
 }
 

@@ -1,5 +1,4 @@
-//! The main thread while Lockgate runs: signals, the workers' tick, changed certificates, and the
-//! orderly end.
+//! The main thread while Lockgate runs: signals, changed certificates, and the orderly end.
 
 mod assembled_config;
 mod background;
@@ -27,7 +26,7 @@ use lockgate_net::threads;
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep_until};
 
 use crate::admin::{
     self, AdminListener, AdminPhase, CommandReceiver, CommandSender, HandedChanges, KeptChanges,
@@ -431,7 +430,8 @@ impl RunningServer {
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
         self.watch_files();
-        let mut tick = ticks(TICK);
+        let workers = Arc::clone(&self.workers.shared);
+        let mut looked = Instant::now();
         let mut rotation = ticks(ROTATION_CHECKED_EVERY);
         let mut reloads = Reloads::default();
         if let Some(file) = &self.generation.file
@@ -443,10 +443,12 @@ impl RunningServer {
         let mut upgrades = Upgrades::default();
         self.check_after_start(&mut reloads);
         loop {
+            let due = self.next_look(looked, &reloads);
             tokio::select! {
-                _ = tick.tick() => {
-                    self.monitor.tick();
-                    self.workers.tick();
+                () = workers.worked.notified() => self.look_at_memory(),
+                () = sleep_until(due.unwrap_or(looked).into()), if due.is_some() => {
+                    looked = Instant::now();
+                    self.look_at_memory();
                     self.cut_earlier();
                     self.check_confirmation(&mut reloads);
                 }
@@ -490,6 +492,25 @@ impl RunningServer {
                     return ServeEnd::WorkerEnded;
                 }
             }
+        }
+    }
+
+    /// When there is something to do that nothing else wakes this thread for, if there is: with the
+    /// next tick while memory is scarce, and where a time ends.
+    fn next_look(&self, looked: Instant, reloads: &Reloads) -> Option<Instant> {
+        let tick = looked + TICK;
+        let ends = self.cuts.iter().map(|(end, _)| (*end).max(tick));
+        let end = reloads.unconfirmed_until().map(|end| end.max(tick));
+        let scarce = self.monitor.is_scarce().then_some(tick);
+        ends.chain(end).chain(scarce).min()
+    }
+
+    /// Measures memory, and has the workers free some where it is scarce: a worker that sleeps would
+    /// not look.
+    fn look_at_memory(&mut self) {
+        self.monitor.look();
+        if self.monitor.is_scarce() {
+            self.workers.nudge();
         }
     }
 

@@ -4,17 +4,22 @@
 mod connections;
 
 use std::collections::HashMap;
+use std::future::poll_fn;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::mpsc::Receiver;
+use std::task::Poll;
 
-use lockgate_limits::clock::Ticker;
+use lockgate_limits::clock::{Clock, Ticker};
 use lockgate_limits::{ListenerId, ListenerIndex};
 use lockgate_net::listen::{self, SocketOwner};
+use lockgate_net::millis::Millis;
 use lockgate_net::socket::SocketFamily;
+use lockgate_net::timer::Timer;
 use lockgate_net::traffic_shaping::ShapingQueue;
 use lockgate_proxy::downstream::{
     AcceptSocket, ActiveListener, ListenerSettings, ListenerSnapshot, accept,
@@ -122,7 +127,7 @@ pub(crate) struct WorkerTask {
 /// # Errors
 /// When the thread's runtime cannot be made or a socket cannot be watched.
 pub(crate) fn run(task: WorkerTask) -> io::Result<usize> {
-    // Without the time driver: deadlines are cells, swept by the tick (see
+    // Without the time driver: deadlines are cells, checked by the tick (see
     // `lockgate_limits::clock`).
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -140,14 +145,15 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
     // The task ends with the runtime.
     tokio::task::spawn_local(async move { shaping_queue.run().await });
     let mut sockets = ListeningSockets::new(Rc::clone(&worker));
+    let mut alarm = TickAlarm::new()?;
     let mut cut = 0;
     loop {
-        ticker.next().await;
+        let is_due = alarm.next(&worker.clock, &ticker).await?;
         task.messages
             .try_iter()
             .for_each(|message| sockets.handle(message));
         worker.yield_idle();
-        if ticker.take_tick() {
+        if ticker.take_tick() || is_due {
             worker.tick();
         }
         match task.orders.read() {
@@ -163,6 +169,37 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
             worker.tick();
             return Ok(cut);
         }
+    }
+}
+
+/// The alarm of a worker's next tick.
+struct TickAlarm {
+    timer: Timer,
+    /// The moment that it is set for.
+    set_for: Millis,
+}
+
+impl TickAlarm {
+    fn new() -> io::Result<Self> {
+        let (timer, set_for) = (Timer::new()?, Millis::MAX);
+        Ok(Self { timer, set_for })
+    }
+
+    /// Completes when `clock` is to tick, with true, or when `ticker` is told something.
+    async fn next(&mut self, clock: &Clock, ticker: &Ticker) -> io::Result<bool> {
+        if clock.next() != self.set_for {
+            self.set_for = clock.next();
+            self.timer.set(clock.until(self.set_for))?;
+        }
+        let mut told = pin!(ticker.next());
+        poll_fn(|cx| {
+            if let Poll::Ready(gone_off) = self.timer.poll(cx) {
+                self.set_for = Millis::MAX;
+                return Poll::Ready(gone_off.map(|()| true));
+            }
+            told.as_mut().poll(cx).map(|()| Ok(false))
+        })
+        .await
     }
 }
 

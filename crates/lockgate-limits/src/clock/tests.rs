@@ -2,8 +2,10 @@
 
 use std::cell::Cell;
 use std::future::{pending, ready};
+use std::sync::atomic::Ordering;
 use std::task::{Context, Wake};
 
+use super::watch_list::LOOKED_AT;
 use super::*;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -26,24 +28,16 @@ fn pass(clock: &Clock, time: Duration) {
         earlier(&watch.lifetime);
         earlier(&watch.moved_at);
     }
+    let mut watches = clock.watches.borrow_mut();
+    (0..watches.len()).for_each(|index| watches.note_due(index));
 }
 
 /// A clock that has run for an hour, so that there is a past.
 fn old_clock() -> Rc<Clock> {
-    let clock = Clock {
-        start: Instant::now()
-            .checked_sub(60 * MINUTE)
-            .expect("a time before the host was started is one too"),
-        now: Cell::new(Millis::ZERO),
-        swept: Cell::new(0),
-        watches: RefCell::default(),
-        ticks: RefCell::default(),
-        taken: Cell::new(0),
-        empty: Cell::new(0),
-        wanted: Cell::new(false),
-        ticker: Ticker::new(),
-    };
-    Rc::new(clock)
+    let start = Instant::now()
+        .checked_sub(60 * MINUTE)
+        .expect("a time before the host was started is one too");
+    Rc::new(Clock::since(start, Ticker::new()))
 }
 
 fn tick(clock: &Clock) {
@@ -299,7 +293,7 @@ fn guards_may_be_dropped_in_any_order() {
 #[test]
 fn few_connections_are_all_checked_in_every_tick() {
     let clock = clock();
-    let guards: Vec<_> = (0..SWEPT_EACH_TICK).map(|_| clock.watch()).collect();
+    let guards: Vec<_> = (0..LOOKED_AT).map(|_| clock.watch()).collect();
     let mut looked = 0;
     clock.tick(|_| looked += 1);
     assert_eq!(looked, guards.len());
@@ -333,47 +327,147 @@ fn many_connections_are_checked_within_ten_ticks() {
     }
 }
 
+/// The ticks that come until all are at rest, and whether the worker sleeps then.
+fn settle(clock: &Clock) -> (usize, bool) {
+    for ticks in 1..100 {
+        tick(clock);
+        clock.sleep(Millis::MAX);
+        if clock.asleep.get() {
+            return (ticks, true);
+        }
+    }
+    (100, false)
+}
+
+/// The connections that the next tick looks at.
+fn looked_at(clock: &Clock) -> usize {
+    let mut looked = 0;
+    clock.tick(|_| looked += 1);
+    looked
+}
+
 #[test]
-fn a_worker_wants_ticks_while_it_watches_connections() {
+fn a_worker_sleeps_until_the_first_limit_of_a_connection_at_rest() {
     let clock = clock();
-    let wanted = || clock.ticker.wanted.load(Ordering::Relaxed);
-    assert!(!wanted());
-    let guard = clock.watch();
-    assert!(wanted());
-    tick(&clock);
-    assert!(wanted());
-    drop(guard);
-    (1..AFTERGLOW).for_each(|_| tick(&clock));
+    assert!(clock.asleep.get(), "without connections there is nothing");
+    let guards = [30, 20, 40].map(|secs| {
+        let guard = clock.watch();
+        guard.limit_idle(Duration::from_secs(secs));
+        guard
+    });
+    assert!(!clock.asleep.get());
+    assert_eq!(settle(&clock), (2, true));
+    assert_eq!(clock.next(), guards[1].watch().due());
+    assert_eq!(looked_at(&clock), 0);
+    drop(guards);
+    clock.sleep(Millis::MAX);
     assert!(
-        wanted(),
-        "rates over some seconds are still to fall to zero"
+        clock.next() < Millis::MAX,
+        "the one that is gone is not searched for"
     );
-    tick(&clock);
-    assert!(!wanted());
+}
+
+#[test]
+fn a_sleeping_worker_wakes_when_a_connection_is_polled() {
+    let clock = old_clock();
+    let guards = [(); 3].map(|()| clock.watch());
+    assert_eq!(settle(&clock), (2, true));
+    let told = || poll(pin!(clock.ticker.next()), &Arc::default()).is_ready();
+    assert!(told(), "as the first of them came");
+    let before = clock.now.get();
+    clock.now.set(Millis::ZERO);
+    assert!(outcome(&guards[1], pending::<()>()).is_pending());
+    assert!(told(), "to set its alarm anew");
+    assert!(clock.now() >= before, "it is not the time of the last tick");
+    assert_eq!(clock.next(), clock.now() + TICK.into());
+    assert_eq!(looked_at(&clock), 1);
+    assert_eq!(settle(&clock), (1, true));
+}
+
+#[test]
+fn whoever_looks_at_a_sleeping_clock_wakes_it() {
+    let clock = old_clock();
+    assert!(clock.now() >= Millis::from_secs(3_600));
+    assert!(!clock.asleep.get());
+    assert_eq!(settle(&clock), (1, true));
     let mut wait = pin!(clock.next_tick());
     assert!(poll(wait.as_mut(), &Arc::default()).is_pending());
-    assert!(wanted());
+    assert!(!clock.asleep.get());
+    clock.sleep(Millis::MAX);
+    assert!(!clock.asleep.get(), "somebody waits for a tick");
     tick(&clock);
-    assert!(!wanted());
     assert!(poll(wait, &Arc::default()).is_ready());
 }
 
 #[test]
-fn a_tick_reaches_workers_that_want_it_a_nudge_all() {
+fn what_a_tick_counts_is_never_at_rest() {
+    let clock = old_clock();
+    for waiting in [WaitReason::ForBody, WaitReason::ForRoom] {
+        let guard = clock.watch();
+        guard.watch().set_wait(waiting);
+        assert_eq!(settle(&clock), (100, false), "{waiting:?}");
+        guard.watch().set_wait(WaitReason::ForRequest);
+        assert_eq!(settle(&clock), (1, true));
+    }
+    let guard = clock.watch();
+    guard.watch().meter.held.set(true);
+    assert_eq!(settle(&clock), (100, false));
+}
+
+/// A client that is told after a long rest to send a body has the whole grace for it.
+#[test]
+fn a_rest_does_not_count_for_a_minimum_rate() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.watch().hold_to(MinRate {
+        min_in: NonZeroU64::new(1),
+        min_out: None,
+        grace: Millis::from_secs(10),
+    });
+    assert_eq!(settle(&clock), (2, true));
+    guard.watch().looked_at.set(Millis::ZERO);
+    assert!(outcome(&guard, pending::<()>()).is_pending());
+    guard.watch().set_wait(WaitReason::ForBody);
+    tick(&clock);
+    assert!(outcome(&guard, pending::<()>()).is_pending());
+}
+
+#[test]
+fn limits_of_thousands_at_rest_are_met_while_others_come_and_go() {
+    let clock = old_clock();
+    let mut guards: Vec<_> = (0..5_000).map(|_| clock.watch()).collect();
+    assert!(settle(&clock).1);
+    // Every seventh is due now, all others never.
+    for guard in guards.iter().step_by(7) {
+        guard.limit_idle(MINUTE);
+    }
+    assert!(settle(&clock).1);
+    let due: Vec<_> = guards.iter().step_by(7).map(Guard::shared).collect();
+    pass(&clock, MINUTE);
+    for round in 0..11 {
+        // Of those that are not due, one ends, one is polled, and one comes.
+        guards.swap_remove(7 * round + 1);
+        let polled = guards.iter().rfind(|guard| guard.watch().is_at_rest.get());
+        let polled = polled.filter(|guard| guard.watch().idle.get() == Millis::MAX);
+        if let Some(polled) = polled {
+            assert!(outcome(polled, pending::<()>()).is_pending());
+        }
+        guards.push(clock.watch());
+        tick(&clock);
+    }
+    let cut = due.iter().filter(|watch| watch.is_cut()).count();
+    assert_eq!(cut, due.len());
+}
+
+#[test]
+fn a_nudge_is_a_tick_and_is_not_lost() {
     let ticker = Ticker::new();
-    let wakes = Arc::default();
-    let mut next = Box::pin(ticker.next());
-    assert!(poll(next.as_mut(), &wakes).is_pending());
-    ticker.tick();
-    assert!(poll(next.as_mut(), &wakes).is_pending(), "nobody wants it");
+    ticker.ask();
+    assert!(poll(pin!(ticker.next()), &Arc::default()).is_ready());
+    assert!(!ticker.take_tick());
     ticker.nudge();
-    assert!(poll(next.as_mut(), &wakes).is_ready());
-    ticker.want(true);
-    ticker.tick();
-    assert!(
-        poll(pin!(ticker.next()), &wakes).is_ready(),
-        "one that came before it was waited for is not lost"
-    );
+    assert!(poll(pin!(ticker.next()), &Arc::default()).is_ready());
+    assert!(ticker.take_tick() && !ticker.take_tick());
 }
 
 #[test]
@@ -403,25 +497,6 @@ fn a_repolled_wait_for_a_tick_still_waits() {
     assert!(poll(wait.as_mut(), &wakes).is_pending());
     tick(&clock);
     assert!(poll(wait.as_mut(), &wakes).is_ready());
-}
-
-#[test]
-fn ticks_go_on_without_connections_while_something_expires() {
-    let clock = clock();
-    drop(clock.watch());
-    let ticks = |count| (0..count).for_each(|_| tick(&clock));
-    clock.want(true);
-    ticks(2 * AFTERGLOW);
-    assert!(clock.ticker.wanted.load(Ordering::Relaxed));
-    clock.want(false);
-    ticks(1);
-    assert!(!clock.ticker.wanted.load(Ordering::Relaxed));
-    // A connection that is gone before the next tick leaves work as well.
-    drop(clock.watch());
-    ticks(AFTERGLOW - 1);
-    assert!(clock.ticker.wanted.load(Ordering::Relaxed));
-    ticks(1);
-    assert!(!clock.ticker.wanted.load(Ordering::Relaxed));
 }
 
 /// With the counts of its `Rc` it is in the allocator's class of 512 bytes: of 100,000 connections a

@@ -293,6 +293,8 @@ impl<'a> HandshakeIo<'a> {
         secrets: ExtractedSecrets,
         negotiated: Negotiated,
     ) -> Established {
+        // Mostly nothing is left, and a client that is silent from here on keeps it.
+        self.incoming.shrink_to_fit();
         self.rest.partial = self.incoming;
         let session = TlsSession::new(keys, secrets, self.rest);
         Established {

@@ -25,6 +25,11 @@ impl Unconfirmed {
         }
     }
 
+    /// When the one before is taken over again.
+    pub(super) fn until(&self) -> Instant {
+        self.until
+    }
+
     /// Whether the one before is to be taken over again. Should that fail, it is tried again.
     pub(super) fn is_late(&mut self) -> bool {
         let now = Instant::now();

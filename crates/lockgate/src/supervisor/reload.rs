@@ -116,6 +116,11 @@ impl Reloads {
         }
     }
 
+    /// When the configuration before is taken over again, if it may be.
+    pub(super) fn unconfirmed_until(&self) -> Option<Instant> {
+        self.unconfirmed.as_ref().map(Unconfirmed::until)
+    }
+
     /// Finds out whether the file differs from the configuration that runs.
     pub(super) fn check(&mut self, file: Arc<Configuration>) {
         self.steps.spawn_blocking(move || {

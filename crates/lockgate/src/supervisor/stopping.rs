@@ -155,8 +155,7 @@ impl RunningServer {
             tokio::select! {
                 () = &mut over => return true,
                 _ = tick.tick() => {
-                    self.monitor.tick();
-                    self.workers.tick();
+                    self.look_at_memory();
                     systemd::extend_timeout(TICK * 20);
                 }
                 action = signals.next() => match action {
@@ -185,7 +184,7 @@ impl RunningServer {
             tokio::select! {
                 () = &mut over => return WaitEnd::Deadline,
                 _ = tick.tick() => {
-                    self.monitor.tick();
+                    self.monitor.look();
                     self.workers.nudge();
                     self.cut_earlier();
                     systemd::extend_timeout(TICK * 20);

@@ -385,10 +385,7 @@ impl RunningServer {
         loop {
             tokio::select! {
                 result = upgrades.finished() => return result,
-                _ = tick.tick() => {
-                    self.workers.tick();
-                    systemd::extend_timeout(TICK * 20);
-                }
+                _ = tick.tick() => systemd::extend_timeout(TICK * 20),
                 action = signals.next() => match action {
                     SignalAction::Stop => return None,
                     action => self.handle_draining(action),
