@@ -208,7 +208,7 @@ pub struct Clock {
     busy_at: Cell<Millis>,
     /// When the next tick is due.
     next: Cell<Millis>,
-    /// Whether that is later than the time may be off: then whoever looks at the clock wakes it.
+    /// Whether that is later than the time may be off: then a look at the clock wakes it.
     asleep: Cell<bool>,
     ticker: Arc<Ticker>,
 }
