@@ -68,6 +68,8 @@ impl WatchList {
         self.all.push(watch);
         self.swap(last, self.under_way);
         self.under_way += 1;
+        // The search may have passed this place already.
+        self.note_due(last);
     }
 
     pub(super) fn remove(&mut self, index: usize) {
