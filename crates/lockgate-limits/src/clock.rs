@@ -10,6 +10,7 @@
 //! is at rest: no tick looks at it before its first limit is due. When all are, the worker sleeps
 //! until then, or until something looks at the clock.
 
+mod min_rate;
 mod ticker;
 mod watch_list;
 
@@ -17,7 +18,6 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::future::poll_fn;
 use std::net::IpAddr;
-use std::num::NonZeroU64;
 use std::pin::pin;
 use std::rc::Rc;
 use std::sync::{Arc, LazyLock};
@@ -31,8 +31,10 @@ use lockgate_net::relay::Meter;
 use crate::clients::CountedConnection;
 use crate::index::{ListenerId, MemberIndex, SiteNumber};
 use crate::member_set::MemberSet;
+use min_rate::WaitTime;
 use watch_list::WatchList;
 
+pub use min_rate::MinRate;
 pub use ticker::Ticker;
 
 /// How often a worker ticks while something is under way.
@@ -153,47 +155,6 @@ pub enum ConnectionUse {
     Relay,
     /// A tunnel or upgrade that began as a request over HTTP/1.
     Tunnel,
-}
-
-/// The least that a client must move while it is waited for, in bytes a second, and for how long a
-/// wait it may stay below.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct MinRate {
-    /// Bytes a second of a body from the client; `None` is any.
-    pub min_in: Option<NonZeroU64>,
-    /// Bytes a second that the client takes; `None` is any.
-    pub min_out: Option<NonZeroU64>,
-    /// The time of waiting below the minimum.
-    pub grace: Millis,
-}
-
-/// The time that one direction was waited for, and the byte count where that began.
-#[derive(Debug, Default)]
-struct WaitTime {
-    waited: Cell<Millis>,
-    from: Cell<u64>,
-}
-
-impl WaitTime {
-    /// Adds `more` to the time waited; whether after a wait of `grace` fewer than `least` bytes a
-    /// second have moved.
-    fn is_slow(&self, more: Millis, moved: u64, least: Option<NonZeroU64>, grace: Millis) -> bool {
-        let Some(least) = least else { return false };
-        let waited = self.waited.get() + more;
-        self.waited.set(waited);
-        if waited < grace {
-            return false;
-        }
-        let slow = moved.saturating_sub(self.from.get()).saturating_mul(1_000)
-            < least.get().saturating_mul(waited.as_u64());
-        self.restart(moved);
-        slow
-    }
-
-    fn restart(&self, moved: u64) {
-        self.waited.set(Millis::ZERO);
-        self.from.set(moved);
-    }
 }
 
 /// The time and the watched connections of one worker.

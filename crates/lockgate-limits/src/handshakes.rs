@@ -3,6 +3,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use lockgate_net::reactor;
+
 use crate::clients::ClientAccount;
 use crate::process_limit::{CountGuard, Permit, ProcessLimit};
 
@@ -66,7 +68,7 @@ impl HandshakeLimit {
         // A flight takes up to a millisecond. With its permit held over one turn of the worker, no
         // more flights than there are permits are computed before the worker's other
         // connections go on.
-        tokio::task::yield_now().await;
+        reactor::yield_now().await;
         permit
     }
 }

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use lockgate_net::reactor::Reactor;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
@@ -22,10 +23,7 @@ use crate::worker::{Stop, TICK};
 /// # Errors
 /// The response of a target is not as expected, unless the plan says to go on.
 pub(crate) fn request_all(plan: &RunPlan, stop: &Stop) -> Result<Vec<FirstResponse>, StartError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build_local(Default::default())?;
-    runtime.block_on(async {
+    let requests = async {
         let mut responses = Vec::new();
         for target in &plan.targets {
             let Some(response) = request(plan, target, stop).await? else {
@@ -34,7 +32,8 @@ pub(crate) fn request_all(plan: &RunPlan, stop: &Stop) -> Result<Vec<FirstRespon
             responses.push(response);
         }
         Ok(responses)
-    })
+    };
+    Reactor::new()?.block_on(requests)?
 }
 
 /// The first response of `target`; `None` when the run was ended meanwhile.

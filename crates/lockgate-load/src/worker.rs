@@ -15,6 +15,7 @@ use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use lockgate_net::reactor::{self, Reactor};
 use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 use rustix::thread::{CpuSet, sched_setaffinity};
@@ -125,10 +126,7 @@ pub(crate) fn run(setup: WorkerSetup) {
         if !setup.plan.cpus.is_empty() {
             pin_to(&[setup.plan.cpus[setup.thread % setup.plan.cpus.len()]])?;
         }
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build_local(Default::default())?;
-        runtime.block_on(work(setup))
+        Reactor::new()?.block_on(work(setup))?
     };
     if let Err(error) = run() {
         // The receiver is gone only when the run is over.
@@ -183,16 +181,15 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         events,
     });
     if let Some(link_queue) = worker.link_queue.clone() {
-        tokio::task::spawn_local(async move { link_queue.run().await });
+        // Without an alarm there was no queue: it does not end.
+        reactor::spawn(async move { drop(link_queue.run().await) });
     }
     for client in 0..clients {
         let worker = Rc::clone(&worker);
         match worker.plan.streams {
-            None => drop(tokio::task::spawn_local(worker.client(client))),
+            None => reactor::spawn(worker.client(client)),
             Some(streams) => {
-                drop(tokio::task::spawn_local(
-                    Http2Client::new(worker, client * streams, streams).run(),
-                ));
+                reactor::spawn(Http2Client::new(worker, client * streams, streams).run());
             }
         }
     }
@@ -349,7 +346,7 @@ impl LoadWorker {
             } else if !stats.connected {
                 // A Unix socket refuses without waiting: without the yield the client would never
                 // let go of the thread.
-                tokio::task::yield_now().await;
+                reactor::yield_now().await;
             }
         }
     }

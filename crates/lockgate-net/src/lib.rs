@@ -7,6 +7,7 @@
 //!
 //! | module | contents |
 //! |---|---|
+//! | [`reactor`] | the event loop of a worker: tasks and readiness |
 //! | [`listen`] | listening sockets |
 //! | [`dial`] | connecting sockets |
 //! | [`name_cache`] | addresses of host names |
@@ -45,6 +46,7 @@ pub mod millis;
 pub mod name_cache;
 pub mod nanos;
 pub mod proxy_protocol;
+pub mod reactor;
 pub mod relay;
 pub mod server_hello;
 pub mod socket;

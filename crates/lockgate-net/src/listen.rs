@@ -7,6 +7,7 @@ mod binding;
 
 use std::cell::Cell;
 use std::fmt;
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, OwnedFd};
@@ -16,11 +17,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::net::{SocketAddrAny, SocketFlags};
 use socket2::{SockFilter, SockRef};
-use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
+use crate::reactor::{Interest, Registration};
 use crate::socket::SocketFamily;
-use crate::syscall::{self, set_least_ttl};
+use crate::syscall::set_least_ttl;
 
 pub use binding::{BindCheck, bind, set_options, try_bind};
 
@@ -109,7 +109,7 @@ impl fmt::Display for Peer {
 /// A listening socket of one worker.
 #[derive(Debug)]
 pub struct Listener {
-    fd: AsyncFd<OwnedFd>,
+    fd: Registration,
     family: SocketFamily,
     owner: SocketOwner,
     syn_handling: Cell<SynHandling>,
@@ -126,12 +126,12 @@ enum SynHandling {
 }
 
 impl Listener {
-    /// Registers a listening socket with the worker's runtime.
+    /// Watches a listening socket.
     ///
     /// # Errors
-    /// When the runtime cannot watch it.
+    /// When the kernel has no room for another watch.
     pub fn new(fd: OwnedFd, family: SocketFamily, owner: SocketOwner) -> io::Result<Self> {
-        let fd = syscall::watch(fd, Interest::READABLE)?;
+        let fd = Registration::new(fd, Interest::Read)?;
         Ok(Self {
             fd,
             family,
@@ -153,11 +153,10 @@ impl Listener {
     /// Completes when a connection may be waiting, without accepting it.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// When tokio's runtime is shutting down.
     pub async fn ready(&self) -> io::Result<ReadyListener<'_>> {
-        Ok(ReadyListener {
-            guard: self.fd.readable().await?,
-        })
+        poll_fn(|cx| self.fd.poll_readable(cx)).await?;
+        Ok(ReadyListener(&self.fd))
     }
 
     /// Refuses new connections, while begun ones can still be accepted: closing a listener resets
@@ -248,14 +247,12 @@ const DROP_OPENINGS: [SockFilter; 5] = {
 
 /// A listener that probably has a waiting connection.
 #[derive(Debug)]
-pub struct ReadyListener<'a> {
-    guard: AsyncFdReadyGuard<'a, OwnedFd>,
-}
+pub struct ReadyListener<'a>(&'a Registration);
 
 impl ReadyListener<'_> {
     /// Clears the readiness: there was no connection after all.
-    pub fn none(mut self) {
-        self.guard.clear_ready();
+    pub fn none(self) {
+        self.0.clear_readable();
     }
 }
 

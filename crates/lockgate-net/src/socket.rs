@@ -14,17 +14,14 @@ use std::cell::Cell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::pin::pin;
-use std::task::{Context, Poll, Waker, ready};
+use std::task::{Context, Poll, ready};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
-use tokio::io::Interest;
-use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 use crate::memory::{self, Charge, MemoryKind};
-use crate::syscall;
+use crate::reactor::{Interest, Registration};
 use acks::PendingAcks;
 
 pub use crate::syscall::{peer_groups, peer_user};
@@ -50,16 +47,16 @@ pub enum PeerState {
     Reset,
 }
 
-/// A connected, non-blocking stream socket, registered with the worker's runtime.
+/// A connected, non-blocking stream socket, watched by the thread's reactor.
 ///
 /// Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Socket {
-    fd: AsyncFd<OwnedFd>,
+    fd: Registration,
     family: SocketFamily,
     /// Whether it is probably readable, before any event.
     readable: Cell<bool>,
-    /// Whether it is readable after the runtime was told to forget its event.
+    /// Whether it is readable after its event was forgotten.
     unread: Cell<bool>,
     /// The same as `readable`, for writing.
     writable: Cell<bool>,
@@ -96,15 +93,14 @@ enum Nagle {
 }
 
 impl Socket {
-    /// Registers a connected non-blocking descriptor with TCP_NODELAY set or inherited.
+    /// Watches a connected non-blocking descriptor with TCP_NODELAY set or inherited.
     ///
     /// # Errors
-    /// When the runtime cannot watch it (out of memory or of epoll watches).
+    /// When the kernel cannot watch it (out of memory or of epoll watches).
     pub fn new(fd: OwnedFd, family: SocketFamily) -> io::Result<Self> {
-        // Urgent data (RFC 6093) is useless, but ends reads: see `note_end`.
-        let interest = Interest::READABLE | Interest::WRITABLE | Interest::PRIORITY;
         Ok(Self {
-            fd: syscall::watch(fd, interest)?,
+            // With urgent data (RFC 6093), which is useless, but ends reads: see `note_end`.
+            fd: Registration::new(fd, Interest::Connection)?,
             family,
             readable: Cell::new(false),
             unread: Cell::new(false),
@@ -234,26 +230,22 @@ impl Socket {
         let forgotten = self.unread.take();
         let mut tries = self.readable.take() || forgotten;
         loop {
-            let mut guard = if std::mem::take(&mut tries) {
-                last_event(self.fd.poll_read_ready(&mut noop_context()))?
-            } else {
-                Some(ready!(self.fd.poll_read_ready(cx))?)
-            };
+            if !std::mem::take(&mut tries) {
+                ready!(self.fd.poll_readable(cx))?;
+            }
             match call(self.fd.as_fd()) {
                 Ok(moved) => {
                     self.acks.received();
                     // A full read may have left data, for which there will be no event.
                     self.unread.set(forgotten && moved == wanted);
                     // 0 is the end of the stream, which stays readable.
-                    if let Some(guard) = guard.as_mut().filter(|_| moved < wanted && moved > 0) {
-                        if guard.ready().is_read_closed() {
-                            self.note_end();
-                        }
-                        guard.clear_ready();
+                    if moved < wanted && moved > 0 {
+                        self.note_end();
+                        self.fd.clear_readable();
                     }
                     return Poll::Ready(Ok(moved));
                 }
-                Err(Errno::AGAIN) => guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready),
+                Err(Errno::AGAIN) => self.fd.clear_readable(),
                 Err(Errno::INTR) => {}
                 Err(errno) => return Poll::Ready(Err(errno.into())),
             }
@@ -264,13 +256,10 @@ impl Socket {
     /// was there by then: nothing can follow. But a read is also cut short by urgent data (tcp(7)),
     /// and a broken connection has an error to report.
     fn note_end(&self) {
-        let all = Interest::READABLE | Interest::PRIORITY | Interest::ERROR;
-        if let (SocketFamily::Tcp, Poll::Ready(Ok(guard))) = (
-            self.family,
-            pin!(self.fd.ready(all)).poll(&mut noop_context()),
-        ) {
+        let readiness = self.fd.readiness();
+        if self.family == SocketFamily::Tcp && readiness.is_read_closed() {
             self.ended
-                .set(!guard.ready().is_priority() && !guard.ready().is_error());
+                .set(!readiness.is_priority() && !readiness.is_error());
         }
     }
 
@@ -285,11 +274,9 @@ impl Socket {
         mut call: impl FnMut(BorrowedFd<'_>) -> Result<usize, Errno>,
     ) -> Poll<io::Result<usize>> {
         loop {
-            let mut guard = if self.writable.take() {
-                last_event(self.fd.poll_write_ready(&mut noop_context()))?
-            } else {
-                Some(ready!(self.fd.poll_write_ready(cx))?)
-            };
+            if !self.writable.take() {
+                ready!(self.fd.poll_writable(cx))?;
+            }
             if self.nagle.get() == Nagle::Sent {
                 sockopt::set_tcp_nodelay(&self.fd, true)?;
                 self.nagle.set(Nagle::Off);
@@ -300,14 +287,14 @@ impl Socket {
                     if self.nagle.get() == Nagle::Unsent {
                         self.nagle.set(Nagle::Sent);
                     }
-                    if let Some(guard) = guard.as_mut().filter(|_| moved < wanted) {
-                        guard.clear_ready();
+                    if moved < wanted {
+                        self.fd.clear_writable();
                     }
                     self.note_write(moved, wanted);
                     return Poll::Ready(Ok(moved));
                 }
                 Err(Errno::AGAIN) => {
-                    guard.iter_mut().for_each(AsyncFdReadyGuard::clear_ready);
+                    self.fd.clear_writable();
                     self.note_full();
                 }
                 Err(Errno::INTR) => {}
@@ -355,17 +342,15 @@ impl Socket {
         }
     }
 
-    /// Completes when the socket is writable, by the runtime's events: no system call.
+    /// Completes when the socket is writable, by its events: no system call.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// When tokio's runtime is shutting down.
     pub(crate) fn poll_writable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.writable.get() {
             return Poll::Ready(Ok(()));
         }
-        self.fd
-            .poll_write_ready(cx)
-            .map_ok(|mut guard| guard.retain_ready())
+        self.fd.poll_writable(cx)
     }
 
     /// Whether all data and the end have been read, as far as known without a call.
@@ -387,7 +372,7 @@ impl Socket {
     /// Completes when data, or the end, can be read.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// When tokio's runtime is shutting down.
     pub async fn readable(&self) -> io::Result<()> {
         poll_fn(|cx| self.poll_readable(cx)).await
     }
@@ -396,14 +381,12 @@ impl Socket {
     /// meanwhile.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// When tokio's runtime is shutting down.
     pub fn poll_readable(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.unread.get() {
             return Poll::Ready(Ok(()));
         }
-        self.fd
-            .poll_read_ready(cx)
-            .map_ok(|mut guard| guard.retain_ready())
+        self.fd.poll_readable(cx)
     }
 
     /// Completes when a [connecting](Self::connecting) socket has connected.
@@ -417,20 +400,28 @@ impl Socket {
             self.writable.set(true);
             return Ok(());
         }
-        let mut guard = self.fd.writable().await?;
-        guard.retain_ready();
+        poll_fn(|cx| self.fd.poll_writable(cx)).await?;
         // A failed connection is closed for writing.
-        match guard.ready().is_write_closed() {
+        match self.fd.readiness().is_write_closed() {
             true => self.take_error()?.map_or(Ok(()), Err),
             false => Ok(()),
         }
     }
 
-    /// Whether there is neither data nor an end, by the runtime's events; one system call if there
+    /// Whether there is neither data nor an end, by its events; one system call if there
     /// was an event.
     pub fn is_quiet(&self) -> bool {
-        self.poll_read_with(&mut noop_context(), 1, peek)
-            .is_pending()
+        let is_readable = self.readable.get() || self.unread.get();
+        if self.ended.get() || !(is_readable || self.fd.readiness().is_readable()) {
+            return !self.ended.get();
+        }
+        let is_quiet = self.is_quiet_now();
+        if is_quiet {
+            self.readable.set(false);
+            self.unread.set(false);
+            self.fd.clear_readable();
+        }
+        is_quiet
     }
 
     /// The same, by the kernel.
@@ -441,37 +432,22 @@ impl Socket {
     /// Completes when the peer has reset the connection, but not when it has only finished sending.
     pub fn poll_gone(&self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
-            match ready!(self.fd.poll_read_ready(cx)) {
-                Ok(guard) if guard.ready().is_read_closed() => {
-                    return if matches!(self.take_error(), Ok(None)) {
-                        Poll::Pending
-                    } else {
-                        Poll::Ready(())
-                    };
-                }
-                // An unread event must not hide later ones: the next event is awaited, and the next
-                // read finds the data of this one by itself.
-                Ok(mut guard) => {
-                    guard.clear_ready();
-                    self.unread.set(true);
-                }
-                Err(_) => return Poll::Pending,
+            if ready!(self.fd.poll_readable(cx)).is_err() {
+                return Poll::Pending;
             }
+            if self.fd.readiness().is_read_closed() {
+                return if matches!(self.take_error(), Ok(None)) {
+                    Poll::Pending
+                } else {
+                    Poll::Ready(())
+                };
+            }
+            // An unread event must not hide later ones: the next event is awaited, and the next
+            // read finds the data of this one by itself.
+            self.fd.clear_readable();
+            self.unread.set(true);
         }
     }
-}
-
-/// The runtime's last event for a socket, if any.
-fn last_event<T>(polled: Poll<io::Result<T>>) -> io::Result<Option<T>> {
-    match polled {
-        Poll::Ready(event) => event.map(Some),
-        Poll::Pending => Ok(None),
-    }
-}
-
-/// A context without a task to wake.
-fn noop_context() -> Context<'static> {
-    Context::from_waker(Waker::noop())
 }
 
 fn peek(fd: BorrowedFd<'_>) -> Result<usize, Errno> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Registers a descriptor with the worker's runtime.
+/// Registers a descriptor with tokio's runtime, in threads other than workers.
 ///
 /// # Errors
 /// When the kernel has no room for another watch.

@@ -1,9 +1,7 @@
-//! An alarm of the worker's runtime with a precision of microseconds (timerfd_create(2)). The
-//! runtime's own timers round up to milliseconds, and make every wait of the worker more expensive
-//! once they are enabled.
+//! An alarm with a precision of microseconds (timerfd_create(2)). A worker's reactor has no timers:
+//! each wait would have to ask when the next one is due.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -11,14 +9,12 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
     timerfd_settime,
 };
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
-use crate::syscall;
+use crate::reactor::{Interest, Registration};
 
 /// One alarm, set or not.
 #[derive(Debug)]
-pub struct Timer(AsyncFd<OwnedFd>);
+pub struct Timer(Registration);
 
 impl Timer {
     /// An unset alarm.
@@ -30,7 +26,7 @@ impl Timer {
             TimerfdClockId::Monotonic,
             TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC,
         )?;
-        Ok(Self(syscall::watch(fd, Interest::READABLE)?))
+        Ok(Self(Registration::new(fd, Interest::Read)?))
     }
 
     /// Sets the alarm to go off once, after this time; at once for zero. Replaces an earlier
@@ -53,9 +49,10 @@ impl Timer {
     /// # Errors
     /// When the runtime is shutting down.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        // The runtime is edge-triggered, and an alarm that goes off is an edge: its count needs no
+        ready!(self.0.poll_readable(cx))?;
+        // Events are edge-triggered, and an alarm that goes off is an edge: its count needs no
         // reading.
-        ready!(self.0.poll_read_ready(cx))?.clear_ready();
+        self.0.clear_readable();
         Poll::Ready(Ok(()))
     }
 }
@@ -73,16 +70,9 @@ fn timespec(duration: Duration) -> Timespec {
 mod tests {
     use super::*;
     use std::future::poll_fn;
-    use std::task::Waker;
     use std::time::Instant;
 
-    fn run(test: impl Future<Output = ()>) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
-        runtime.block_on(test);
-    }
+    use crate::reactor::testing::{noop_context, run};
 
     #[test]
     fn a_timer_fires_once_and_not_early() {
@@ -92,8 +82,7 @@ mod tests {
             timer.set(Duration::from_millis(2)).unwrap();
             poll_fn(|cx| timer.poll(cx)).await.unwrap();
             assert!(set.elapsed() >= Duration::from_millis(2));
-            let mut cx = Context::from_waker(Waker::noop());
-            assert!(timer.poll(&mut cx).is_pending());
+            assert!(timer.poll(&mut noop_context()).is_pending());
             timer.set(Duration::ZERO).unwrap();
             poll_fn(|cx| timer.poll(cx)).await.unwrap();
         });

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use lockgate_http_io::h2::{MOST, SharedConnection, UpstreamStream};
 use lockgate_limits::clock::{Cut, Guard};
 use lockgate_net::millis::Millis;
+use lockgate_net::reactor;
 use lockgate_net::stream::{BufferPool, Stream};
 use lockgate_rules::IdleSettings;
 use tokio::sync::Notify;
@@ -158,7 +159,7 @@ impl H2Pool {
                 connect,
                 Rc::clone(&dial),
             );
-            tokio::task::spawn_local(made);
+            reactor::spawn(made);
             dial
         });
         let _waiting = Waiter::begin(&dial.waiting);

@@ -1,4 +1,4 @@
-//! One worker thread: a runtime of its own, its listening sockets, and the connections accepted on
+//! One worker thread: its reactor, its listening sockets, and the connections accepted on
 //! them.
 
 mod connections;
@@ -18,6 +18,7 @@ use lockgate_limits::clock::{Clock, Ticker};
 use lockgate_limits::{ListenerId, ListenerIndex};
 use lockgate_net::listen::{self, SocketOwner};
 use lockgate_net::millis::Millis;
+use lockgate_net::reactor::{self, Reactor};
 use lockgate_net::socket::SocketFamily;
 use lockgate_net::timer::Timer;
 use lockgate_net::traffic_shaping::ShapingQueue;
@@ -27,7 +28,6 @@ use lockgate_proxy::downstream::{
 use lockgate_proxy::generation::{Generation, GenerationSetup};
 use lockgate_proxy::worker::{Setup, Worker};
 use tokio::sync::{oneshot, watch};
-use tokio::task::JoinHandle;
 
 use connections::KnownListeners;
 pub(crate) use connections::{ConnectionFilter, ConnectionList, ConnectionQuery, ConnectionRow};
@@ -125,16 +125,12 @@ pub(crate) struct WorkerTask {
 /// connections that it had to cut.
 ///
 /// # Errors
-/// When the thread's runtime cannot be made or a socket cannot be watched.
+/// When the thread's reactor cannot be made or a socket cannot be watched.
 pub(crate) fn run(task: WorkerTask) -> io::Result<usize> {
-    // Without the time driver: deadlines are cells, checked by the tick (see
-    // `lockgate_limits::clock`).
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build_local(Default::default())?;
-    let cut = runtime.block_on(serve(task));
-    // The log's last lines leave with the runtime's tasks, which hold the worker.
-    drop(runtime);
+    let reactor = Reactor::new()?;
+    let cut = reactor.block_on(serve(task))?;
+    // The log's last lines leave with the reactor's tasks, which hold the worker.
+    drop(reactor);
     cut
 }
 
@@ -142,8 +138,8 @@ async fn serve(task: WorkerTask) -> io::Result<usize> {
     let ticker: Arc<Ticker> = Arc::clone(&task.setup.ticker);
     let shaping_queue = ShapingQueue::new()?;
     let worker = Worker::new(task.setup, Rc::clone(&shaping_queue));
-    // The task ends with the runtime.
-    tokio::task::spawn_local(async move { shaping_queue.run().await });
+    // The task ends with the reactor.
+    reactor::spawn(async move { drop(shaping_queue.run().await) });
     let mut sockets = ListeningSockets::new(Rc::clone(&worker));
     let mut alarm = TickAlarm::new()?;
     let mut cut = 0;
@@ -210,8 +206,8 @@ struct ListeningSockets {
     running: HashMap<SocketId, Rc<AcceptSocket>>,
     /// Those of the next generation.
     prepared: Vec<(SocketId, listen::Listener)>,
-    /// The accept loops.
-    accepting: Vec<JoinHandle<()>>,
+    /// Shared with each accept loop.
+    accepting: Rc<()>,
     known: KnownListeners,
 }
 
@@ -221,15 +217,14 @@ impl ListeningSockets {
             worker,
             running: HashMap::new(),
             prepared: Vec::new(),
-            accepting: Vec::new(),
+            accepting: Rc::new(()),
             known: KnownListeners::default(),
         }
     }
 
     /// Whether a backlog is not empty yet.
-    fn are_accepting(&mut self) -> bool {
-        self.accepting.retain(|task| !task.is_finished());
-        !self.accepting.is_empty()
+    fn are_accepting(&self) -> bool {
+        Rc::strong_count(&self.accepting) > 1
     }
 
     /// Does as a message asks. The supervisor is never gone before the answer.
@@ -280,7 +275,6 @@ impl ListeningSockets {
             closing,
         } = adoption;
         let generation = self.worker.adopt(setup);
-        self.are_accepting();
         let mut gone = std::mem::take(&mut self.running);
         for (index, listener) in ListenerIndex::enumerate(listeners) {
             let known = gone.remove(&listener.socket);
@@ -330,7 +324,11 @@ impl ListeningSockets {
         new.peek()?;
         for (_, listening) in new {
             let accepting = accept(Rc::clone(&self.worker), listening, Rc::clone(&socket));
-            self.accepting.push(tokio::task::spawn_local(accepting));
+            let count = Rc::clone(&self.accepting);
+            reactor::spawn(async move {
+                accepting.await;
+                drop(count);
+            });
         }
         Some(socket)
     }

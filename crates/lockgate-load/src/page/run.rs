@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Instant;
 
+use lockgate_net::reactor::{self, Reactor};
 use lockgate_net::stream::BufferPool;
 use lockgate_net::timer::Timer;
 
@@ -43,13 +44,11 @@ pub fn run(
     stop: &Stop,
     mut tell: impl FnMut(&PageLoad),
 ) -> Result<PageReport, PageError> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build_local(Default::default())?;
-    runtime.block_on(async {
+    let run = async {
         let link_queue = plan.link.as_ref().map(LinkQueue::new).transpose()?;
         if let Some(link_queue) = link_queue.clone() {
-            tokio::task::spawn_local(async move { link_queue.run().await });
+            // Without an alarm there was no queue: it does not end.
+            reactor::spawn(async move { drop(link_queue.run().await) });
         }
         let resources = LoadResources {
             plan,
@@ -94,5 +93,6 @@ pub fn run(
                 RunEnd::Interrupted
             },
         })
-    })
+    };
+    Reactor::new()?.block_on(run)?
 }

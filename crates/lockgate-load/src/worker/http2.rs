@@ -6,7 +6,6 @@
 //! read and one write.
 
 use std::collections::VecDeque;
-use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -95,7 +94,7 @@ impl Http2Client {
     }
 
     /// Runs the client without end.
-    pub(super) async fn run(mut self) -> Infallible {
+    pub(super) async fn run(mut self) {
         poll_fn(|cx| {
             // The requests of a step are written together, before the next step reads.
             while self.step(cx) {

@@ -96,14 +96,7 @@ mod tests {
     use std::net::TcpListener;
 
     use super::*;
-
-    fn block_on<T>(test: impl Future<Output = T>) -> T {
-        tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap()
-            .block_on(test)
-    }
+    use crate::reactor::testing::run;
 
     fn listening() -> (TcpListener, SocketAddr) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -133,7 +126,7 @@ mod tests {
 
     #[test]
     fn happy_eyeballs_tries_the_next_address_at_once_after_refusal() {
-        block_on(async {
+        run(async {
             let (_listener, address) = listening();
             let (_, to) = race(&[refusing(), refusing(), address], pending)
                 .await
@@ -144,7 +137,7 @@ mod tests {
 
     #[test]
     fn happy_eyeballs_tries_the_next_address_after_a_pause() {
-        block_on(async {
+        run(async {
             let ((_held, _fd, unreachable), (_listener, address)) = (silent(), listening());
             let (_, to) = race(&[unreachable, address], || ready(())).await.unwrap();
             assert_eq!(to, address);
@@ -153,7 +146,7 @@ mod tests {
 
     #[test]
     fn the_first_address_wins_unless_a_later_one_connects_sooner() {
-        block_on(async {
+        run(async {
             let ((_first, one), (_second, other)) = (listening(), listening());
             let (_, to) = race(&[one, other], pending).await.unwrap();
             assert_eq!(to, one);
@@ -162,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_race_that_all_addresses_refuse_reports_connection_refused() {
-        block_on(async {
+        run(async {
             let error = race(&[refusing(), refusing()], || ready(()))
                 .await
                 .unwrap_err();

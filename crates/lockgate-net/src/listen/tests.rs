@@ -7,7 +7,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use socket2::{Domain, Type};
 
 use super::*;
-use crate::tls::handshake::tests::run;
+use crate::reactor::testing::run;
 
 const PLAIN: ListenOptions = ListenOptions {
     backlog: 16,

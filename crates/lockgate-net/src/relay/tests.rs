@@ -5,10 +5,12 @@ mod shaped;
 use std::future::Future;
 
 use super::*;
+use crate::reactor;
+use crate::reactor::testing::{self, run};
 use crate::tls::handshake::tests::{
     Pair, Rustls, TERMS, TLS12_TERMS, TLS13_TERMS, client_config, client_pair, longest_tickets,
-    pair, receive_all, receive_some, run, send_all, server_config, settled_pair, tcp_sockets,
-    twins, unix_sockets,
+    pair, receive_all, receive_some, send_all, server_config, settled_pair, tcp_sockets, twins,
+    unix_sockets,
 };
 use crate::tls::record::{ContentType, RecordOpener};
 
@@ -49,7 +51,7 @@ impl Bench {
     /// Starts the relay and leaves the peers.
     fn start(mut self) -> Running {
         let meter = self.meter.clone();
-        let task = tokio::task::spawn_local(async move {
+        let task = testing::spawn(async move {
             let end = self
                 .relay
                 .run(&self.relay_buffers, &self.meter, &self.stalls)
@@ -68,7 +70,7 @@ impl Bench {
     async fn poll_until_idle(&mut self, turns: usize) -> Option<RelayOutcome> {
         for _ in 0..turns {
             // Lets the runtime check which sockets are ready.
-            tokio::task::yield_now().await;
+            reactor::yield_now().await;
             let mut run = std::pin::pin!(self.relay.run(
                 &self.relay_buffers,
                 &self.meter,
@@ -85,7 +87,7 @@ impl Bench {
 struct Running {
     client: Socket,
     origin: Socket,
-    task: tokio::task::JoinHandle<(RelayOutcome, Relay)>,
+    task: testing::Joined<(RelayOutcome, Relay)>,
     meter: Rc<Meter>,
 }
 
@@ -174,16 +176,16 @@ fn a_relay_copies_both_directions_at_once() {
             let (up, down) = (bytes(3_000_000), bytes(2_000_001));
             let (client, origin) = (Rc::new(client), Rc::new(origin));
             for (from, data) in [(client.clone(), up.clone()), (origin.clone(), down.clone())] {
-                tokio::task::spawn_local(async move {
+                testing::spawn(async move {
                     send_all(&from, &data).await;
                     from.shutdown_write().unwrap();
                 });
             }
-            let at_client = tokio::task::spawn_local({
+            let at_client = testing::spawn({
                 let client = client.clone();
                 async move { receive_all(&client).await.unwrap() }
             });
-            let at_origin = tokio::task::spawn_local({
+            let at_origin = testing::spawn({
                 let origin = origin.clone();
                 async move { receive_all(&origin).await.unwrap() }
             });
@@ -245,8 +247,7 @@ fn pending_bytes_arrive_and_their_buffer_is_released() {
         assert!(bench.relay.downward.pending.capacity() > 0);
         drop(std::mem::replace(&mut bench.origin, unix_sockets().0));
         let client = std::mem::replace(&mut bench.client, unix_sockets().0);
-        let reading =
-            tokio::task::spawn_local(async move { (receive_all(&client).await.unwrap(), client) });
+        let reading = testing::spawn(async move { (receive_all(&client).await.unwrap(), client) });
         let task = bench.start().task;
         let (received, client) = reading.await.unwrap();
         assert!(received == sent);
@@ -388,7 +389,7 @@ fn without_a_pipe_bulk_is_copied() {
             task,
             ..
         } = bench.start();
-        let sending = tokio::task::spawn_local(async move {
+        let sending = testing::spawn(async move {
             send_all(&origin, &bytes(5_000_000)).await;
             origin.shutdown_write().unwrap();
             origin
@@ -1246,14 +1247,14 @@ fn bulk_tls_reads_wait_until_a_pause_or_a_response() {
             if !answered {
                 // Without it no pause is noticed.
                 let line = Rc::clone(&bench.relay_buffers.queue);
-                tokio::task::spawn_local(async move { line.run().await });
+                testing::spawn(async move { line.run().await });
             }
             let (near, far) = tcp_sockets();
             let client = std::mem::replace(&mut bench.client, near);
             let origin = std::mem::replace(&mut bench.origin, far);
             let sent = bytes(24 * 1024 * 1024);
             let wire = sealed(&mut tls_client, &sent);
-            let sender = tokio::task::spawn_local(async move {
+            let sender = testing::spawn(async move {
                 send_all(&client, &wire).await;
                 client
             });

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::*;
 use crate::dial::{DialTarget, dial};
-use crate::tls::handshake::tests::run;
+use crate::reactor;
+use crate::reactor::testing::{noop_context, run};
 
 /// A dialled connection, and its other end.
 async fn dialled() -> (Socket, TcpStream) {
@@ -31,10 +32,10 @@ fn accepted(words: &[u8]) -> (Socket, TcpStream) {
     )
 }
 
-/// Waits until the runtime has seen the end.
+/// Waits until there was an event of the end.
 async fn end_heard(socket: &Socket) {
-    while !socket.fd.readable().await.unwrap().ready().is_read_closed() {
-        tokio::task::yield_now().await;
+    while !socket.fd.readiness().is_read_closed() {
+        reactor::yield_now().await;
     }
 }
 

@@ -5,8 +5,9 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use super::*;
+use crate::reactor::testing::{self, run};
 use crate::tls::handshake::tests::{
-    TLS12_TERMS, TLS13_TERMS, Terms, pair, run, send_all, tcp_sockets, twins, unix_sockets,
+    TLS12_TERMS, TLS13_TERMS, Terms, pair, send_all, tcp_sockets, twins, unix_sockets,
 };
 
 /// Two ends of one connection, and the pool of their worker.
@@ -112,7 +113,7 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
             } = ends();
             let sent = bytes(3_000_000);
             let (writing, expected) = (Rc::clone(&pool), sent.clone());
-            let writer = tokio::task::spawn_local(async move {
+            let writer = testing::spawn(async move {
                 write(&mut near, &writing, &[&sent]).await.unwrap();
                 poll_fn(|cx| near.poll_finish(cx)).await.unwrap();
                 near

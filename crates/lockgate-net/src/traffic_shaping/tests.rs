@@ -6,6 +6,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use super::*;
+use crate::reactor::testing;
 
 const MS: Nanos = Nanos::from_millis(1);
 const SECOND: Nanos = Nanos::from_secs(1);
@@ -173,13 +174,9 @@ fn extreme_rates_and_times_do_not_overflow() {
     }
 }
 
-/// A runtime, since a line has an alarm.
+/// A reactor, since a line has an alarm.
 fn with_line(test: impl FnOnce(Rc<ShapingQueue>)) {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build()
-        .unwrap();
-    runtime.block_on(async { test(ShapingQueue::stopped()) });
+    testing::run(async { test(ShapingQueue::stopped()) });
 }
 
 fn poll(shaper: &mut Shaper) -> Option<usize> {
@@ -273,19 +270,15 @@ fn bytes_moved_beyond_the_grant_are_owed() {
 
 #[test]
 fn the_timer_wakes_waiting_shapers_in_turn() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build_local(Default::default())
-        .unwrap();
-    runtime.block_on(async {
+    testing::run(async {
         let line = ShapingQueue::new().unwrap();
         let running = Rc::clone(&line);
-        tokio::task::spawn_local(async move { running.run().await });
+        testing::spawn(async move { running.run().await });
         let bucket = SharedRate::new(rate(100_000_000));
         let takers: Vec<_> = (0..3)
             .map(|_| {
                 let mut one = Shaper::new([Arc::clone(&bucket)], &line);
-                tokio::task::spawn_local(async move {
+                testing::spawn(async move {
                     for _ in 0..20 {
                         let bytes = std::future::poll_fn(|cx| one.poll(cx)).await;
                         one.spend(bytes);

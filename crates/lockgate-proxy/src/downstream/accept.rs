@@ -16,6 +16,7 @@ use lockgate_limits::Permit;
 use lockgate_net::listen::{self, Peer, SocketOwner};
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::millis::Millis;
+use lockgate_net::reactor;
 use lockgate_net::socket::{PeerState, Socket};
 use tokio::sync::{Notify, watch};
 
@@ -166,7 +167,7 @@ impl AcceptLoop {
             }
             if budget.is_over() {
                 let others = Instant::now();
-                tokio::task::yield_now().await;
+                reactor::yield_now().await;
                 budget = AcceptBudget::after(others.elapsed());
             }
         }
@@ -230,7 +231,7 @@ impl AcceptLoop {
             return;
         }
         let connection = ClientConnection::new(&self.worker, self.of.listener(), peer, permit);
-        tokio::task::spawn_local(connection.serve(socket));
+        reactor::spawn(connection.serve(socket));
     }
 
     fn warn(&self, error: &io::Error) {

@@ -24,6 +24,7 @@ use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{ConnectionUse, Cut, Guard, WaitReason};
 use lockgate_limits::memory::charged;
 use lockgate_net::memory::{MemoryLevel, level};
+use lockgate_net::reactor;
 use lockgate_net::stream::Stream as Connected;
 use lockgate_net::token_bucket::TokenRate;
 use lockgate_rules::{Allowance, Http2};
@@ -474,7 +475,7 @@ impl H2ClientConnection {
             stream,
             Instant::now(),
         );
-        tokio::task::spawn_local(exchange);
+        reactor::spawn(exchange);
         if matches!(leaving, ConnectionShutdown::No) && self.client.request_count() >= max_requests
         {
             *leaving = ConnectionShutdown::Gracefully;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::nanos::Nanos;
+use crate::reactor;
+use crate::reactor::testing::{self, run};
 use crate::traffic_shaping::{BURST, ShapingQueue, SharedRate};
 
 /// A rate of 10 MB/s.
@@ -27,7 +29,7 @@ async fn pass(lines: &[&Rc<ShapingQueue>], done: impl Fn() -> bool) -> Nanos {
         if lines.iter().any(|line| !line.is_empty()) {
             lines.iter().for_each(|line| line.pass(MS));
         }
-        tokio::task::yield_now().await;
+        reactor::yield_now().await;
     }
     lines[0].now() - begun
 }
@@ -38,14 +40,14 @@ fn takes(bytes: usize, rate: u64) -> std::ops::Range<Nanos> {
     time - BURST - SLACK..time - BURST + SLACK
 }
 
-fn receiving(socket: &Rc<Socket>) -> tokio::task::JoinHandle<Vec<u8>> {
+fn receiving(socket: &Rc<Socket>) -> testing::Joined<Vec<u8>> {
     let socket = Rc::clone(socket);
-    tokio::task::spawn_local(async move { receive_all(&socket).await.unwrap() })
+    testing::spawn(async move { receive_all(&socket).await.unwrap() })
 }
 
-fn sending(socket: &Rc<Socket>, data: Vec<u8>) -> tokio::task::JoinHandle<()> {
+fn sending(socket: &Rc<Socket>, data: Vec<u8>) -> testing::Joined<()> {
     let socket = Rc::clone(socket);
-    tokio::task::spawn_local(async move {
+    testing::spawn(async move {
         send_all(&socket, &data).await;
         socket.shutdown_write().unwrap();
     })

@@ -14,6 +14,8 @@ use rustls::{
 };
 
 use super::*;
+use crate::reactor;
+use crate::reactor::testing::{self, run};
 use crate::socket::SocketFamily;
 use crate::tls::fixtures::*;
 use crate::tls::{
@@ -352,14 +354,6 @@ fn ask(
     (SessionRole::Client(kernel), secrets)
 }
 
-/// Runs a test like a worker's connections: one thread, IO, no timers.
-pub(crate) fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build_local(Default::default());
-    runtime.unwrap().block_on(future)
-}
-
 /// Two ends of a connection over a Unix socket.
 pub(crate) fn unix_sockets() -> (Socket, Socket) {
     let (one, other) = std::os::unix::net::UnixStream::pair().unwrap();
@@ -482,7 +476,7 @@ fn our_client_and_server_handshake_and_resume_over_a_socket() {
         let site = Arc::new(site(|_, _, settings| settings.alpn = vec![b"h2".to_vec()]));
         for resumed in [false, true] {
             let (near, far) = unix_sockets();
-            let server = tokio::task::spawn_local({
+            let server = testing::spawn({
                 let site = site.clone();
                 async move {
                     (
@@ -557,7 +551,7 @@ fn data_read_with_the_last_handshake_flight_is_kept() {
             let mut roots = RootCertStore::empty();
             roots.add(site.ca.der()).unwrap();
             let config = config.with_root_certificates(roots).with_no_client_auth();
-            let client = tokio::task::spawn_local(async move {
+            let client = testing::spawn(async move {
                 (rustls_client(&far, config, b"GET /").await.unwrap(), far)
             });
             let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
@@ -653,7 +647,7 @@ fn an_endpoint_with_another_hosts_certificate_is_refused() {
             settings.default = settings.certs.first().cloned()
         }));
         let (near, far) = unix_sockets();
-        let server = tokio::task::spawn_local({
+        let server = testing::spawn({
             let site = site.clone();
             async move { accept(&near, &site.acceptor, Vec::new()).await.unwrap_err() }
         });
@@ -670,7 +664,7 @@ fn a_preface_is_sent_in_plain_before_the_client_hello() {
     run(async {
         let site = Arc::new(site(|_, _, _| {}));
         let (near, far) = unix_sockets();
-        let client = tokio::task::spawn_local({
+        let client = testing::spawn({
             let site = site.clone();
             async move {
                 (
@@ -703,7 +697,7 @@ fn a_close_notify_with_the_last_flight_is_kept() {
         let mut client =
             ClientConnection::new(Arc::new(trusting(&site.ca).with_no_client_auth()), name())
                 .unwrap();
-        let server = tokio::task::spawn_local(async move {
+        let server = testing::spawn(async move {
             let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
             assert_eq!(read_data(&mut made.session, &near).await, b"bye");
             while !made.session.is_closed() {
@@ -761,9 +755,10 @@ pub(crate) fn longest_tickets() -> Vec<u8> {
             .with_client_auth_cert(chain, key)
             .unwrap();
         let (near, far) = unix_sockets();
-        let client = tokio::task::spawn_local(async move {
-            (rustls_client(&far, config, b"GET /").await.unwrap(), far)
-        });
+        let client =
+            testing::spawn(
+                async move { (rustls_client(&far, config, b"GET /").await.unwrap(), far) },
+            );
         let mut made = accept(&near, &site.acceptor, Vec::new()).await.unwrap();
         assert_eq!(read_data(&mut made.session, &near).await, b"GET /");
         client.await.unwrap();
@@ -802,7 +797,7 @@ fn a_handshake_flight_in_pieces_is_acknowledged_at_once() {
                     received.truncate(read.unwrap());
                     client.receive(&received).unwrap();
                 }
-                tokio::task::yield_now().await;
+                reactor::yield_now().await;
             }
             assert!(near.acknowledged() == 0);
             let flight = client.take_sent();
@@ -814,7 +809,7 @@ fn a_handshake_flight_in_pieces_is_acknowledged_at_once() {
                         .await
                         .is_pending()
                 );
-                tokio::task::yield_now().await;
+                reactor::yield_now().await;
                 turns += 1;
                 assert!(turns < 100_000, "its first half is not acknowledged");
             }

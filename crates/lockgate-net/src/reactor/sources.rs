@@ -1,0 +1,322 @@
+//! The descriptors that a reactor watches, and their events.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use std::task::{Context, Waker};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
+use rustix::io::Errno;
+
+/// Events that one call returns at most.
+const EVENTS: usize = 1024;
+/// The event of the alarm that other threads set off.
+const ALARM: u64 = u64::MAX;
+
+/// Whether to wait for an event.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    Not,
+    ForEvent,
+}
+
+/// The descriptors of one thread.
+pub(super) struct Sources {
+    epoll: OwnedFd,
+    places: RefCell<Places>,
+    events: RefCell<Vec<Event>>,
+}
+
+/// Places are used again: an event may be of a descriptor that was closed since.
+#[derive(Debug, Default)]
+struct Places {
+    all: Vec<Place>,
+    free: Vec<u32>,
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    use_count: u32,
+    source: Option<Rc<Source>>,
+}
+
+/// One descriptor: its readiness, and the tasks that wait for it.
+#[derive(Debug, Default)]
+pub(super) struct Source {
+    readiness: Cell<Readiness>,
+    reader: WaitingTask,
+    writer: WaitingTask,
+    place: u32,
+}
+
+/// The last task that has waited for a direction. Its waker is kept: the next wait is mostly its
+/// own.
+#[derive(Debug, Default)]
+struct WaitingTask {
+    waits: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl WaitingTask {
+    fn wait(&self, cx: &Context<'_>) {
+        self.waits.set(true);
+        let mut waker = self.waker.borrow_mut();
+        match &mut *waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            None => *waker = Some(cx.waker().clone()),
+        }
+    }
+
+    fn wake(&self) {
+        if self.waits.take()
+            && let Some(waker) = &*self.waker.borrow()
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+/// What a descriptor is ready for, as far as events have told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Readiness(u8);
+
+impl Readiness {
+    const READABLE: u8 = 1;
+    const WRITABLE: u8 = 1 << 1;
+    const READ_CLOSED: u8 = 1 << 2;
+    const WRITE_CLOSED: u8 = 1 << 3;
+    const PRIORITY: u8 = 1 << 4;
+    const ERROR: u8 = 1 << 5;
+
+    /// What is ready to read: data, the end, or an error.
+    const READ: u8 = Self::READABLE | Self::READ_CLOSED;
+    /// The same for writing.
+    const WRITE: u8 = Self::WRITABLE | Self::WRITE_CLOSED;
+
+    fn of(flags: EventFlags) -> Self {
+        let has = |flag| flags.contains(flag);
+        let mut bits = 0;
+        let mut set = |bit, is_set: bool| bits |= if is_set { bit } else { 0 };
+        set(
+            Self::READABLE,
+            flags.intersects(EventFlags::IN | EventFlags::PRI),
+        );
+        set(Self::WRITABLE, has(EventFlags::OUT));
+        set(
+            Self::READ_CLOSED,
+            has(EventFlags::HUP) || has(EventFlags::IN | EventFlags::RDHUP),
+        );
+        set(
+            Self::WRITE_CLOSED,
+            has(EventFlags::HUP)
+                || has(EventFlags::OUT | EventFlags::ERR)
+                || flags == EventFlags::ERR,
+        );
+        set(Self::PRIORITY, has(EventFlags::PRI));
+        set(Self::ERROR, has(EventFlags::ERR));
+        Self(bits)
+    }
+
+    fn has(self, bits: u8) -> bool {
+        self.0 & bits != 0
+    }
+
+    /// Whether a read returns at once: with data, the end, or an error.
+    pub(crate) fn is_readable(self) -> bool {
+        self.has(Self::READ)
+    }
+
+    /// Whether the peer sends no more.
+    pub(crate) fn is_read_closed(self) -> bool {
+        self.has(Self::READ_CLOSED)
+    }
+
+    /// Whether nothing can be sent any longer.
+    pub(crate) fn is_write_closed(self) -> bool {
+        self.has(Self::WRITE_CLOSED)
+    }
+
+    /// Whether there was urgent data (RFC 6093).
+    pub(crate) fn is_priority(self) -> bool {
+        self.has(Self::PRIORITY)
+    }
+
+    /// Whether there was an error.
+    pub(crate) fn is_error(self) -> bool {
+        self.has(Self::ERROR)
+    }
+
+    pub(crate) fn from_tokio(ready: tokio::io::Ready) -> Self {
+        let bit = |bit, is_set| if is_set { bit } else { 0 };
+        Self(
+            bit(Self::READABLE, ready.is_readable())
+                | bit(Self::WRITABLE, ready.is_writable())
+                | bit(Self::READ_CLOSED, ready.is_read_closed())
+                | bit(Self::WRITE_CLOSED, ready.is_write_closed())
+                | bit(Self::PRIORITY, ready.is_priority())
+                | bit(Self::ERROR, ready.is_error()),
+        )
+    }
+}
+
+impl Source {
+    pub(super) fn readiness(&self) -> Readiness {
+        self.readiness.get()
+    }
+
+    /// Forgets that it is readable. That it is closed is final.
+    pub(super) fn clear_readable(&self) {
+        self.clear(Readiness::READABLE);
+    }
+
+    /// Forgets that it is writable.
+    pub(super) fn clear_writable(&self) {
+        self.clear(Readiness::WRITABLE);
+    }
+
+    fn clear(&self, bits: u8) {
+        self.readiness
+            .set(Readiness(self.readiness.get().0 & !bits));
+    }
+
+    /// Whether it can be read; if not, the task is woken once it can.
+    pub(super) fn is_readable_or_wakes(&self, cx: &Context<'_>) -> bool {
+        let is_ready = self.readiness.get().has(Readiness::READ);
+        if !is_ready {
+            self.reader.wait(cx);
+        }
+        is_ready
+    }
+
+    /// The same for writing.
+    pub(super) fn is_writable_or_wakes(&self, cx: &Context<'_>) -> bool {
+        let is_ready = self.readiness.get().has(Readiness::WRITE);
+        if !is_ready {
+            self.writer.wait(cx);
+        }
+        is_ready
+    }
+
+    /// Adds what an event has told, and wakes the tasks that wait for it.
+    fn add(&self, more: Readiness) {
+        let before = self.readiness.get();
+        self.readiness.set(Readiness(before.0 | more.0));
+        if more.has(Readiness::READ) {
+            self.reader.wake();
+        }
+        if more.has(Readiness::WRITE) {
+            self.writer.wake();
+        }
+    }
+}
+
+impl Sources {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            places: RefCell::default(),
+            events: RefCell::new(Vec::with_capacity(EVENTS)),
+        })
+    }
+
+    /// A descriptor that ends a wait: to be written by other threads.
+    pub(super) fn alarm(&self) -> io::Result<OwnedFd> {
+        let alarm = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        // Each write is an edge: the count needs no reading.
+        let flags = EventFlags::IN | EventFlags::ET;
+        epoll::add(&self.epoll, &alarm, EventData::new_u64(ALARM), flags)?;
+        Ok(alarm)
+    }
+
+    /// Watches a descriptor.
+    pub(super) fn add(&self, fd: impl AsFd, flags: EventFlags) -> io::Result<Rc<Source>> {
+        let mut places = self.places.borrow_mut();
+        let place = match places.free.last() {
+            Some(place) => *place,
+            None => {
+                places.all.push(Place::default());
+                let place = u32::try_from(places.all.len() - 1)
+                    .expect("a process has fewer than four billion descriptors");
+                places.free.push(place);
+                place
+            }
+        };
+        let use_count = places.all[place as usize].use_count;
+        let data = EventData::new_u64(u64::from(use_count) << 32 | u64::from(place));
+        epoll::add(&self.epoll, fd, data, flags | EventFlags::ET)?;
+        places.free.pop();
+        let source = Rc::new(Source {
+            place,
+            ..Source::default()
+        });
+        places.all[place as usize].source = Some(Rc::clone(&source));
+        Ok(source)
+    }
+
+    /// Forgets a descriptor, which is closed at once: that ends its events, as long as no other
+    /// descriptor is of the same open file (epoll(7)).
+    pub(super) fn remove(&self, source: &Source) {
+        let mut places = self.places.borrow_mut();
+        let place = &mut places.all[source.place as usize];
+        place.use_count = place.use_count.wrapping_add(1);
+        place.source = None;
+        places.free.push(source.place);
+    }
+
+    /// Ends the events of a descriptor whose open file others may have.
+    pub(super) fn unwatch(&self, fd: impl AsFd) {
+        // It was added, and is still open.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// How many events the last look has found.
+    #[cfg(test)]
+    pub(super) fn last_events(&self) -> usize {
+        self.events.borrow().len()
+    }
+
+    /// Takes the events, and waits for one if it is to; whether the alarm was among them.
+    pub(super) fn collect(&self, wait: Wait) -> io::Result<bool> {
+        let mut events = self.events.borrow_mut();
+        let at_once = Timespec::default();
+        let timeout = match wait {
+            Wait::Not => Some(&at_once),
+            Wait::ForEvent => None,
+        };
+        events.clear();
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.epoll, buffer, timeout) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let places = self.places.borrow();
+        let mut has_alarm = false;
+        for event in events.iter() {
+            let data = event.data.u64();
+            if data == ALARM {
+                has_alarm = true;
+                continue;
+            }
+            let (use_count, place) = ((data >> 32) as u32, data as u32 as usize);
+            let place = places.all.get(place);
+            let place = place.filter(|place| place.use_count == use_count);
+            if let Some(source) = place.and_then(|place| place.source.as_ref()) {
+                source.add(Readiness::of(event.flags));
+            }
+        }
+        Ok(has_alarm)
+    }
+}
+
+impl fmt::Debug for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let places = self.places.borrow();
+        f.debug_struct("Sources")
+            .field("epoll", &self.epoll)
+            .field("count", &(places.all.len() - places.free.len()))
+            .finish_non_exhaustive()
+    }
+}
