@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::future::{pending, ready};
+use std::num::NonZeroU64;
 use std::sync::atomic::Ordering;
 use std::task::{Context, Wake};
 
