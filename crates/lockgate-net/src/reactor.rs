@@ -1,7 +1,7 @@
-//! The event loop of a worker thread: tasks, and descriptors whose readiness wakes them.
+//! The event loop of a worker thread: tasks, and descriptors that wake them when they are ready.
 //!
-//! A worker is one thread whose tasks never leave it, so that nothing here is locked, except the
-//! list of tasks that other threads wake. It has no timers: deadlines are cells that a tick checks,
+//! All tasks of a worker stay in its thread, so that nothing here is locked, except the list of
+//! tasks that other threads wake. It has no timers: deadlines are cells that a tick checks,
 //! and the tick has a timerfd ([`timer`](crate::timer)). `docs/notes/032-reactor.md` says why this
 //! is not tokio's, and what it saves.
 //!
@@ -9,6 +9,7 @@
 //! edge-triggered: a [`Registration`] keeps its readiness until a system call has found it used up.
 
 mod registration;
+mod slots;
 mod sources;
 mod tasks;
 #[cfg(test)]

@@ -11,9 +11,11 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
+use super::slots::{SlotKey, Slots};
+
 /// Events that one call returns at most.
 const EVENTS: usize = 1024;
-/// The event of the alarm that other threads set off.
+/// The event of the alarm that other threads set off, which no descriptor has.
 const ALARM: u64 = u64::MAX;
 
 /// Whether to wait for an event.
@@ -26,30 +28,17 @@ pub(super) enum Wait {
 /// The descriptors of one thread.
 pub(super) struct Sources {
     epoll: OwnedFd,
-    places: RefCell<Places>,
+    slots: RefCell<Slots<Rc<Source>>>,
     events: RefCell<Vec<Event>>,
 }
 
-/// Places are used again: an event may be of a descriptor that was closed since.
-#[derive(Debug, Default)]
-struct Places {
-    all: Vec<Place>,
-    free: Vec<u32>,
-}
-
-#[derive(Debug, Default)]
-struct Place {
-    use_count: u32,
-    source: Option<Rc<Source>>,
-}
-
 /// One descriptor: its readiness, and the tasks that wait for it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Source {
     readiness: Cell<Readiness>,
     reader: WaitingTask,
     writer: WaitingTask,
-    place: u32,
+    key: SlotKey,
 }
 
 /// The last task that has waited for a direction. Its waker is kept: the next wait is mostly its
@@ -217,7 +206,7 @@ impl Sources {
     pub(super) fn new() -> io::Result<Self> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
-            places: RefCell::default(),
+            slots: RefCell::default(),
             events: RefCell::new(Vec::with_capacity(EVENTS)),
         })
     }
@@ -233,40 +222,32 @@ impl Sources {
 
     /// Watches a descriptor.
     pub(super) fn add(&self, fd: impl AsFd, flags: EventFlags) -> io::Result<Rc<Source>> {
-        let mut places = self.places.borrow_mut();
-        let place = match places.free.last() {
-            Some(place) => *place,
-            None => {
-                places.all.push(Place::default());
-                let place = u32::try_from(places.all.len() - 1)
-                    .expect("a process has fewer than four billion descriptors");
-                places.free.push(place);
-                place
-            }
-        };
-        let use_count = places.all[place as usize].use_count;
-        let data = EventData::new_u64(u64::from(use_count) << 32 | u64::from(place));
-        epoll::add(&self.epoll, fd, data, flags | EventFlags::ET)?;
-        places.free.pop();
-        let source = Rc::new(Source {
-            place,
-            ..Source::default()
+        let mut slots = self.slots.borrow_mut();
+        let key = slots.insert(|key| {
+            Rc::new(Source {
+                readiness: Cell::default(),
+                reader: WaitingTask::default(),
+                writer: WaitingTask::default(),
+                key,
+            })
         });
-        places.all[place as usize].source = Some(Rc::clone(&source));
-        Ok(source)
+        let data = EventData::new_u64(key.to_u64());
+        let added = epoll::add(&self.epoll, fd, data, flags | EventFlags::ET);
+        let source = match added {
+            Ok(()) => slots.get(key).map(Rc::clone),
+            Err(_) => slots.remove(key),
+        };
+        added?;
+        Ok(source.expect("it was inserted"))
     }
 
     /// Forgets a descriptor, which is closed at once: that ends its events, as long as no other
     /// descriptor is of the same open file (epoll(7)).
     pub(super) fn remove(&self, source: &Source) {
-        let mut places = self.places.borrow_mut();
-        let place = &mut places.all[source.place as usize];
-        place.use_count = place.use_count.wrapping_add(1);
-        place.source = None;
-        places.free.push(source.place);
+        self.slots.borrow_mut().remove(source.key);
     }
 
-    /// Ends the events of a descriptor whose open file others may have.
+    /// Ends the events of a descriptor whose open file other processes may have.
     pub(super) fn unwatch(&self, fd: impl AsFd) {
         // It was added, and is still open.
         let _ = epoll::delete(&self.epoll, fd);
@@ -292,18 +273,13 @@ impl Sources {
             Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let places = self.places.borrow();
+        let slots = self.slots.borrow();
         let mut has_alarm = false;
         for event in events.iter() {
             let data = event.data.u64();
-            if data == ALARM {
-                has_alarm = true;
-                continue;
-            }
-            let (use_count, place) = ((data >> 32) as u32, data as u32 as usize);
-            let place = places.all.get(place);
-            let place = place.filter(|place| place.use_count == use_count);
-            if let Some(source) = place.and_then(|place| place.source.as_ref()) {
+            has_alarm |= data == ALARM;
+            // A descriptor of this batch may be closed since.
+            if let Some(source) = slots.get(SlotKey::from_u64(data)) {
                 source.add(Readiness::of(event.flags));
             }
         }
@@ -313,10 +289,9 @@ impl Sources {
 
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let places = self.places.borrow();
         f.debug_struct("Sources")
             .field("epoll", &self.epoll)
-            .field("count", &(places.all.len() - places.free.len()))
+            .field("count", &self.slots.borrow().len())
             .finish_non_exhaustive()
     }
 }

@@ -8,48 +8,31 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
-/// A task of a thread. Places are used again: a waker that outlives its task has an earlier use.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct TaskId {
-    place: u32,
-    use_count: u32,
-}
-
-/// The future that the thread runs until it completes.
-const MAIN: TaskId = TaskId {
-    place: u32::MAX,
-    use_count: 0,
-};
+use super::slots::{SlotKey, Slots};
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
 
+/// The future that the thread runs until it completes has no slot.
+const MAIN: SlotKey = SlotKey::NONE;
+
 /// All tasks of one thread.
 pub(super) struct Tasks {
-    places: RefCell<Places>,
+    slots: RefCell<Slots<Task>>,
     /// Those that are to be polled, in the order in which they were woken.
-    woken: RefCell<VecDeque<TaskId>>,
+    woken: RefCell<VecDeque<SlotKey>>,
     main_is_woken: Cell<bool>,
     wakes: Arc<RemoteWakes>,
 }
 
-#[derive(Default)]
-struct Places {
-    all: Vec<Place>,
-    /// Places without a task.
-    free: Vec<u32>,
-}
-
-#[derive(Default)]
-struct Place {
-    use_count: u32,
+struct Task {
     is_woken: bool,
     /// None while the task is polled.
-    task: Option<(TaskFuture, Waker)>,
+    idle: Option<(TaskFuture, Waker)>,
 }
 
-/// A task that was taken from its place to be polled.
+/// A task that was taken from its slot to be polled.
 pub(super) struct RunningTask {
-    id: TaskId,
+    key: SlotKey,
     future: TaskFuture,
     waker: Waker,
 }
@@ -65,7 +48,7 @@ impl RunningTask {
 impl Tasks {
     pub(super) fn new(wakes: Arc<RemoteWakes>) -> Self {
         Self {
-            places: RefCell::default(),
+            slots: RefCell::default(),
             woken: RefCell::default(),
             main_is_woken: Cell::default(),
             wakes,
@@ -74,25 +57,14 @@ impl Tasks {
 
     /// Adds a task, which is woken.
     pub(super) fn add(&self, future: TaskFuture) {
-        let mut places = self.places.borrow_mut();
-        let place = places.free.pop().unwrap_or_else(|| {
-            places.all.push(Place::default());
-            u32::try_from(places.all.len() - 1)
-                .ok()
-                .filter(|place| *place < MAIN.place)
-                .expect("memory has room for fewer than four billion tasks")
+        let key = self.slots.borrow_mut().insert(|key| Task {
+            is_woken: true,
+            idle: Some((future, Waker::from(self.waker(key)))),
         });
-        let free = &mut places.all[place as usize];
-        let id = TaskId {
-            place,
-            use_count: free.use_count,
-        };
-        free.is_woken = true;
-        free.task = Some((future, Waker::from(self.waker(id))));
-        self.woken.borrow_mut().push_back(id);
+        self.woken.borrow_mut().push_back(key);
     }
 
-    fn waker(&self, task: TaskId) -> Arc<TaskWaker> {
+    fn waker(&self, task: SlotKey) -> Arc<TaskWaker> {
         Arc::new(TaskWaker {
             task,
             wakes: Arc::clone(&self.wakes),
@@ -118,15 +90,13 @@ impl Tasks {
         self.main_is_woken.get() || !self.woken.borrow().is_empty()
     }
 
-    /// Has a task polled, if there still is one.
-    pub(super) fn wake(&self, task: TaskId) {
+    /// Has a task polled, unless it has ended.
+    pub(super) fn wake(&self, task: SlotKey) {
         if task == MAIN {
             return self.wake_main();
         }
-        let mut places = self.places.borrow_mut();
-        let place = places.all.get_mut(task.place as usize);
-        if let Some(place) = place.filter(|place| place.use_count == task.use_count)
-            && !std::mem::replace(&mut place.is_woken, true)
+        if let Some(slot) = self.slots.borrow_mut().get_mut(task)
+            && !std::mem::replace(&mut slot.is_woken, true)
         {
             self.woken.borrow_mut().push_back(task);
         }
@@ -145,54 +115,44 @@ impl Tasks {
 
     /// Takes the next task that is to be polled.
     pub(super) fn next(&self) -> Option<RunningTask> {
-        let id = self.woken.borrow_mut().pop_front()?;
-        let mut places = self.places.borrow_mut();
-        let place = &mut places.all[id.place as usize];
-        // What wakes it from here on, while it is polled too, has it polled again.
-        place.is_woken = false;
-        let (future, waker) = place.task.take().expect("a woken task has not ended");
-        Some(RunningTask { id, future, waker })
+        let mut slots = self.slots.borrow_mut();
+        loop {
+            let key = self.woken.borrow_mut().pop_front()?;
+            // One that has woken itself in its last poll is gone.
+            if let Some(task) = slots.get_mut(key)
+                && let Some((future, waker)) = task.idle.take()
+            {
+                // What wakes it from here on, while it is polled too, has it polled again.
+                task.is_woken = false;
+                return Some(RunningTask { key, future, waker });
+            }
+        }
     }
 
     pub(super) fn put_back(&self, running: RunningTask) {
-        let RunningTask { id, future, waker } = running;
-        self.places.borrow_mut().all[id.place as usize].task = Some((future, waker));
-    }
-
-    /// Frees the place of a task that has ended.
-    pub(super) fn end(&self, running: RunningTask) {
-        let place = running.id.place;
-        // What the task owns may wake others.
-        drop(running);
-        self.free(place);
-    }
-
-    fn free(&self, index: u32) {
-        let mut places = self.places.borrow_mut();
-        let place = &mut places.all[index as usize];
-        place.use_count = place.use_count.wrapping_add(1);
-        // It may have woken itself in its last poll.
-        if std::mem::take(&mut place.is_woken) {
-            self.woken.borrow_mut().retain(|task| task.place != index);
+        let RunningTask { key, future, waker } = running;
+        if let Some(task) = self.slots.borrow_mut().get_mut(key) {
+            task.idle = Some((future, waker));
         }
-        places.free.push(index);
+    }
+
+    /// Frees the slot of a task that has ended.
+    pub(super) fn end(&self, running: RunningTask) {
+        self.slots.borrow_mut().remove(running.key);
+        // What the task owns may wake others, or spawn them.
+        drop(running);
     }
 
     /// Drops all tasks, also those that others spawn as they are dropped.
     pub(super) fn clear(&self) {
-        let mut index = 0;
-        while let Some(task) = {
-            let mut places = self.places.borrow_mut();
-            places.all.get_mut(index).map(|place| place.task.take())
-        } {
-            match task {
-                Some(task) => {
-                    drop(task);
-                    // Others may be spawned in this place.
-                    self.free(index as u32);
-                    index = 0;
-                }
-                None => index += 1,
+        loop {
+            let task = {
+                let mut slots = self.slots.borrow_mut();
+                let any = slots.any();
+                any.and_then(|key| slots.remove(key))
+            };
+            if task.is_none() {
+                return;
             }
         }
     }
@@ -200,10 +160,9 @@ impl Tasks {
 
 impl fmt::Debug for Tasks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (places, woken) = (self.places.borrow(), self.woken.borrow());
         f.debug_struct("Tasks")
-            .field("count", &(places.all.len() - places.free.len()))
-            .field("woken", &woken.len())
+            .field("count", &self.slots.borrow().len())
+            .field("woken", &self.woken.borrow().len())
             .finish_non_exhaustive()
     }
 }
@@ -211,7 +170,7 @@ impl fmt::Debug for Tasks {
 /// Tasks that other threads have woken.
 #[derive(Debug)]
 pub(super) struct RemoteWakes {
-    woken: Mutex<Vec<TaskId>>,
+    woken: Mutex<Vec<SlotKey>>,
     /// An eventfd(2) that ends the reactor's wait.
     alarm: OwnedFd,
 }
@@ -222,7 +181,7 @@ impl RemoteWakes {
         Self { woken, alarm }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<TaskId>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<SlotKey>> {
         self.woken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -230,12 +189,12 @@ impl RemoteWakes {
 /// Wakes one task.
 #[derive(Debug)]
 pub(super) struct TaskWaker {
-    task: TaskId,
+    task: SlotKey,
     wakes: Arc<RemoteWakes>,
 }
 
 impl TaskWaker {
-    pub(super) fn task(&self) -> TaskId {
+    pub(super) fn task(&self) -> SlotKey {
         self.task
     }
 

@@ -1,3 +1,5 @@
+//! The event loop with real sockets, threads and timers.
+
 use std::future::{pending, ready};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
