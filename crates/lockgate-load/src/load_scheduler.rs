@@ -404,20 +404,18 @@ pub(crate) struct Interleave {
 mod tests {
     use super::*;
     use crate::schedule::{RequestRate, Schedule};
+    use lockgate_net::reactor::Reactor;
 
     const SECOND: Nanoseconds = 1_000_000_000;
 
-    /// A scheduler of two clients at time 0, without a stage, in a runtime that the alarm needs.
+    /// A scheduler of two clients at time 0, without a stage, on a reactor, which the alarm needs.
     fn with_scheduler(test: impl FnOnce(&LoadScheduler)) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        let test = async {
             let mut scheduler = LoadScheduler::new(2).unwrap();
             scheduler.clock = SchedulerClock::Set(Cell::new(0));
             test(&scheduler);
-        });
+        };
+        Reactor::new().unwrap().block_on(test).unwrap();
     }
 
     impl LoadScheduler {

@@ -603,7 +603,7 @@ impl TargetPicker {
 mod tests {
     use super::*;
 
-    /// A worker of one client, without targets, in a runtime that its alarm needs.
+    /// A worker of one client, without targets, on a reactor, which its alarm needs.
     fn with_worker(test: impl FnOnce(&LoadWorker)) {
         let plan = Arc::new(RunPlan {
             command: Vec::new(),
@@ -621,11 +621,7 @@ mod tests {
             anyway: false,
             watch: Vec::new(),
         });
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
-        runtime.block_on(async {
+        let test = async {
             let (events, _received) = std::sync::mpsc::channel();
             test(&LoadWorker {
                 picker: TargetPicker::new(&plan),
@@ -641,7 +637,8 @@ mod tests {
                 link_queue: None,
                 events,
             });
-        });
+        };
+        Reactor::new().unwrap().block_on(test).unwrap();
     }
 
     #[test]

@@ -387,7 +387,7 @@ impl Stream {
         self.socket.poll_gone(cx)
     }
 
-    /// Whether there is no data and the peer is still there, by the runtime's events: mostly no
+    /// Whether there is no data and the peer is still there, by the socket's events: mostly no
     /// system call.
     pub fn is_quiet(&self) -> bool {
         let waiting = |session: &TlsSession| session.has_waiting() || session.is_closed();

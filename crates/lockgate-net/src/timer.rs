@@ -47,7 +47,7 @@ impl Timer {
     /// Completes when the alarm has gone off since the last completion.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// When tokio's runtime is shutting down.
     pub fn poll(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.0.poll_readable(cx))?;
         // Events are edge-triggered, and an alarm that goes off is an edge: its count needs no

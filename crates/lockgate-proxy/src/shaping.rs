@@ -221,6 +221,7 @@ mod tests {
     use std::task::{Context, Poll, Waker};
 
     use super::*;
+    use lockgate_net::reactor::Reactor;
 
     fn rate(bytes: u64) -> Directions {
         let rate = NonZeroU64::new(bytes);
@@ -251,11 +252,8 @@ mod tests {
     }
 
     fn run(test: impl FnOnce(&Rc<ShapingQueue>)) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
-        runtime.block_on(async { test(&ShapingQueue::new().unwrap()) });
+        let test = async { test(&ShapingQueue::new().unwrap()) };
+        Reactor::new().unwrap().block_on(test).unwrap();
     }
 
     #[test]

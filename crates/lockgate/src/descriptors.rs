@@ -13,8 +13,8 @@ pub(crate) const MOST_CONNECTIONS: usize = 1 << 20;
 
 /// Listeners, logs, the metrics address and its clients, certificate files while they are read.
 const RESERVED: u64 = 64;
-/// A worker's epoll, wake-up descriptor and dials in progress.
-const RESERVED_PER_WORKER: u64 = 4;
+/// A worker's epoll, its alarm for other threads, two timers, and dials in progress.
+const RESERVED_PER_WORKER: u64 = 6;
 /// The sockets of a relayed connection.
 const PER_CONNECTION: u64 = 2;
 

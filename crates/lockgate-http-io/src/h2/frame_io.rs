@@ -329,6 +329,7 @@ mod tests {
     use lockgate_net::socket::{Socket, SocketFamily};
 
     use super::*;
+    use lockgate_net::reactor::Reactor;
 
     fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
         [
@@ -381,10 +382,7 @@ mod tests {
         let head = frame(frames::HEADERS, frames::END_HEADERS, 1, b"\x88");
         let data = frame(frames::DATA, 0, 1, b"da");
         let last = frame(frames::DATA, frames::END_STREAM, 1, b"ta");
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
+        let reactor = Reactor::new().unwrap();
         for (bytes, expected) in [
             ([head.clone(), last.clone()].concat(), 0),
             ([head.clone(), data.clone(), last.clone()].concat(), 0),
@@ -395,7 +393,7 @@ mod tests {
             (head[..5].to_vec(), 1),
         ] {
             assert_eq!(
-                runtime.block_on(acknowledged(&bytes)),
+                reactor.block_on(acknowledged(&bytes)).unwrap(),
                 expected,
                 "{bytes:?}"
             );

@@ -71,8 +71,8 @@ impl Transport {
         }
     }
 
-    /// Whether neither bytes nor the end of the connection has come since the last exchange, as far
-    /// as the runtime has noticed.
+    /// Whether neither bytes nor the end of the connection has come since the last exchange, by the
+    /// events so far.
     pub(crate) fn is_quiet(&self) -> bool {
         self.inbox.is_empty() && self.stream.is_quiet()
     }

@@ -152,17 +152,15 @@ impl Drop for LinkSlot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use lockgate_net::reactor::Reactor;
 
     fn queue() -> Rc<LinkQueue> {
         LinkQueue::new(&Arc::new(SharedLink::new("1kbit/s".parse().unwrap()))).unwrap()
     }
 
     fn run(test: impl FnOnce()) {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_io()
-            .build()
-            .unwrap();
-        runtime.block_on(async { test() });
+        let test = async { test() };
+        Reactor::new().unwrap().block_on(test).unwrap();
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Bench {
     /// Polls the relay until it waits, at most `turns` times; returns its end, if it came.
     async fn poll_until_idle(&mut self, turns: usize) -> Option<RelayOutcome> {
         for _ in 0..turns {
-            // Lets the runtime check which sockets are ready.
+            // Lets the reactor check which sockets are ready.
             reactor::yield_now().await;
             let mut run = std::pin::pin!(self.relay.run(
                 &self.relay_buffers,

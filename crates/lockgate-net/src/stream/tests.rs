@@ -257,7 +257,7 @@ fn a_reset_is_distinguished_from_a_half_close() {
         near.socket().reset_on_close();
         drop(near);
         poll_fn(|cx| {
-            // The runtime sees it in a later turn.
+            // The reactor sees it in a later turn.
             if far.poll_gone(cx).is_ready() {
                 return Poll::Ready(());
             }

@@ -65,7 +65,7 @@ impl ShapingQueue {
     /// Wakes tasks that are due, for ever: a task of the worker.
     ///
     /// # Errors
-    /// When the runtime is shutting down.
+    /// When tokio's runtime is shutting down.
     pub async fn run(&self) -> io::Result<()> {
         loop {
             poll_fn(|cx| self.alarm.poll(cx)).await?;

@@ -239,6 +239,7 @@ mod tests {
     use std::num::NonZeroUsize;
 
     use super::*;
+    use lockgate_net::reactor::Reactor;
 
     const ALICE: &str = "alice:$2y$04$2lIsLL4WkHlL1AdE.us2M.KiUDmXG4b/qmENltdLbJc9r08TNOP1m\n";
     const BOB: &str = "bob:$2y$04$5z14e5hwzWpK4HJdbrw8Ruq6OVBoZplVvrfW5JFEZBDQ2Khs0Ha3O\n";
@@ -259,10 +260,7 @@ mod tests {
     }
 
     fn wait(outcome: impl Future<Output = PasswordOutcome>) -> PasswordOutcome {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .block_on(outcome)
+        Reactor::new().unwrap().block_on(outcome).unwrap()
     }
 
     #[test]

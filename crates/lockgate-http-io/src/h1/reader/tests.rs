@@ -10,6 +10,7 @@ use lockgate_net::socket::ACKS_PER_MESSAGE;
 use lockgate_net::socket::{Socket, SocketFamily};
 
 use super::*;
+use lockgate_net::reactor::Reactor;
 
 /// A connection with a request to an endpoint, and the endpoint.
 struct Asked {
@@ -100,10 +101,7 @@ impl Asked {
 }
 
 fn run<F: Future>(future: F) -> F::Output {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_io()
-        .build();
-    runtime.unwrap().block_on(future)
+    Reactor::new().unwrap().block_on(future).unwrap()
 }
 
 const HEAD: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n";
