@@ -13,7 +13,7 @@ from .throughput import COST, LARGE, rivals, start_all, stop_programs
 def idle_memory(report, a):
     """PSS per idle TLS connection, through a relay or a site, and CPU a second for all: before and after, every round in a fresh process."""
     a.peers = [name for name in a.peers if a.front == "relay" and not name.startswith(("h2o", "caddy")) or a.front == "site" and not name.startswith("hitch")]
-    report.head(f"{a.conns:,} idle TLS connections after one request each, through a {a.front}", a.rounds * len(a.peers) * (a.wait + 6))
+    report.head(f"{a.conns:,} idle TLS connections after one request each, through a {a.front}", a.rounds * len(a.peers) * (a.wait + 12))
     origin = load.Origin()
     rows = {name: [] for name in a.peers}
     for _ in range(a.rounds):
@@ -30,7 +30,7 @@ def idle_memory(report, a):
             before = program.pss()
             holder = load.client(program.port, "--connections", a.conns, "--stay", "--get", 100, "--opening", 64, stdin=subprocess.PIPE)
             ready = holder.popen.stdout.readline().strip() == "ready"
-            time.sleep(1)  # what follows the last request is no idling
+            time.sleep(7)  # what follows the last request is no idling: after five seconds a relay sets keep-alive
             cpu_before, began = program.cpu(), time.monotonic()
             time.sleep(a.wait)
             idle_ms = (program.cpu() - cpu_before).total / 1e3 / (time.monotonic() - began)
