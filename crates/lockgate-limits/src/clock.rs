@@ -169,7 +169,7 @@ pub struct Clock {
     busy_at: Cell<Millis>,
     /// When the next tick is due.
     next: Cell<Millis>,
-    /// Whether that is later than the time may be off: then a look at the clock wakes it.
+    /// Whether that is more than a tick away: then `now` is old, and a look at the clock wakes it.
     asleep: Cell<bool>,
     ticker: Arc<Ticker>,
 }
@@ -228,7 +228,7 @@ impl Clock {
     }
 
     /// Handles a tick: cuts late connections, and hands every connection that it checks to `visit`.
-    /// Those at rest have moved nothing since they were.
+    /// Those at rest have moved nothing since they came to rest.
     pub fn tick(&self, mut visit: impl FnMut(&Watch)) {
         self.refresh();
         self.asleep.set(false);
@@ -371,8 +371,8 @@ pub struct Watch {
     pub used_as: Cell<ConnectionUse>,
     /// Whether the exchange has a socket towards an endpoint for itself.
     pub uses_socket: Cell<bool>,
-    /// Whether it is [at rest](Self::mark_at_rest) since its running task was polled.
-    resting: Cell<bool>,
+    /// Whether it is [between exchanges](Self::mark_between_exchanges) since its running task was polled.
+    is_between_exchanges: Cell<bool>,
     /// Whether it was polled since the last tick that has checked it.
     was_polled: Cell<bool>,
     /// Whether ticks pass it over.
@@ -388,8 +388,8 @@ pub struct Watch {
     waker: RefCell<Option<Waker>>,
     /// Bytes of memory that its tasks have taken and not given back.
     pub held: Cell<isize>,
-    /// Bytes that it held when it was first at rest.
-    held_at_rest: OnceCell<isize>,
+    /// Bytes that it held when it was first between exchanges.
+    held_between_exchanges: OnceCell<isize>,
     /// The number of the configuration that it is held to; 0 between two requests, when it is held
     /// to none.
     pub generation: Cell<u64>,
@@ -445,8 +445,8 @@ impl Watch {
             uses_socket: Cell::default(),
             pending: RefCell::default(),
             held: Cell::default(),
-            resting: Cell::default(),
-            held_at_rest: OnceCell::new(),
+            is_between_exchanges: Cell::default(),
+            held_between_exchanges: OnceCell::new(),
             stream_of: OnceCell::new(),
             stalled_at: Cell::new(Millis::MAX),
             opened: now,
@@ -515,8 +515,8 @@ impl Watch {
     /// that was charged elsewhere and is given back here does not hide later takes.
     pub(crate) fn charge(&self, bytes: isize) {
         let held = self.held.get().saturating_add(bytes).max(0);
-        self.held.set(if self.resting.take() {
-            *self.held_at_rest.get_or_init(|| held)
+        self.held.set(if self.is_between_exchanges.take() {
+            *self.held_between_exchanges.get_or_init(|| held)
         } else {
             held
         });
@@ -525,8 +525,8 @@ impl Watch {
     /// Notes that it is between two exchanges: it holds what it held at the first such moment.
     /// Memory beyond that belongs to the worker, as that of connections to endpoints does, and
     /// buffers of the worker are back.
-    pub fn mark_at_rest(&self) {
-        self.resting.set(true);
+    pub fn mark_between_exchanges(&self) {
+        self.is_between_exchanges.set(true);
     }
 
     /// For how long nothing has moved.
@@ -551,7 +551,7 @@ impl Watch {
             .wrapping_add(flushed.get())
     }
 
-    /// What it waits for: set with every wait, checked with every tick.
+    /// What it waits for: set with every wait.
     pub fn waiting(&self) -> WaitReason {
         self.waiting.get()
     }
@@ -612,11 +612,12 @@ impl Watch {
     fn comes_to_rest(&self) -> bool {
         let was_polled = self.was_polled.replace(false);
         // What has a minimum rate or a response that is overdue is counted by ticks.
-        let is_counted = self.pending.borrow().is_some()
-            || matches!(
-                self.waiting.get(),
-                WaitReason::ForBody | WaitReason::ForRoom
-            );
+        let has_min_rate = match self.waiting.get() {
+            WaitReason::ForBody => self.min_rate.get().min_in.is_some(),
+            WaitReason::ForRoom => self.min_rate.get().min_out.is_some(),
+            _ => false,
+        };
+        let is_counted = has_min_rate || self.pending.borrow().is_some();
         !was_polled && !is_counted && !self.meter.held.get()
     }
 

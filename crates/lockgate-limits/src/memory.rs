@@ -332,7 +332,7 @@ mod tests {
                 let _ = &own;
                 within = !within;
                 if within {
-                    guard.watch().mark_at_rest();
+                    guard.watch().mark_between_exchanges();
                 } else {
                     pool.push(memory::Charge::new(memory::MemoryKind::Kernel, 5_000));
                 }

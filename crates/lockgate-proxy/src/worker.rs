@@ -49,9 +49,9 @@ const TOP_CLIENTS: usize = 1024;
 /// The time between two publications of the counts.
 const PUBLISHED_EVERY: Millis = Millis::from_secs(1);
 
-/// The time for which counts are still published after the last traffic: rates over some seconds fall
-/// to zero meanwhile.
-const AFTERGLOW: Millis = Millis::new(6_400);
+/// The time for which counts are still published after the last traffic: rates fall to zero
+/// meanwhile.
+const AFTERGLOW: Millis = Millis::new(2 * lockgate_metrics::WINDOW);
 
 /// The time between two collections of the allocator: each takes a while.
 const COLLECTED_EVERY: Millis = Millis::from_secs(1);
@@ -284,6 +284,8 @@ impl Worker {
             // What was counted so far may show addresses in full.
             self.top.replace(Top::new(TOP_CLIENTS));
             self.published.store(None);
+            // The next tick publishes the rest, even if it is the last for long.
+            self.published_at.set(Millis::ZERO);
         }
         self.relay_buffers.limit_pipes(next.pipes);
         self.generation.replace(Rc::clone(&next));
@@ -354,6 +356,10 @@ impl Worker {
         }
         let now = self.clock.now();
         let since = self.collected_at.get();
+        if level > MemoryLevel::Easy && since.is_none() {
+            // The main thread wakes the workers that sleep.
+            self.shared.worked.notify_one();
+        }
         if level > MemoryLevel::Easy && since.is_none_or(|since| now >= since + COLLECTED_EVERY) {
             self.collected_at.set(Some(now));
             memory::collect();

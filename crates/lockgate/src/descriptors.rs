@@ -56,7 +56,7 @@ pub(crate) fn limit() -> u64 {
 /// The meaning of `limits.connections = "auto"`: the number of relayed connections that fit under
 /// `nofile` open descriptors.
 ///
-/// From `nofile`, 64 and for each worker 4 and its listeners and files (`holds`) are kept for
+/// From `nofile`, 64 and for each worker 6 and its listeners and files (`holds`) are kept for
 /// everything that is not a connection (at most half of `nofile`, so that a tiny limit still serves
 /// a client); an eighth of the rest is left for the pipes of splice, which a connection can do
 /// without; every connection then takes two. Never 0, never above [`MOST_CONNECTIONS`].

@@ -165,6 +165,11 @@ impl MemoryMonitor {
         self.log_level(limit);
     }
 
+    /// Whether a change is still to be logged.
+    pub(crate) fn is_untold(&self) -> bool {
+        self.budget.limit().is_some() && self.level != self.budget.level()
+    }
+
     /// Whether the workers are to free memory: then a look is due with every tick.
     pub(crate) fn is_scarce(&self) -> bool {
         self.budget.level() > MemoryLevel::Easy

@@ -496,13 +496,14 @@ impl RunningServer {
     }
 
     /// When there is something to do that nothing else wakes this thread for, if there is: with the
-    /// next tick while memory is scarce, and where a time ends.
+    /// next tick while memory is scarce or its level is to be logged, and where a time ends.
     fn next_look(&self, looked: Instant, reloads: &Reloads) -> Option<Instant> {
         let tick = looked + TICK;
         let ends = self.cuts.iter().map(|(end, _)| (*end).max(tick));
         let end = reloads.unconfirmed_until().map(|end| end.max(tick));
-        let scarce = self.monitor.is_scarce().then_some(tick);
-        ends.chain(end).chain(scarce).min()
+        let is_due = self.monitor.is_scarce() || self.monitor.is_untold();
+        let memory = is_due.then_some(tick);
+        ends.chain(end).chain(memory).min()
     }
 
     /// Measures memory, and has the workers free some where it is scarce: a worker that sleeps would

@@ -323,9 +323,36 @@ fn many_connections_are_checked_within_ten_ticks() {
         }
         assert!(
             seen[..4990].iter().all(|&seen| seen >= 1),
-            "nobody is passed over"
+            "no connection is passed over"
         );
     }
+}
+
+#[test]
+fn connections_that_come_with_every_tick_do_not_keep_others_from_being_checked() {
+    let clock = clock();
+    let under_way = |number| {
+        let guard = clock.watch();
+        guard.watch().generation.set(number);
+        // A tick counts it: it does not come to rest.
+        guard.watch().meter.held.set(true);
+        guard
+    };
+    let mut guards: Vec<_> = (0..2_000).map(under_way).collect();
+    let mut seen = vec![0; 2_000];
+    for number in 0..60 {
+        clock.tick(|watch| {
+            if let Some(seen) = seen.get_mut(watch.generation.get() as usize) {
+                *seen += 1;
+            }
+        });
+        guards.push(under_way(2_000 + number));
+    }
+    assert!(
+        seen.iter().all(|&seen| seen >= 4),
+        "{:?}",
+        seen.iter().min()
+    );
 }
 
 /// The ticks that come until all are at rest, and whether the worker sleeps then.
@@ -386,7 +413,7 @@ fn a_sleeping_worker_wakes_when_a_connection_is_polled() {
 }
 
 #[test]
-fn whoever_looks_at_a_sleeping_clock_wakes_it() {
+fn reading_a_sleeping_clock_wakes_it() {
     let clock = old_clock();
     assert!(clock.now() >= Millis::from_secs(3_600));
     assert!(!clock.asleep.get());
@@ -395,7 +422,7 @@ fn whoever_looks_at_a_sleeping_clock_wakes_it() {
     assert!(poll(wait.as_mut(), &Arc::default()).is_pending());
     assert!(!clock.asleep.get());
     clock.sleep(Millis::MAX);
-    assert!(!clock.asleep.get(), "somebody waits for a tick");
+    assert!(!clock.asleep.get(), "a task waits for a tick");
     tick(&clock);
     assert!(poll(wait, &Arc::default()).is_ready());
 }
@@ -406,6 +433,13 @@ fn what_a_tick_counts_is_never_at_rest() {
     for waiting in [WaitReason::ForBody, WaitReason::ForRoom] {
         let guard = clock.watch();
         guard.watch().set_wait(waiting);
+        assert_eq!(settle(&clock), (2, true), "{waiting:?} without a rate");
+        assert!(outcome(&guard, pending::<()>()).is_pending());
+        guard.watch().hold_to(MinRate {
+            min_in: NonZeroU64::new(1),
+            min_out: NonZeroU64::new(1),
+            grace: Millis::from_secs(1_000),
+        });
         assert_eq!(settle(&clock), (100, false), "{waiting:?}");
         guard.watch().set_wait(WaitReason::ForRequest);
         assert_eq!(settle(&clock), (1, true));

@@ -25,8 +25,8 @@ impl Ticker {
         self.notify.notify_one();
     }
 
-    /// Wakes the worker without a tick: to close idle sockets that another worker needs, or to look
-    /// when its next tick is.
+    /// Wakes the worker without a tick: to close idle sockets that another worker needs, or to set
+    /// its alarm anew.
     pub fn ask(&self) {
         self.notify.notify_one();
     }

@@ -139,7 +139,7 @@ impl WatchList {
     /// Hands those under way, or a part of many, to `check`, which returns whether one is at rest.
     pub(super) fn check(&mut self, mut check: impl FnMut(&Watch) -> bool) {
         let part = self.part();
-        if part >= self.under_way || self.next >= self.under_way {
+        if part >= self.under_way {
             self.next = 0;
         }
         for _ in 0..part {
@@ -149,7 +149,7 @@ impl WatchList {
                 .get(self.next)
                 .filter(|_| self.next < self.under_way)
             else {
-                return;
+                break;
             };
             let is_at_rest = check(watch);
             watch.is_at_rest.set(is_at_rest);
@@ -158,6 +158,11 @@ impl WatchList {
             } else {
                 self.next += 1;
             }
+        }
+        // A round ends here: connections that come before the next tick do not prolong it, or the
+        // first ones would not be checked while there is always a new one.
+        if self.next >= self.under_way {
+            self.next = 0;
         }
     }
 }

@@ -27,9 +27,9 @@ use crate::worker::Worker;
 /// The time between two warnings that accepting fails.
 const WARN_EVERY: Millis = Millis::from_secs(10);
 
-/// Ticks for which connections that have begun are still accepted: longer than a round trip around
-/// the world.
-const LAST_TICKS: u32 = 4;
+/// The time for which connections that have begun are still accepted: longer than a round trip
+/// around the world.
+const LAST_TIME: Millis = Millis::new(400);
 /// Connections accepted in a row before the clock is looked at.
 const BATCH: u32 = 16;
 /// The time that accepting may take before the worker's other connections have their turn; longer
@@ -183,10 +183,14 @@ impl AcceptLoop {
             let listener = self.of.listener().snapshot();
             tracing::warn!(listener = %listener.settings.name, %error, "connections that are being opened now may be reset");
         }
-        for _ in 0..LAST_TICKS {
+        let end = self.worker.clock.now() + LAST_TIME;
+        loop {
             while let Ok(Some((accepted, peer))) = self.next() {
                 let permit = self.worker.take_permit().await;
                 self.start(accepted, peer, permit);
+            }
+            if self.worker.clock.now() >= end {
+                return;
             }
             self.worker.clock.next_tick().await;
         }

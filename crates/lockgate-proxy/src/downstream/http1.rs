@@ -196,7 +196,7 @@ impl ClientConnection {
                 guard.watch().set_wait(WaitReason::ForHead);
             }
             if began.is_none() {
-                guard.watch().mark_at_rest();
+                guard.watch().mark_between_exchanges();
             }
             polled
         });

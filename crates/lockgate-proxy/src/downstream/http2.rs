@@ -382,7 +382,7 @@ impl H2ClientConnection {
             *idle = nothing;
             if nothing {
                 guard.begin_phase(self.snapshot().sites().idle);
-                guard.watch().mark_at_rest();
+                guard.watch().mark_between_exchanges();
             } else {
                 guard.end_phase();
             }

@@ -385,7 +385,10 @@ impl RunningServer {
         loop {
             tokio::select! {
                 result = upgrades.finished() => return result,
-                _ = tick.tick() => systemd::extend_timeout(TICK * 20),
+                _ = tick.tick() => {
+                    self.look_at_memory();
+                    systemd::extend_timeout(TICK * 20);
+                }
                 action = signals.next() => match action {
                     SignalAction::Stop => return None,
                     action => self.handle_draining(action),
