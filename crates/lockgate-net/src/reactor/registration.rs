@@ -16,7 +16,7 @@ use crate::syscall;
 /// What is watched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interest {
-    /// Reading, on a descriptor whose open file may outlive it: another process may have the same
+    /// Reading. The open file may outlive this descriptor: another process may have the same
     /// listening socket.
     Read,
     /// Reading, writing and urgent data of a connection.

@@ -247,7 +247,7 @@ impl Sources {
         self.slots.borrow_mut().remove(source.key);
     }
 
-    /// Ends the events of a descriptor whose open file other processes may have.
+    /// Ends the events of a descriptor that other processes may have, too.
     pub(super) fn unwatch(&self, fd: impl AsFd) {
         // It was added, and is still open.
         let _ = epoll::delete(&self.epoll, fd);
