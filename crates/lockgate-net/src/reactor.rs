@@ -47,7 +47,7 @@ pub struct Reactor(Rc<Core>);
 /// What the tasks and descriptors of a thread share.
 #[derive(Debug)]
 struct Core {
-    sources: Rc<Sources>,
+    sources: Sources,
     tasks: Tasks,
     /// Wakers of tasks that let the others go first.
     yielded: RefCell<Vec<Waker>>,
@@ -64,7 +64,7 @@ impl Reactor {
         let sources = Sources::new()?;
         let wakes = Arc::new(RemoteWakes::new(sources.alarm()?));
         Ok(Self(Rc::new(Core {
-            sources: Rc::new(sources),
+            sources,
             tasks: Tasks::new(wakes),
             yielded: RefCell::default(),
             budget: Cell::new(0),

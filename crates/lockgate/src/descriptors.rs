@@ -13,8 +13,8 @@ pub(crate) const MOST_CONNECTIONS: usize = 1 << 20;
 
 /// Listeners, logs, the metrics address and its clients, certificate files while they are read.
 const RESERVED: u64 = 64;
-/// A worker's epoll, its alarm for other threads, two timers, and dials in progress.
-const RESERVED_PER_WORKER: u64 = 6;
+/// A worker's epoll, its alarm for other threads, and two timers.
+const RESERVED_PER_WORKER: u64 = 4;
 /// The sockets of a relayed connection.
 const PER_CONNECTION: u64 = 2;
 
@@ -56,7 +56,7 @@ pub(crate) fn limit() -> u64 {
 /// The meaning of `limits.connections = "auto"`: the number of relayed connections that fit under
 /// `nofile` open descriptors.
 ///
-/// From `nofile`, 64 and for each worker 6 and its listeners and files (`holds`) are kept for
+/// From `nofile`, 64 and for each worker 4 and its listeners and files (`holds`) are kept for
 /// everything that is not a connection (at most half of `nofile`, so that a tiny limit still serves
 /// a client); an eighth of the rest is left for the pipes of splice, which a connection can do
 /// without; every connection then takes two. Never 0, never above [`MOST_CONNECTIONS`].
