@@ -4,7 +4,7 @@
 //! [`Watch`] with a deadline cell; a tick compares them and wakes the late ones. That
 //! costs nothing per wait, where a runtime timer cost 1.4 µs a request
 //! (`docs/notes/002-deadlines.md`). Deadlines are therefore off by up to one tick, and late by up
-//! to one second where a worker has thousands of connections.
+//! to two seconds where a worker has thousands of connections.
 //!
 //! A connection that was not polled since the last tick, and waits for nothing that a tick counts,
 //! is at rest: no tick looks at it before its first limit is due. When all are, the worker sleeps

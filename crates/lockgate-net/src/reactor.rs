@@ -6,7 +6,7 @@
 //! is not tokio's, and what it saves.
 //!
 //! A turn collects the events of epoll(7) and runs the tasks that they wake. Events are
-//! edge-triggered: a [`Registration`] keeps its readiness until a system call has found it used up.
+//! edge-triggered: a `Registration` keeps its readiness until a system call has found it used up.
 
 mod registration;
 mod slots;

@@ -119,7 +119,8 @@ impl Registration {
         }
     }
 
-    /// Forgets that it is readable: a call has found nothing, or has taken all that there was.
+    /// Forgets that it is readable: a call has found nothing, or has taken all that there was. No
+    /// event can have come since the call, since events are collected in this thread.
     pub(crate) fn clear_readable(&self) {
         match &self.0 {
             Watched::Here { source, .. } => source.clear_readable(),

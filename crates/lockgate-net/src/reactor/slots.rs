@@ -97,12 +97,14 @@ impl<T> Slots<T> {
         Some(value)
     }
 
-    /// The key of any value.
-    pub(super) fn any(&self) -> Option<SlotKey> {
-        let place = self.all.iter().position(|slot| slot.value.is_some())?;
-        Some(SlotKey {
+    /// The key of the first value from a place on, and the place after it.
+    pub(super) fn first(&self, from: usize) -> Option<(SlotKey, usize)> {
+        let rest = self.all.get(from..)?;
+        let place = from + rest.iter().position(|slot| slot.value.is_some())?;
+        let key = SlotKey {
             place: place as u32,
             use_count: self.all[place].use_count,
-        })
+        };
+        Some((key, place + 1))
     }
 }

@@ -145,14 +145,18 @@ impl Tasks {
 
     /// Drops all tasks, also those that others spawn as they are dropped.
     pub(super) fn clear(&self) {
+        let mut from = 0;
         loop {
-            let task = {
-                let mut slots = self.slots.borrow_mut();
-                let any = slots.any();
-                any.and_then(|key| slots.remove(key))
-            };
-            if task.is_none() {
-                return;
+            let first = self.slots.borrow().first(from);
+            match first {
+                Some((key, next)) => {
+                    from = next;
+                    let task = self.slots.borrow_mut().remove(key);
+                    drop(task);
+                }
+                None if from == 0 => return,
+                // Tasks that were spawned meanwhile may be in earlier places.
+                None => from = 0,
             }
         }
     }

@@ -39,7 +39,7 @@ fn a_full_stderr_blocks_neither_workers_nor_main_thread() {
         client.send(GET.replace("app", "own"));
         assert_eq!(client.answer().text(), "own");
     }
-    // The main thread's tick ends it.
+    // The worker's alarm ends it.
     let mut slow = Wire::connect(gate.at("127.0.0.2:0"));
     slow.send("GET / HT");
     slow.rest();
