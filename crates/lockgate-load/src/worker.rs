@@ -181,7 +181,7 @@ async fn work(setup: WorkerSetup) -> io::Result<()> {
         events,
     });
     if let Some(link_queue) = worker.link_queue.clone() {
-        // Without an alarm there was no queue: it does not end.
+        // It ends with the reactor.
         reactor::spawn(async move { drop(link_queue.run().await) });
     }
     for client in 0..clients {

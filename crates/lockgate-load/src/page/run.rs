@@ -47,7 +47,7 @@ pub fn run(
     let run = async {
         let link_queue = plan.link.as_ref().map(LinkQueue::new).transpose()?;
         if let Some(link_queue) = link_queue.clone() {
-            // Without an alarm there was no queue: it does not end.
+            // It ends with the reactor.
             reactor::spawn(async move { drop(link_queue.run().await) });
         }
         let resources = LoadResources {

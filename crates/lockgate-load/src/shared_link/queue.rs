@@ -56,7 +56,7 @@ impl LinkQueue {
     /// Hands out turns as the link becomes free, for ever.
     ///
     /// # Errors
-    /// The runtime is shutting down.
+    /// tokio's runtime is shutting down; a reactor has no such error.
     pub(crate) async fn run(&self) -> io::Result<()> {
         loop {
             poll_fn(|cx| self.alarm.poll(cx)).await?;
