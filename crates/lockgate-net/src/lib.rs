@@ -39,6 +39,7 @@ pub mod client_hello;
 pub mod dial;
 pub mod dns;
 pub mod files;
+mod full_reads;
 pub mod index;
 pub mod listen;
 pub mod memory;

@@ -13,9 +13,12 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
 
+use crate::full_reads::FullReads;
 use crate::memory::{self, MemoryLevel};
 use crate::socket::Socket;
+use crate::tls::record::MAX_RECORD;
 use crate::tls::session::{SessionError, TlsSession};
+use crate::traffic_shaping::ShapingQueue;
 
 pub use read_buffer::{BufferPool, ReadBuffer};
 
@@ -23,6 +26,11 @@ pub use read_buffer::{BufferPool, ReadBuffer};
 const READ: usize = 64 * 1024;
 /// The most bytes that one write under TLS seals.
 const SEALED: usize = 64 * 1024;
+/// What the rest of a body is awaited by, if its sender is fast: more per wake-up saves no more
+/// (docs/perf/2026-11.md).
+const FULL: usize = 256 * 1024;
+/// The least rest of a body for which two system calls are worth it.
+const WORTH_WAITING: usize = 128 * 1024;
 /// The size of a read or a write while memory is scarce: bytes that a peer does not accept are
 /// held.
 const LEAN: usize = 16 * 1024;
@@ -45,7 +53,7 @@ pub enum StreamError {
 /// The buffers for TLS that all streams of one worker share; empty between two calls.
 #[derive(Debug)]
 pub(crate) struct SealBuffers {
-    /// Received records.
+    /// Received records: the beginning of one, and a read behind it.
     wire: Box<[u8]>,
     /// Gathered bytes, when several slices are sealed together.
     plain: Vec<u8>,
@@ -57,7 +65,7 @@ impl SealBuffers {
     fn new() -> RefCell<Self> {
         let sealed = vec![0; TlsSession::sealed_len(SEALED)].into();
         RefCell::new(Self {
-            wire: vec![0; READ].into(),
+            wire: vec![0; READ + MAX_RECORD].into(),
             plain: Vec::new(),
             sealed,
         })
@@ -76,6 +84,9 @@ pub struct Stream {
     held: bool,
     /// Whether TLS was ended.
     finished: bool,
+    /// The bytes of a body that have come since the reader waited last.
+    burst: usize,
+    full_reads: FullReads,
 }
 
 /// The part of `usual` that is moved at once.
@@ -109,6 +120,8 @@ impl Stream {
             sent: 0,
             held,
             finished: false,
+            burst: 0,
+            full_reads: FullReads::default(),
         }
     }
 
@@ -124,6 +137,7 @@ impl Stream {
 
     /// Splits it into its parts.
     pub fn into_parts(mut self) -> StreamParts {
+        self.end_full_reads();
         self.unsent.drain(..self.sent);
         StreamParts {
             socket: self.socket,
@@ -152,6 +166,62 @@ impl Stream {
     /// # Errors
     /// When the connection or its TLS has broken.
     pub fn poll_read_within(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuffer,
+        allowed: &mut usize,
+    ) -> Poll<Result<bool, StreamError>> {
+        self.end_full_reads();
+        self.poll_receive(cx, buffer, allowed)
+    }
+
+    /// Reads once, as [`poll_read`](Self::poll_read), where `left` bytes of a body are still to come.
+    /// Under TLS, where packets are many records, a fast sender wakes the reader only when it has sent
+    /// many of them, or after a pause of some milliseconds.
+    ///
+    /// # Errors
+    /// When the connection or its TLS has broken.
+    pub fn poll_read_body(
+        &mut self,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuffer,
+        left: u64,
+    ) -> Poll<Result<bool, StreamError>> {
+        let mut allowed = usize::MAX;
+        let read = self.poll_receive(cx, buffer, &mut allowed);
+        self.burst = self.burst.saturating_add(usize::MAX - allowed);
+        if read.is_pending()
+            && let Some(session) = &self.session
+            && let Some(queue) = buffer.pool().queue()
+        {
+            // Of a record that is not complete, the first bytes were received already.
+            let coming = left.saturating_sub(session.partial_len() as u64);
+            self.await_body(cx, usize::try_from(coming).unwrap_or(usize::MAX), queue);
+        }
+        read
+    }
+
+    /// Waits for much of a body of which `coming` bytes are still to be received, if its sender is
+    /// fast.
+    fn await_body(&mut self, cx: &mut Context<'_>, coming: usize, queue: &ShapingQueue) {
+        let burst = std::mem::take(&mut self.burst);
+        let waits = self.full_reads.mark().is_some();
+        if coming == 0 {
+            self.full_reads.stop(&self.socket);
+        } else if waits && burst > 0
+            || burst >= READ && coming >= WORTH_WAITING && memory::level() == MemoryLevel::Easy
+        {
+            self.full_reads.wait_for(&self.socket, coming.min(FULL));
+        }
+        self.full_reads.poll_pending(cx, &self.socket, queue);
+    }
+
+    /// Lets any data wake the reader again: a body has ended.
+    pub fn end_full_reads(&mut self) {
+        self.full_reads.stop(&self.socket);
+    }
+
+    fn poll_receive(
         &mut self,
         cx: &mut Context<'_>,
         buffer: &mut ReadBuffer,

@@ -214,7 +214,7 @@ impl<T: Default> Recycler<T> {
 impl Worker {
     /// A worker without connections and configuration; `shaping_queue` has the connections that wait for their rates.
     pub fn new(setup: Setup, shaping_queue: Rc<ShapingQueue>) -> Rc<Self> {
-        let blocks = BufferPool::new();
+        let blocks = BufferPool::with_queue(Some(Rc::clone(&shaping_queue)));
         let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.index);
         Rc::new(Self {
             blocks,

@@ -172,7 +172,11 @@ impl MessageReader {
         stream: &mut Stream,
     ) -> Poll<Result<(), ReadError>> {
         while self.data.is_empty() && !self.ended {
-            match stream.poll_read(cx, &mut self.inbox) {
+            let read = match self.decoder.remaining() {
+                Some(left) => stream.poll_read_body(cx, &mut self.inbox, left),
+                None => stream.poll_read(cx, &mut self.inbox),
+            };
+            match read {
                 Poll::Ready(Ok(true)) => {
                     if let Some(pauses) = &mut self.tunnel {
                         pauses.note(stream.socket(), None);
@@ -190,6 +194,9 @@ impl MessageReader {
                     return Poll::Pending;
                 }
             }
+        }
+        if self.ended {
+            stream.end_full_reads();
         }
         if self.data.len() as u64 > self.max_length.saturating_sub(self.taken) {
             return Poll::Ready(Err(ReadError::TooLong));

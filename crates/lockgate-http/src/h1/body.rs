@@ -107,6 +107,14 @@ impl BodyDecoder {
         self.has_ended() || self.state == State::UntilClose
     }
 
+    /// The bytes that are still to come, if the length is known.
+    pub fn remaining(&self) -> Option<u64> {
+        match self.state {
+            State::Known(left) => Some(left),
+            _ => None,
+        }
+    }
+
     /// Decodes the front of `input`; trailers are added to `trailers`.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker, ready};
 use rustix::event::epoll::EventFlags;
 use tokio::io::unix::AsyncFd;
 
-use super::sources::{Readiness, Source};
+use super::sources::{DATA, ROOM, Readiness, Source};
 use super::{Core, current};
 use crate::syscall;
 
@@ -30,7 +30,6 @@ pub(crate) struct Registration(Watched);
 #[derive(Debug)]
 enum Watched {
     Here {
-        fd: OwnedFd,
         source: Rc<Source>,
         core: Rc<Core>,
         interest: Interest,
@@ -61,9 +60,8 @@ impl Registration {
             Interest::Read => read,
             Interest::Connection => read | EventFlags::OUT | EventFlags::PRI,
         };
-        let source = core.sources.add(&fd, flags)?;
+        let source = core.sources.add(fd, flags)?;
         Ok(Self(Watched::Here {
-            fd,
             source,
             core,
             interest,
@@ -123,7 +121,10 @@ impl Registration {
     /// event can have come since the call, since events are collected in this thread.
     pub(crate) fn clear_readable(&self) {
         match &self.0 {
-            Watched::Here { source, .. } => source.clear_readable(),
+            Watched::Here { source, core, .. } => {
+                source.clear_readable();
+                core.sources.tell(source, DATA);
+            }
             Watched::Tokio(fd) => {
                 if let Poll::Ready(Ok(mut guard)) = fd.poll_read_ready(&mut noop_context()) {
                     guard.clear_ready();
@@ -135,7 +136,10 @@ impl Registration {
     /// Forgets that it is writable.
     pub(crate) fn clear_writable(&self) {
         match &self.0 {
-            Watched::Here { source, .. } => source.clear_writable(),
+            Watched::Here { source, core, .. } => {
+                source.clear_writable();
+                core.sources.tell(source, ROOM);
+            }
             Watched::Tokio(fd) => {
                 if let Poll::Ready(Ok(mut guard)) = fd.poll_write_ready(&mut noop_context()) {
                     guard.clear_ready();
@@ -166,14 +170,13 @@ fn noop_context() -> Context<'static> {
 impl Drop for Registration {
     fn drop(&mut self) {
         if let Watched::Here {
-            fd,
             source,
             core,
             interest,
         } = &self.0
         {
             if *interest == Interest::Read {
-                core.sources.unwatch(fd);
+                core.sources.unwatch(source);
             }
             core.sources.remove(source);
         }
@@ -183,7 +186,7 @@ impl Drop for Registration {
 impl AsFd for Registration {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match &self.0 {
-            Watched::Here { fd, .. } => fd.as_fd(),
+            Watched::Here { source, .. } => source.as_fd(),
             Watched::Tokio(fd) => fd.as_fd(),
         }
     }

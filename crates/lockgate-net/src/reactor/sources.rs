@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 use std::task::{Context, Waker};
 
@@ -17,6 +17,12 @@ use super::slots::{SlotKey, Slots};
 const EVENTS: usize = 1024;
 /// The event of the alarm that other threads set off, which no descriptor has.
 const ALARM: u64 = u64::MAX;
+
+/// What tells of data. Any data wakes a thread that waits for urgent data, too, which then finds
+/// none and waits on within the kernel.
+pub(super) const DATA: EventFlags = EventFlags::IN.union(EventFlags::PRI);
+/// What tells of room for writes.
+pub(super) const ROOM: EventFlags = EventFlags::OUT;
 
 /// Whether to wait for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,6 +41,10 @@ pub(super) struct Sources {
 /// One descriptor: its readiness, and the tasks that wait for it.
 #[derive(Debug)]
 pub(super) struct Source {
+    fd: OwnedFd,
+    /// What the kernel tells of it: all that it is watched for and is not known.
+    told: Cell<EventFlags>,
+    watched: EventFlags,
     readiness: Cell<Readiness>,
     reader: WaitingTask,
     writer: WaitingTask,
@@ -96,7 +106,7 @@ impl Readiness {
         set(Self::WRITABLE, has(EventFlags::OUT));
         set(
             Self::READ_CLOSED,
-            has(EventFlags::HUP) || has(EventFlags::IN | EventFlags::RDHUP),
+            flags.intersects(EventFlags::HUP | EventFlags::RDHUP),
         );
         set(
             Self::WRITE_CLOSED,
@@ -189,8 +199,9 @@ impl Source {
         is_ready
     }
 
-    /// Adds what an event has told, and wakes the tasks that wait for it.
-    fn add(&self, more: Readiness) {
+    /// Adds what an event has told, and wakes the tasks that wait for it; whether any of that was
+    /// news.
+    fn add(&self, more: Readiness) -> bool {
         let before = self.readiness.get();
         self.readiness.set(Readiness(before.0 | more.0));
         if more.has(Readiness::READ) {
@@ -199,6 +210,26 @@ impl Source {
         if more.has(Readiness::WRITE) {
             self.writer.wake();
         }
+        more.0 & !before.0 != 0
+    }
+
+    /// What is not known already.
+    fn unknown(&self) -> EventFlags {
+        let readiness = self.readiness.get();
+        let mut known = EventFlags::empty();
+        if readiness.has(Readiness::READABLE) {
+            known |= DATA;
+        }
+        if readiness.has(Readiness::WRITABLE) {
+            known |= ROOM;
+        }
+        self.watched - known
+    }
+}
+
+impl AsFd for Source {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
     }
 }
 
@@ -221,36 +252,56 @@ impl Sources {
     }
 
     /// Watches a descriptor.
-    pub(super) fn add(&self, fd: impl AsFd, flags: EventFlags) -> io::Result<Rc<Source>> {
+    pub(super) fn add(&self, fd: OwnedFd, watched: EventFlags) -> io::Result<Rc<Source>> {
         let mut slots = self.slots.borrow_mut();
         let key = slots.insert(|key| {
             Rc::new(Source {
+                fd,
+                told: Cell::new(watched),
+                watched,
                 readiness: Cell::default(),
                 reader: WaitingTask::default(),
                 writer: WaitingTask::default(),
                 key,
             })
         });
+        let source = Rc::clone(slots.get(key).expect("it was inserted"));
         let data = EventData::new_u64(key.to_u64());
-        let added = epoll::add(&self.epoll, fd, data, flags | EventFlags::ET);
-        let source = match added {
-            Ok(()) => slots.get(key).map(Rc::clone),
-            Err(_) => slots.remove(key),
-        };
-        added?;
-        Ok(source.expect("it was inserted"))
+        let added = epoll::add(&self.epoll, &source.fd, data, watched | EventFlags::ET);
+        if let Err(errno) = added {
+            slots.remove(key);
+            return Err(errno.into());
+        }
+        Ok(source)
     }
 
-    /// Forgets a descriptor, which is closed at once: that ends its events, as long as no other
+    /// Lets the kernel tell of `flags` again, if it does not, which are no longer known. What the
+    /// descriptor is ready for by now is told once more.
+    pub(super) fn tell(&self, source: &Source, flags: EventFlags) {
+        let told = source.told.get() | flags & source.watched;
+        if told != source.told.get() {
+            self.set_told(source, told);
+        }
+    }
+
+    fn set_told(&self, source: &Source, told: EventFlags) {
+        let data = EventData::new_u64(source.key.to_u64());
+        // It was added, and is still open.
+        if epoll::modify(&self.epoll, &source.fd, data, told | EventFlags::ET).is_ok() {
+            source.told.set(told);
+        }
+    }
+
+    /// Forgets a descriptor, which its owner closes at once: that ends its events, as long as no other
     /// descriptor is of the same open file (epoll(7)).
     pub(super) fn remove(&self, source: &Source) {
         self.slots.borrow_mut().remove(source.key);
     }
 
     /// Ends the events of a descriptor that other processes may have, too.
-    pub(super) fn unwatch(&self, fd: impl AsFd) {
+    pub(super) fn unwatch(&self, source: &Source) {
         // It was added, and is still open.
-        let _ = epoll::delete(&self.epoll, fd);
+        let _ = epoll::delete(&self.epoll, &source.fd);
     }
 
     /// How many events the last look has found.
@@ -279,8 +330,12 @@ impl Sources {
             let data = event.data.u64();
             has_alarm |= data == ALARM;
             // A descriptor of this batch may be closed since.
-            if let Some(source) = slots.get(SlotKey::from_u64(data)) {
-                source.add(Readiness::of(event.flags));
+            if let Some(source) = slots.get(SlotKey::from_u64(data))
+                && !source.add(Readiness::of(event.flags))
+            {
+                // In bulk there is such an event for every packet while nothing can be sent on, and
+                // for data that was read with that before it.
+                self.set_told(source, source.unknown());
             }
         }
         Ok(has_alarm)

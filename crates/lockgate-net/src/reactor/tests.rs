@@ -266,3 +266,73 @@ fn a_thread_without_a_reactor_has_none() {
     run(async { assert!(current().is_some()) });
     assert!(current().is_none());
 }
+
+/// Takes what has come, as a splice does: a call that may have left data.
+fn take(socket: &Socket, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    let mut room = [0; 64];
+    socket.poll_read_with(cx, 1, |fd| {
+        rustix::net::recv(fd, &mut room, rustix::net::RecvFlags::empty()).map(|(read, _)| read)
+    })
+}
+
+#[test]
+fn data_that_was_read_before_its_event_wakes_nothing_but_the_first_time() {
+    run(async {
+        let (socket, mut far) = pair();
+        let mut events = Vec::new();
+        for _ in 0..4 {
+            far.write_all(b"wakes").unwrap();
+            while poll_fn(|cx| Poll::Ready(take(&socket, cx)))
+                .await
+                .is_pending()
+            {
+                yield_now().await;
+            }
+            far.write_all(b"is read with it").unwrap();
+            while poll_fn(|cx| Poll::Ready(take(&socket, cx)))
+                .await
+                .is_ready()
+            {}
+            yield_now().await;
+            events.push(current().unwrap().sources.last_events());
+        }
+        assert_eq!(events, [1, 0, 0, 0], "it told of room that was known");
+
+        // Where there is no room, that is still told.
+        let piece = [1; 4096];
+        while poll_fn(|cx| Poll::Ready(socket.poll_send(cx, &piece)))
+            .await
+            .is_ready()
+        {}
+        let reader = thread::spawn(move || {
+            let mut rest = Vec::new();
+            far.read_to_end(&mut rest).unwrap();
+        });
+        poll_fn(|cx| socket.poll_send(cx, &piece)).await.unwrap();
+        drop(socket);
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn data_that_no_task_waits_for_wakes_the_reactor_twice_at_most() {
+    run(async {
+        let (socket, mut far) = pair();
+        let mut events = Vec::new();
+        for _ in 0..4 {
+            far.write_all(b"data").unwrap();
+            yield_now().await;
+            events.push(current().unwrap().sources.last_events());
+        }
+        assert_eq!(events, [1, 1, 0, 0]);
+        assert_eq!(receive(&socket).await, b"data".repeat(4));
+
+        assert!(socket.is_quiet(), "all was read");
+        far.write_all(b"more").unwrap();
+        yield_now().await;
+        assert!(!socket.is_quiet(), "what was read is told of again");
+        assert_eq!(receive(&socket).await, b"more");
+        drop(far);
+        assert_eq!(receive(&socket).await, b"", "with the end, too");
+    });
+}

@@ -24,6 +24,8 @@ const TURNS: usize = 16;
 const DISCARDED: usize = 1024 * 1024;
 /// The number of full reads in a row, of 64 and 128 KB, after which plain TCP is spliced.
 const FULL_READS: u8 = 2;
+/// What a splice waits for in bulk, where half a pipe is the most that is worth a delay.
+const FULL_SPLICE: usize = 512 * 1024;
 /// A splice that moves less than this does not pay...
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
@@ -455,6 +457,10 @@ impl Flow {
             pipe.fill(fd, allowed)
                 .inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
         });
+        if filled.is_pending() {
+            self.bulk
+                .poll_pending(cx, &context.from.socket, context.queue);
+        }
         match ready!(filled) {
             Ok(0) => {
                 self.pipe = None;
@@ -463,6 +469,11 @@ impl Flow {
             Ok(moved) => {
                 context.count(moved);
                 self.spend(moved);
+                // A limited rate sleeps enough.
+                if self.shaper.is_none() {
+                    self.bulk
+                        .note(&context.from.socket, moved, FULL_SPLICE, context.answered);
+                }
                 self.small_splices = if moved < SMALL_SPLICE {
                     self.small_splices.saturating_add(1)
                 } else {
@@ -470,11 +481,11 @@ impl Flow {
                 };
                 if self.small_splices >= SMALL_SPLICES {
                     ready!(self.poll_flush(cx, context))?;
-                    self.stop_splicing();
+                    self.stop_splicing(context);
                 }
             }
             Err(_) if unsupported => {
-                self.stop_splicing();
+                self.stop_splicing(context);
                 self.no_splice = true;
             }
             Err(error) => return Poll::Ready(Err(FlowError::Source(error.into()))),
@@ -482,7 +493,8 @@ impl Flow {
         Poll::Ready(Ok(()))
     }
 
-    fn stop_splicing(&mut self) {
+    fn stop_splicing(&mut self, context: &FlowContext<'_>) {
+        self.bulk.stop(&context.from.socket);
         self.pipe = None;
         self.full_reads = 0;
         self.small_splices = 0;

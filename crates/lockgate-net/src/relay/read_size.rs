@@ -63,9 +63,7 @@ const RECORD: usize = MAX_PLAINTEXT + MAX_OVERHEAD;
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// RFC 5246 §6.2.3: 16 KB, 2 KB of expansion, and the header.
-    const LONGEST_RECORD: usize = 5 + 16_384 + 2_048;
+    use crate::tls::record::MAX_RECORD;
 
     #[test]
     fn the_read_size_grows_and_shrinks_within_its_bounds() {
@@ -83,7 +81,7 @@ mod tests {
             [128, 64, 32, 32]
         );
         assert!(
-            size.wire() > LONGEST_RECORD,
+            size.wire() > MAX_RECORD,
             "a record that was cut can be completed"
         );
     }

@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use super::{READ, SealBuffers};
 use crate::memory::{self, MemoryLevel};
+use crate::traffic_shaping::ShapingQueue;
 
 /// The least free room behind the held bytes before a read: the longest TLS record, and more.
 const ROOM: usize = 32 * 1024;
@@ -30,17 +31,30 @@ pub struct BufferPool {
     unused: Cell<usize>,
     texts: RefCell<Vec<Vec<u8>>>,
     pub(crate) sealing: RefCell<SealBuffers>,
+    /// The waits for full reads, in a worker.
+    queue: Option<Rc<ShapingQueue>>,
 }
 
 impl BufferPool {
     /// An empty set; blocks are created on demand.
     pub fn new() -> Rc<Self> {
+        Self::with_queue(None)
+    }
+
+    /// The same, where the rest of a body may be [awaited](super::Stream::poll_read_body) by full
+    /// reads.
+    pub fn with_queue(queue: Option<Rc<ShapingQueue>>) -> Rc<Self> {
         Rc::new(Self {
             free: RefCell::default(),
             unused: Cell::new(0),
             texts: RefCell::default(),
             sealing: SealBuffers::new(),
+            queue,
         })
+    }
+
+    pub(super) fn queue(&self) -> Option<&ShapingQueue> {
+        self.queue.as_deref()
     }
 
     /// Lends an empty buffer for text.

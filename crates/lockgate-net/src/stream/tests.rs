@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use super::*;
+use crate::nanos::Nanos;
 use crate::reactor::testing::{self, run};
 use crate::tls::handshake::tests::{
     TLS12_TERMS, TLS13_TERMS, Terms, pair, send_all, tcp_sockets, twins, unix_sockets,
@@ -381,4 +382,112 @@ fn unused_blocks_are_freed_after_a_while() {
         ["BufferPool { free: 1 }"; 2],
         "one is always at hand"
     );
+}
+
+/// Ends of a TCP connection whose reader has a queue with a stopped clock.
+fn with_queue(terms: Option<Terms>) -> (Ends, Rc<ShapingQueue>) {
+    let queue = ShapingQueue::stopped();
+    let (near, far) = tcp_sockets();
+    let (server, client) = match terms.map(twins) {
+        Some((server, client)) => (Some(server.session()), Some(client.session())),
+        None => (None, None),
+    };
+    let ends = Ends {
+        near: Stream::new(near, server, Vec::new()),
+        far: Stream::new(far, client, Vec::new()),
+        pool: BufferPool::with_queue(Some(Rc::clone(&queue))),
+    };
+    (ends, queue)
+}
+
+/// Reads a body of which `left` bytes are still to come, as far as it has come.
+async fn read_body(ends: &mut Ends, buffer: &mut ReadBuffer, left: &mut u64) {
+    loop {
+        // Lets events in.
+        crate::reactor::yield_now().await;
+        let near = &mut ends.near;
+        let polled = poll_fn(|cx| Poll::Ready(near.poll_read_body(cx, buffer, *left))).await;
+        if polled.map(Result::unwrap).is_pending() {
+            break;
+        }
+        *left -= buffer.bytes().len() as u64;
+        buffer.consume(buffer.bytes().len());
+    }
+}
+
+#[test]
+fn a_fast_body_under_tls_is_awaited_by_full_reads_until_its_sender_pauses() {
+    for terms in [TLS13_TERMS, TLS12_TERMS] {
+        run(async {
+            let (mut ends, queue) = with_queue(Some(terms));
+            let mut buffer = ReadBuffer::new(&ends.pool);
+            let mut left = 1 << 20;
+            let mut sent = 0;
+            while ends.near.full_reads.mark().is_none() {
+                sent += READ as u64;
+                write(&mut ends.far, &ends.pool, &[&bytes(READ)])
+                    .await
+                    .unwrap();
+                read_body(&mut ends, &mut buffer, &mut left).await;
+            }
+            assert_eq!(ends.near.full_reads.mark(), Some(FULL));
+            assert_eq!(left, (1 << 20) - sent);
+
+            write(&mut ends.far, &ends.pool, &[b"few"]).await.unwrap();
+            let before = left;
+            read_body(&mut ends, &mut buffer, &mut left).await;
+            assert_eq!(left, before, "few bytes do not wake the reader");
+            for _ in 0..3 {
+                queue.pass(Nanos::from_millis(8));
+                read_body(&mut ends, &mut buffer, &mut left).await;
+            }
+            assert_eq!(left, before - 3, "after a pause they do");
+            assert_eq!(ends.near.full_reads.mark(), None);
+        });
+    }
+}
+
+#[test]
+fn the_end_of_a_fast_body_is_awaited_by_what_is_left_of_it() {
+    run(async {
+        let (mut ends, _queue) = with_queue(Some(TLS13_TERMS));
+        let mut buffer = ReadBuffer::new(&ends.pool);
+        let whole = bytes(3 * READ);
+        let mut left = whole.len() as u64 + 150_000;
+        write(&mut ends.far, &ends.pool, &[&whole]).await.unwrap();
+        read_body(&mut ends, &mut buffer, &mut left).await;
+        assert_eq!(left, 150_000);
+        assert_eq!(ends.near.full_reads.mark(), Some(150_000));
+
+        write(&mut ends.far, &ends.pool, &[&bytes(150_000)])
+            .await
+            .unwrap();
+        read_body(&mut ends, &mut buffer, &mut left).await;
+        assert_eq!(left, 0);
+        assert_eq!(ends.near.full_reads.mark(), None, "nothing is left");
+
+        write(&mut ends.far, &ends.pool, &[b"next"]).await.unwrap();
+        read(&mut ends.near, &mut buffer, 4).await.unwrap();
+        assert_eq!(buffer.bytes(), b"next");
+    });
+}
+
+#[test]
+fn a_plain_small_or_slow_body_wakes_its_reader_with_any_data() {
+    for (terms, left, piece) in [
+        (None, 1 << 20, 3 * READ),
+        (Some(TLS13_TERMS), 100_000, READ),
+        (Some(TLS13_TERMS), 1 << 20, READ / 4),
+    ] {
+        run(async {
+            let (mut ends, _queue) = with_queue(terms);
+            let mut buffer = ReadBuffer::new(&ends.pool);
+            let mut left: u64 = left;
+            write(&mut ends.far, &ends.pool, &[&bytes(piece)])
+                .await
+                .unwrap();
+            read_body(&mut ends, &mut buffer, &mut left).await;
+            assert_eq!(ends.near.full_reads.mark(), None);
+        });
+    }
 }

@@ -24,6 +24,8 @@ const EXPLICIT_NONCE: usize = 8;
 /// RFC 8446 §5.2 allows 256 bytes of expansion, RFC 5246 §6.2.3 2,048.
 const MAX_EXPANSION_13: usize = 256;
 const MAX_EXPANSION_12: usize = 2_048;
+/// The longest record with its header (RFC 5246 §6.2.3).
+pub const MAX_RECORD: usize = HEADER + MAX_PLAINTEXT + MAX_EXPANSION_12;
 /// The most records under one AES-GCM key (RFC 8446 §5.5); ChaCha20-Poly1305 has no limit in reach.
 const GCM_RECORDS: u64 = 1 << 24;
 

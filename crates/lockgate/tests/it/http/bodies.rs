@@ -1,5 +1,7 @@
 //! Bodies as they pass: whole, truncated, in any pieces, both ways at once.
 
+use std::io::{Read, Write};
+
 use lockgate_testkit::{Http, Origin, Tls, bytes, server_config};
 
 use super::{plain_site, secure_site};
@@ -168,6 +170,54 @@ fn five_megabyte_bodies_pass_unchanged_with_and_without_tls() {
             });
             assert!(client.answer().body == data, "{framing} over TLS");
         });
+    }
+}
+
+/// A fast body is awaited by full reads, which must hold back neither what comes after a pause nor
+/// what follows the body.
+#[test]
+fn fast_uploads_that_pause_take_turns_with_small_requests_on_one_connection() {
+    let site = Site::new();
+    let origin = Origin::tcp();
+    let gate = lockgate()
+        .start(&(plain_site(origin.address()) + &secure_site(&site.cert, origin.address())));
+    let tls = site.client().connect(gate.at("127.0.0.2:0"), NAME).unwrap();
+    upload_with_a_pause_twice(Http::connect(gate.address()), &origin);
+    ended(&origin);
+    upload_with_a_pause_twice(Http::over(tls), &origin);
+}
+
+fn upload_with_a_pause_twice<S: Read + Write + Send>(mut client: Http<S>, origin: &Origin) {
+    const LEN: usize = 3_000_000;
+    let data = bytes(3, LEN);
+    let (first, rest) = data.split_at(2_000_000);
+    let (few, rest) = rest.split_at(5);
+    let mut upstream = None;
+    for _ in 0..2 {
+        std::thread::scope(|scope| {
+            let sent = scope.spawn(|| {
+                client.send(format!(
+                    "POST / HTTP/1.1\r\nHost: {NAME}\r\nContent-Length: {LEN}\r\n\r\n"
+                ));
+                client.send(first);
+                &mut client
+            });
+            let upstream = upstream.get_or_insert_with(|| origin.http());
+            upstream.head();
+            upstream.expect(first);
+            let client = sent.join().unwrap();
+            client.send(few);
+            upstream.expect(few);
+            scope.spawn(|| client.send(rest));
+            upstream.expect(rest);
+            upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\ndone");
+        });
+        assert_eq!(client.answer().text(), "done");
+        client.send(format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n"));
+        let upstream = upstream.as_mut().unwrap();
+        upstream.head();
+        upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nsmall");
+        assert_eq!(client.answer().text(), "small");
     }
 }
 

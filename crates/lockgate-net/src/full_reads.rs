@@ -1,0 +1,77 @@
+//! Waiting for much data of a fast sender, rather than for each of its packets: a wake-up costs more
+//! than the data of one TLS record.
+//!
+//! For no longer than some milliseconds, after which any data wakes the reader. Who may wait for how
+//! much is the reader's policy.
+
+use std::task::Context;
+
+use crate::nanos::Nanos;
+use crate::socket::{Socket, SocketFamily};
+use crate::traffic_shaping::{QueuedWait, ShapingQueue};
+
+/// The wait of one reader for its source.
+#[derive(Debug, Default)]
+pub(crate) struct FullReads(Option<Box<FullReadWait>>);
+
+#[derive(Debug)]
+struct FullReadWait {
+    /// The number of bytes from which the socket is readable.
+    mark: usize,
+    /// The deadline for any data, and whether data has come.
+    due: Option<QueuedWait>,
+    moves: bool,
+}
+
+impl FullReads {
+    /// Makes the socket readable from `mark` bytes on, after it was read.
+    pub(crate) fn wait_for(&mut self, socket: &Socket, mark: usize) {
+        // Other sockets know no such mark.
+        if socket.family() != SocketFamily::Tcp {
+            return;
+        }
+        let wait = self.0.get_or_insert_with(|| {
+            Box::new(FullReadWait {
+                mark: 1,
+                due: None,
+                moves: true,
+            })
+        });
+        wait.moves = true;
+        if wait.mark != mark {
+            wait.mark = mark;
+            socket.wait_for(mark);
+        }
+    }
+
+    /// Waits for the source, and stops waiting for full reads if nothing was read for a whole grain
+    /// of the queue's time, four to eight milliseconds.
+    pub(crate) fn poll_pending(
+        &mut self,
+        cx: &mut Context<'_>,
+        socket: &Socket,
+        queue: &ShapingQueue,
+    ) {
+        let Some(wait) = &mut self.0 else { return };
+        match wait.due {
+            Some(wait) if !queue.is_due(wait) => queue.set_waker(wait, cx.waker()),
+            Some(_) if !wait.moves => self.stop(socket),
+            _ => {
+                wait.moves = false;
+                wait.due = Some(queue.wait_until(queue.now() + Nanos::new(1), cx.waker()));
+            }
+        }
+    }
+
+    /// Makes the socket readable from one byte on again.
+    pub(crate) fn stop(&mut self, socket: &Socket) {
+        if self.0.take().is_some() {
+            socket.wait_for(1);
+        }
+    }
+
+    /// The number of bytes that it waits for, if more than one.
+    pub(crate) fn mark(&self) -> Option<usize> {
+        self.0.as_ref().map(|wait| wait.mark)
+    }
+}
