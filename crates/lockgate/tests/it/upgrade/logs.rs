@@ -11,7 +11,9 @@ use crate::scene::{echoes, lockgate, plain, text};
 /// The sizes of the relays that a log has lines of.
 fn logged(file: &Path) -> Vec<usize> {
     let text = std::fs::read_to_string(file).unwrap_or_default();
-    let lines = text.lines().map(|line| {
+    // A write may be seen in part: its line has no end yet.
+    let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+    let lines = whole.lines().map(|line| {
         let line: serde_json::Value = serde_json::from_str(line).unwrap();
         line["received_bytes"].as_u64().unwrap() as usize
     });
