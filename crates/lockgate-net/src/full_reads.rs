@@ -1,8 +1,8 @@
 //! Waiting for much data of a fast sender, rather than for each of its packets: a wake-up costs more
 //! than the data of one TLS record.
 //!
-//! For no longer than some milliseconds, after which any data wakes the reader. Who may wait for how
-//! much is the reader's policy.
+//! For no longer than some milliseconds, after which any data wakes the reader. When that is worth it,
+//! and for how much, is for the reader to say.
 
 use std::task::Context;
 
@@ -18,9 +18,9 @@ pub(crate) struct FullReads(Option<Box<FullReadWait>>);
 struct FullReadWait {
     /// The number of bytes from which the socket is readable.
     mark: usize,
-    /// The deadline for any data, and whether data has come.
+    /// The deadline for any data, and whether any was read since it was set.
     due: Option<QueuedWait>,
-    moves: bool,
+    has_read: bool,
 }
 
 impl FullReads {
@@ -34,10 +34,10 @@ impl FullReads {
             Box::new(FullReadWait {
                 mark: 1,
                 due: None,
-                moves: true,
+                has_read: true,
             })
         });
-        wait.moves = true;
+        wait.has_read = true;
         if wait.mark != mark {
             wait.mark = mark;
             socket.wait_for(mark);
@@ -45,22 +45,29 @@ impl FullReads {
     }
 
     /// Waits for the source, and stops waiting for full reads if nothing was read for a whole grain
-    /// of the queue's time, four to eight milliseconds.
+    /// of the queue's time, four to eight milliseconds; whether it stopped.
     pub(crate) fn poll_pending(
         &mut self,
         cx: &mut Context<'_>,
         socket: &Socket,
         queue: &ShapingQueue,
-    ) {
-        let Some(wait) = &mut self.0 else { return };
+    ) -> bool {
+        let Some(wait) = &mut self.0 else {
+            return false;
+        };
         match wait.due {
-            Some(wait) if !queue.is_due(wait) => queue.set_waker(wait, cx.waker()),
-            Some(_) if !wait.moves => self.stop(socket),
-            _ => {
-                wait.moves = false;
+            Some(due) if !queue.is_due(due) => queue.set_waker(due, cx.waker()),
+            Some(_) if !wait.has_read => {
+                self.stop(socket);
+                return true;
+            }
+            due => {
+                // The first grain has begun before it.
+                wait.has_read = due.is_none();
                 wait.due = Some(queue.wait_until(queue.now() + Nanos::new(1), cx.waker()));
             }
         }
+        false
     }
 
     /// Makes the socket readable from one byte on again.
@@ -70,7 +77,7 @@ impl FullReads {
         }
     }
 
-    /// The number of bytes that it waits for, if more than one.
+    /// The number of bytes that the reader waits for, if more than one.
     pub(crate) fn mark(&self) -> Option<usize> {
         self.0.as_ref().map(|wait| wait.mark)
     }

@@ -304,7 +304,7 @@ impl Relay {
                     if self.refused.is_none() && meter.sent.get() > 0 =>
                 {
                     self.refused = Some(error);
-                    self.upward.refuse();
+                    self.upward.refuse(&self.down);
                     continue;
                 }
                 Poll::Ready(Err(fault)) => {

@@ -254,10 +254,11 @@ impl Socket {
 
     /// Detects the end by a short read after its event. The data before the end of a TCP connection
     /// was there by then: nothing can follow. But a read is also cut short by urgent data (tcp(7)),
-    /// and a broken connection has an error to report.
+    /// so that the event must be one that tells of that, and a broken connection has an error to
+    /// report.
     fn note_end(&self) {
         let readiness = self.fd.readiness();
-        if self.family == SocketFamily::Tcp && readiness.is_read_closed() {
+        if self.family == SocketFamily::Tcp && readiness.is_end_of_data() {
             self.ended
                 .set(!readiness.is_priority() && !readiness.is_error());
         }

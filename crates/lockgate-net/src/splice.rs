@@ -117,6 +117,11 @@ impl Pipe {
         self.holds
     }
 
+    /// The most bytes of one fill.
+    pub fn room(&self) -> usize {
+        self.room
+    }
+
     /// Moves bytes from the source into the pipe, at most `most`; 0 is the end of the source.
     ///
     /// # Errors

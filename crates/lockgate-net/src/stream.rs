@@ -189,9 +189,11 @@ impl Stream {
     ) -> Poll<Result<bool, StreamError>> {
         let mut allowed = usize::MAX;
         let read = self.poll_receive(cx, buffer, &mut allowed);
+        let Some(session) = &self.session else {
+            return read;
+        };
         self.burst = self.burst.saturating_add(usize::MAX - allowed);
         if read.is_pending()
-            && let Some(session) = &self.session
             && let Some(queue) = buffer.pool().queue()
         {
             // Of a record that is not complete, the first bytes were received already.
@@ -206,11 +208,10 @@ impl Stream {
     fn await_body(&mut self, cx: &mut Context<'_>, coming: usize, queue: &ShapingQueue) {
         let burst = std::mem::take(&mut self.burst);
         let waits = self.full_reads.mark().is_some();
-        if coming == 0 {
+        // The kernel makes room for as much as is awaited.
+        if coming == 0 || memory::level() > MemoryLevel::Easy {
             self.full_reads.stop(&self.socket);
-        } else if waits && burst > 0
-            || burst >= READ && coming >= WORTH_WAITING && memory::level() == MemoryLevel::Easy
-        {
+        } else if waits && burst > 0 || burst >= READ && coming >= WORTH_WAITING {
             self.full_reads.wait_for(&self.socket, coming.min(FULL));
         }
         self.full_reads.poll_pending(cx, &self.socket, queue);
@@ -218,6 +219,7 @@ impl Stream {
 
     /// Lets any data wake the reader again: a body has ended.
     pub fn end_full_reads(&mut self) {
+        self.burst = 0;
         self.full_reads.stop(&self.socket);
     }
 

@@ -42,7 +42,8 @@ pub(super) struct Sources {
 #[derive(Debug)]
 pub(super) struct Source {
     fd: OwnedFd,
-    /// What the kernel tells of it: all that it is watched for and is not known.
+    /// What the kernel tells of it: at least what is not known, and what is known until an event
+    /// repeats it.
     told: Cell<EventFlags>,
     watched: EventFlags,
     readiness: Cell<Readiness>,
@@ -89,6 +90,7 @@ impl Readiness {
     const WRITE_CLOSED: u8 = 1 << 3;
     const PRIORITY: u8 = 1 << 4;
     const ERROR: u8 = 1 << 5;
+    const END_OF_DATA: u8 = 1 << 6;
 
     /// What is ready to read: data, the end, or an error.
     const READ: u8 = Self::READABLE | Self::READ_CLOSED;
@@ -107,6 +109,10 @@ impl Readiness {
         set(
             Self::READ_CLOSED,
             flags.intersects(EventFlags::HUP | EventFlags::RDHUP),
+        );
+        set(
+            Self::END_OF_DATA,
+            has(EventFlags::IN) && flags.intersects(EventFlags::HUP | EventFlags::RDHUP),
         );
         set(
             Self::WRITE_CLOSED,
@@ -133,6 +139,11 @@ impl Readiness {
         self.has(Self::READ_CLOSED)
     }
 
+    /// The same, by an event that would have told of urgent data, too.
+    pub(crate) fn is_end_of_data(self) -> bool {
+        self.has(Self::END_OF_DATA)
+    }
+
     /// Whether nothing can be sent any longer.
     pub(crate) fn is_write_closed(self) -> bool {
         self.has(Self::WRITE_CLOSED)
@@ -153,7 +164,10 @@ impl Readiness {
         Self(
             bit(Self::READABLE, ready.is_readable())
                 | bit(Self::WRITABLE, ready.is_writable())
-                | bit(Self::READ_CLOSED, ready.is_read_closed())
+                | bit(
+                    Self::READ_CLOSED | Self::END_OF_DATA,
+                    ready.is_read_closed(),
+                )
                 | bit(Self::WRITE_CLOSED, ready.is_write_closed())
                 | bit(Self::PRIORITY, ready.is_priority())
                 | bit(Self::ERROR, ready.is_error()),
@@ -211,6 +225,11 @@ impl Source {
             self.writer.wake();
         }
         more.0 & !before.0 != 0
+    }
+
+    /// Whether it is written, too. Of others, as of timers, each event counts.
+    fn is_connection(&self) -> bool {
+        self.watched.contains(ROOM)
     }
 
     /// What is not known already.
@@ -278,18 +297,18 @@ impl Sources {
     /// Lets the kernel tell of `flags` again, if it does not, which are no longer known. What the
     /// descriptor is ready for by now is told once more.
     pub(super) fn tell(&self, source: &Source, flags: EventFlags) {
-        let told = source.told.get() | flags & source.watched;
-        if told != source.told.get() {
-            self.set_told(source, told);
-        }
+        self.set_told(source, source.told.get() | flags & source.watched);
     }
 
     fn set_told(&self, source: &Source, told: EventFlags) {
-        let data = EventData::new_u64(source.key.to_u64());
-        // It was added, and is still open.
-        if epoll::modify(&self.epoll, &source.fd, data, told | EventFlags::ET).is_ok() {
-            source.told.set(told);
+        // The end of a connection stays ready, and each call here would be told of it once more.
+        if told == source.told.get() {
+            return;
         }
+        let data = EventData::new_u64(source.key.to_u64());
+        let modified = epoll::modify(&self.epoll, &source.fd, data, told | EventFlags::ET);
+        debug_assert!(modified.is_ok(), "it was added, and is still open");
+        source.told.set(told);
     }
 
     /// Forgets a descriptor, which its owner closes at once: that ends its events, as long as no other
@@ -332,9 +351,10 @@ impl Sources {
             // A descriptor of this batch may be closed since.
             if let Some(source) = slots.get(SlotKey::from_u64(data))
                 && !source.add(Readiness::of(event.flags))
+                && source.is_connection()
             {
                 // In bulk there is such an event for every packet while nothing can be sent on, and
-                // for data that was read with that before it.
+                // for data that was already read along with earlier data.
                 self.set_told(source, source.unknown());
             }
         }

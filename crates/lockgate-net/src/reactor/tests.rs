@@ -2,6 +2,7 @@
 
 use std::future::{pending, ready};
 use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::sync::mpsc;
 use std::thread;
@@ -251,10 +252,10 @@ fn a_descriptor_in_the_place_of_a_closed_one_gets_no_event_of_it() {
 #[test]
 fn a_listening_socket_that_another_process_has_gives_no_events_after_it_was_dropped() {
     run(async {
-        let listening = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listening = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listening.local_addr().unwrap();
         drop(Registration::new(listening.try_clone().unwrap().into(), Interest::Read).unwrap());
-        std::net::TcpStream::connect(address).unwrap();
+        TcpStream::connect(address).unwrap();
         yield_now().await;
         assert_eq!(current().unwrap().sources.last_events(), 0);
     });
@@ -335,4 +336,39 @@ fn data_that_no_task_waits_for_wakes_the_reactor_twice_at_most() {
         drop(far);
         assert_eq!(receive(&socket).await, b"", "with the end, too");
     });
+}
+
+/// A TCP connection of the reactor, and its peer, which blocks.
+fn tcp_pair() -> (Socket, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    near.set_nonblocking(true).unwrap();
+    let socket = Socket::new(near.into(), SocketFamily::Tcp).unwrap();
+    (socket, listener.accept().unwrap().0)
+}
+
+#[test]
+fn an_end_that_stays_told_does_not_keep_the_reactor_awake() {
+    for shut in [Shutdown::Write, Shutdown::Both] {
+        run(async {
+            let (socket, mut far) = tcp_pair();
+            for _ in 0..2 {
+                far.write_all(b"unread").unwrap();
+                yield_now().await;
+            }
+            far.shutdown(shut).unwrap();
+            yield_now().await;
+            // Of a full socket, room is to be told again.
+            let piece = [1; 64 * 1024];
+            while let Poll::Ready(Ok(_)) =
+                poll_fn(|cx| Poll::Ready(socket.poll_send(cx, &piece))).await
+            {}
+            let mut events = Vec::new();
+            for _ in 0..8 {
+                yield_now().await;
+                events.push(current().unwrap().sources.last_events());
+            }
+            assert_eq!(events[4..], [0; 4], "{shut:?}: {events:?}");
+        });
+    }
 }

@@ -4,6 +4,7 @@
 use std::task::Context;
 
 use crate::full_reads::FullReads;
+use crate::memory::{self, MemoryLevel};
 use crate::socket::Socket;
 use crate::traffic_shaping::ShapingQueue;
 
@@ -26,6 +27,10 @@ impl BulkReads {
         if std::mem::replace(&mut self.answered, answered) != answered {
             self.stop(socket);
         }
+        // The kernel makes room for as much as is awaited.
+        if memory::level() > MemoryLevel::Easy {
+            self.stop(socket);
+        }
         self.came += len as u64;
         if self.came >= BULK {
             self.full.wait_for(socket, size);
@@ -39,9 +44,7 @@ impl BulkReads {
         socket: &Socket,
         queue: &ShapingQueue,
     ) {
-        let waited = self.mark().is_some();
-        self.full.poll_pending(cx, socket, queue);
-        if waited && self.mark().is_none() {
+        if self.full.poll_pending(cx, socket, queue) {
             self.came = 0;
         }
     }
@@ -53,6 +56,7 @@ impl BulkReads {
     }
 
     /// The number of bytes that it waits for, if more than one.
+    #[cfg(test)]
     pub(super) fn mark(&self) -> Option<usize> {
         self.full.mark()
     }

@@ -24,8 +24,6 @@ const TURNS: usize = 16;
 const DISCARDED: usize = 1024 * 1024;
 /// The number of full reads in a row, of 64 and 128 KB, after which plain TCP is spliced.
 const FULL_READS: u8 = 2;
-/// What a splice waits for in bulk, where half a pipe is the most that is worth a delay.
-const FULL_SPLICE: usize = 512 * 1024;
 /// A splice that moves less than this does not pay...
 const SMALL_SPLICE: usize = 16 * 1024;
 /// ...when it happens this often in a row.
@@ -203,7 +201,8 @@ impl Flow {
 
     /// Continues without its failed sink: the opposite direction may still have a response to
     /// deliver.
-    pub(super) fn refuse(&mut self) {
+    pub(super) fn refuse(&mut self, from: &RelayEnd) {
+        self.bulk.stop(&from.socket);
         self.stage = FlowStage::Refused;
         self.pending = Vec::new();
         self.sent = 0;
@@ -450,6 +449,8 @@ impl Flow {
         let Some(pipe) = &mut self.pipe else {
             return Poll::Ready(Ok(()));
         };
+        // More is not worth a delay.
+        let half_pipe = pipe.room() / 2;
         let mut unsupported = false;
         // A short splice does not mean that the source is empty, so it must not clear the
         // readiness: hence "1".
@@ -472,7 +473,7 @@ impl Flow {
                 // A limited rate sleeps enough.
                 if self.shaper.is_none() {
                     self.bulk
-                        .note(&context.from.socket, moved, FULL_SPLICE, context.answered);
+                        .note(&context.from.socket, moved, half_pipe, context.answered);
                 }
                 self.small_splices = if moved < SMALL_SPLICE {
                     self.small_splices.saturating_add(1)

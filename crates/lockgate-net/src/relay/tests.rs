@@ -260,8 +260,8 @@ fn pending_bytes_arrive_and_their_buffer_is_released() {
 
 /// Carries `len` bytes downward over a relay that is polled here; returns whether a pipe was used,
 /// and the bytes that arrived.
-async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
-    let (mut spliced, mut sent, mut received) = (false, 0, Vec::new());
+async fn carry(bench: &mut Bench, data: &[u8]) -> Carried {
+    let (mut spliced, mut mark, mut sent, mut received) = (false, None, 0, Vec::new());
     let mut buffer = vec![0; 1 << 20];
     while received.len() < data.len() {
         if let Ok(more) = rustix::io::write(&bench.origin, &data[sent..]) {
@@ -269,11 +269,23 @@ async fn carry(bench: &mut Bench, data: &[u8]) -> (bool, Vec<u8>) {
         }
         assert!(bench.poll_until_idle(1).await.is_none());
         spliced |= bench.relay.downward.pipe.is_some();
+        mark = mark.or(bench.relay.downward.bulk().mark());
         if let Ok(more) = rustix::io::read(&bench.client, &mut buffer) {
             received.extend_from_slice(&buffer[..more]);
         }
     }
-    (spliced, received)
+    Carried {
+        spliced,
+        mark,
+        received,
+    }
+}
+
+/// What came of data that was carried: whether it was spliced, and how much was once awaited.
+struct Carried {
+    spliced: bool,
+    mark: Option<usize>,
+    received: Vec<u8>,
 }
 
 #[test]
@@ -281,9 +293,10 @@ fn plain_tcp_bulk_is_spliced_unchanged() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
         let data = bytes(20_000_000);
-        let (spliced, received) = carry(&mut bench, &data).await;
-        assert!(spliced && received == data);
+        let carried = carry(&mut bench, &data).await;
+        assert!(carried.spliced && carried.received == data);
         assert_eq!(bench.meter.sent.get(), 20_000_000);
+        assert_eq!(carried.mark, Some(512 * 1024), "half a pipe is awaited");
         // An end in the middle of it, and the other direction after that.
         bench.origin.shutdown_write().unwrap();
         assert!(bench.poll_until_idle(3).await.is_none());
@@ -342,7 +355,9 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
                 .relay
                 .observe_upstream(Box::new(Hears(enough, Rc::default())));
             let data = bytes(5_000_000);
-            let (spliced, received) = carry(&mut bench, &data).await;
+            let Carried {
+                spliced, received, ..
+            } = carry(&mut bench, &data).await;
             assert!(spliced && received == data, "{enough}");
         }
     });
@@ -352,7 +367,7 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
 fn small_pieces_after_bulk_end_splicing() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
-        assert!(carry(&mut bench, &bytes(5_000_000)).await.0);
+        assert!(carry(&mut bench, &bytes(5_000_000)).await.spliced);
         for word in ["a", "few", "words", "more", "than", "that"] {
             send_all(&bench.origin, word.as_bytes()).await;
             assert!(bench.poll_until_idle(2).await.is_none());
@@ -360,7 +375,7 @@ fn small_pieces_after_bulk_end_splicing() {
         }
         assert!(bench.relay.downward.pipe.is_none());
         assert!(
-            carry(&mut bench, &bytes(5_000_000)).await.0,
+            carry(&mut bench, &bytes(5_000_000)).await.spliced,
             "and bulk is spliced again"
         );
     });
@@ -370,11 +385,13 @@ fn small_pieces_after_bulk_end_splicing() {
 fn splice_needs_plain_tcp_on_both_sides() {
     run(async {
         let data = bytes(5_000_000);
-        let (spliced, received) = carry(&mut Bench::plain(unix_sockets), &data).await;
+        let Carried {
+            spliced, received, ..
+        } = carry(&mut Bench::plain(unix_sockets), &data).await;
         assert!(!spliced && received == data);
         let session = settled_pair(TLS13_TERMS).session;
         let mut bench = Bench::new(tcp_sockets, Some(session), None, RelayPreface::default());
-        assert!(!carry(&mut bench, &data).await.0);
+        assert!(!carry(&mut bench, &data).await.spliced);
     });
 }
 

@@ -97,6 +97,24 @@ fn data_after_urgent_data_is_read_despite_a_fin() {
     });
 }
 
+/// The same where the FIN is told, and the urgent data is not: that of two packets before it was not
+/// read yet.
+#[test]
+fn data_after_urgent_data_is_read_despite_unread_packets_before_it() {
+    run(async {
+        let (near, mut far) = dialled().await;
+        for packet in [b"two ".as_slice(), b"packets "] {
+            far.write_all(packet).unwrap();
+            reactor::yield_now().await;
+        }
+        rustix::net::send(&far, b"!", SendFlags::OOB).unwrap();
+        far.write_all(b"behind").unwrap();
+        drop(far);
+        end_heard(&near).await;
+        assert_eq!(read_all(&near).await.unwrap().0, b"two packets behind");
+    });
+}
+
 #[test]
 fn a_reset_after_the_last_bytes_is_no_end() {
     run(async {

@@ -482,11 +482,13 @@ fn a_plain_small_or_slow_body_wakes_its_reader_with_any_data() {
         run(async {
             let (mut ends, _queue) = with_queue(terms);
             let mut buffer = ReadBuffer::new(&ends.pool);
-            let mut left: u64 = left;
+            let before: u64 = left;
+            let mut left = before;
             write(&mut ends.far, &ends.pool, &[&bytes(piece)])
                 .await
                 .unwrap();
             read_body(&mut ends, &mut buffer, &mut left).await;
+            assert_eq!(left, before - piece as u64, "it was read");
             assert_eq!(ends.near.full_reads.mark(), None);
         });
     }
