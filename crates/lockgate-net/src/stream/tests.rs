@@ -474,7 +474,7 @@ fn the_end_of_a_fast_body_is_awaited_by_what_is_left_of_it() {
 
 #[test]
 fn a_plain_small_or_slow_body_wakes_its_reader_with_any_data() {
-    for (terms, left, piece) in [
+    for (terms, whole, piece) in [
         (None, 1 << 20, 3 * READ),
         (Some(TLS13_TERMS), 100_000, READ),
         (Some(TLS13_TERMS), 1 << 20, READ / 4),
@@ -482,13 +482,12 @@ fn a_plain_small_or_slow_body_wakes_its_reader_with_any_data() {
         run(async {
             let (mut ends, _queue) = with_queue(terms);
             let mut buffer = ReadBuffer::new(&ends.pool);
-            let before: u64 = left;
-            let mut left = before;
+            let mut left: u64 = whole;
             write(&mut ends.far, &ends.pool, &[&bytes(piece)])
                 .await
                 .unwrap();
             read_body(&mut ends, &mut buffer, &mut left).await;
-            assert_eq!(left, before - piece as u64, "it was read");
+            assert_eq!(left, whole - piece as u64, "it was read");
             assert_eq!(ends.near.full_reads.mark(), None);
         });
     }
