@@ -140,7 +140,7 @@ pub struct Worker {
     pub index: WorkerIndex,
     /// Time and deadlines.
     pub clock: Rc<Clock>,
-    /// The connections that wait for their rates.
+    /// The connections that wait for their rates, for full reads, or to acknowledge early.
     pub shaping_queue: Rc<ShapingQueue>,
     /// Buffers of the relays.
     pub relay_buffers: Rc<RelayBuffers>,
@@ -212,7 +212,7 @@ impl<T: Default> Recycler<T> {
 }
 
 impl Worker {
-    /// A worker without connections and configuration; `shaping_queue` has the connections that wait for their rates.
+    /// A worker without connections and configuration; `shaping_queue` has its short waits.
     pub fn new(setup: Setup, shaping_queue: Rc<ShapingQueue>) -> Rc<Self> {
         let blocks = BufferPool::with_queue(Some(Rc::clone(&shaping_queue)));
         let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.index);

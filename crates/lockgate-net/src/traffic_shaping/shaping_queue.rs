@@ -1,4 +1,4 @@
-//! The clock of one worker's shapers, and their waits: one alarm for all.
+//! The clock of one worker's shapers, their waits and other short ones: one alarm for all.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,7 +28,7 @@ pub fn now() -> Nanos {
     before + Nanos::from(origin.elapsed())
 }
 
-/// The waits for tokens in one worker.
+/// The waits for tokens in one worker, and other waits of milliseconds.
 #[derive(Debug)]
 pub struct ShapingQueue {
     alarm: Timer,
