@@ -24,8 +24,9 @@ pub use read_buffer::{BufferPool, ReadBuffer};
 
 /// The size of one read.
 const READ: usize = 64 * 1024;
-/// The most bytes that one write under TLS seals.
-const SEALED: usize = 64 * 1024;
+/// The most bytes that one write under TLS seals: those of a read, and the frames around them. A
+/// rest would be a system call and a packet for a few bytes.
+const SEALED: usize = READ + 16 * 1024;
 /// What the rest of a body is awaited by, if its sender is fast: more per wake-up saves no more
 /// (docs/perf/2026-11.md).
 const FULL: usize = 256 * 1024;

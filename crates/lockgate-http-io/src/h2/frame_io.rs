@@ -20,6 +20,12 @@ use super::endpoint_frames::EndpointFrames;
 /// by priority.
 const GATHERED: usize = 64 * 1024;
 
+/// Gathered frames beyond which more will follow.
+const FEW: usize = 8 * 1024;
+
+/// What gathered frames need at most, but for long heads.
+const MOST_GATHERED: usize = GATHERED + 32 * 1024;
+
 /// The most reads in a turn.
 const READS: usize = 8;
 
@@ -246,6 +252,11 @@ impl FrameIo {
     }
 
     fn queue(&mut self, bytes: &[u8]) {
+        let len = self.out.len() + bytes.len();
+        if len > self.out.capacity() && len > FEW {
+            // Data follows data: grown step by step, the same bytes are copied several times.
+            self.out.reserve_exact(MOST_GATHERED);
+        }
         self.out.extend_from_slice(bytes);
         if let Some(abuse_limits) = &mut self.abuse_limits {
             abuse_limits.observe_sent(bytes);
