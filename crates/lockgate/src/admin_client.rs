@@ -60,6 +60,21 @@ pub(crate) fn run(options: &AdminOptions) -> anyhow::Result<ExitCode> {
     Ok(print(&response, options.output, text))
 }
 
+/// Asks for one resource, and prints the response, as JSON or as `text` has it; the exit code is 1
+/// where it is an error.
+///
+/// # Errors
+/// When there is no Lockgate, or no permission.
+pub(crate) fn ask_and_print(
+    socket: &Path,
+    (method, path, body): (&str, &str, Value),
+    output: PrintFormat,
+    text: impl FnOnce(&Value) -> String,
+) -> anyhow::Result<ExitCode> {
+    let response = ask(socket, method, path, body)?;
+    Ok(print(&response, output, text))
+}
+
 /// Prints a response, as JSON or as `text` has it; the exit code is 1 where it is an error.
 fn print(
     response: &AdminResponse,

@@ -12,10 +12,10 @@ use crate::examine::{Examination, examine};
 use crate::print::{self, out};
 use crate::start_steps::Mode;
 
-mod describe;
+pub(crate) mod describe;
 mod names;
-mod text;
-mod units;
+pub(crate) mod text;
+pub(crate) mod units;
 
 /// The exit code with errors.
 const ERRORS: u8 = 1;

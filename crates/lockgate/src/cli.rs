@@ -8,7 +8,9 @@ pub(crate) mod ca;
 pub(crate) mod cert;
 mod compare;
 pub(crate) mod connections;
+mod demo;
 mod describe;
+pub(crate) mod explain;
 mod foreign;
 pub(crate) mod healthcheck;
 pub(crate) mod load;
@@ -18,7 +20,6 @@ pub(crate) mod top;
 pub(crate) mod tunnel;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -26,6 +27,7 @@ use admin::AdminVerb;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, error::ErrorKind};
 use clap_complete::Shell;
 pub(crate) use compare::check_load;
+pub(crate) use demo::DemoOptions;
 pub(crate) use describe::{print_completion, print_manual};
 use lockgate_compare::CompareOptions;
 use lockgate_compare::guard::ProcessGuard;
@@ -52,6 +54,8 @@ pub(crate) enum Command {
     },
     /// Check a configuration file and print its mistakes.
     Check(CheckOptions),
+    /// Say what becomes of a request.
+    Explain(explain::ExplainOptions),
     /// Serve a built-in page and application with a self-signed certificate.
     Demo(DemoOptions),
     /// Relay one listener without a configuration file.
@@ -263,6 +267,16 @@ enum CommandArgs {
         it as root if the service starts as root.\n\n\
         Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
     Check(CheckArgs),
+    /// Say what becomes of a request: listener, certificate, site, route and why no other, rewrites,
+    /// conditions, endpoints
+    #[command(
+        after_help = "Examples:\n  lockgate explain https://app.example.com/api/users\n  \
+        lockgate explain -X POST http://127.0.0.1:8080/upload -H 'Host: files.example.com' --from 10.0.0.7 --json\n  \
+        lockgate explain --live https://app.example.com/\n\n\
+        Nothing is sent: the rules that serve are asked. Exit codes: 0 explained, 1 invalid configuration, \
+        or no listener has the URL's port."
+    )]
+    Explain(explain::ExplainArgs),
     /// Run a demo without a configuration file: a built-in page and application over HTTPS
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo(DemoOptions),
@@ -448,27 +462,6 @@ enum CommandArgs {
     },
 }
 
-// No doc comment: clap would print it instead of the command's.
-#[derive(Args, Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct DemoOptions {
-    /// The address of the site
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8443", value_parser = socket_address)]
-    pub(crate) listen: SocketAddr,
-    /// The address of the relay [default: the port after that of the site]
-    #[arg(long, value_name = "ADDR", value_parser = socket_address)]
-    pub(crate) relay: Option<SocketAddr>,
-    /// The address of /metrics, /top, /health and /ready
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:9090", value_parser = socket_address)]
-    pub(crate) metrics: SocketAddr,
-}
-
-impl DemoOptions {
-    /// The address of the relay, by default the next port of the site's address.
-    pub(crate) fn relay(&self) -> SocketAddr {
-        self.relay.unwrap_or_else(|| next_port(self.listen))
-    }
-}
-
 #[derive(Args, Default)]
 struct ConfigArgs {
     /// The configuration file [default: $LOCKGATE_CONFIG, else /etc/lockgate/lockgate.toml]
@@ -639,6 +632,22 @@ impl CommandArgs {
                     Command::Check(args.resolve(config))
                 })
             }
+            Self::Explain(args) => {
+                let is_live = args.is_live();
+                let (request, args) = args.split();
+                let (source, output) = if is_live {
+                    let (socket, output) = choose(args)?;
+                    (explain::ExplainSource::Running(socket), output)
+                } else {
+                    let (file, output) = args.into_file();
+                    (explain::ExplainSource::File(once(file)?), output)
+                };
+                Ok(Command::Explain(explain::ExplainOptions {
+                    source,
+                    request,
+                    output,
+                }))
+            }
             Self::Demo(options) => without_file(Command::Demo(options)),
             Self::Proxy {
                 listen,
@@ -718,16 +727,6 @@ fn output(json: bool) -> PrintFormat {
     }
 }
 
-/// The next port of the same address; any port where `address` has any.
-fn next_port(address: SocketAddr) -> SocketAddr {
-    let port = if address.port() == 0 {
-        0
-    } else {
-        address.port().checked_add(1).unwrap_or(0)
-    };
-    SocketAddr::new(address.ip(), port)
-}
-
 fn not_empty(written: &str) -> Result<String, String> {
     if written.trim().is_empty() {
         return Err(
@@ -735,12 +734,6 @@ fn not_empty(written: &str) -> Result<String, String> {
         );
     }
     Ok(written.to_owned())
-}
-
-fn socket_address(written: &str) -> Result<SocketAddr, String> {
-    written
-        .parse()
-        .map_err(|_| "write an IP address and a port: 127.0.0.1:8443 or [::1]:8443".into())
 }
 
 impl FromStr for ListenerTls {

@@ -29,6 +29,7 @@ use serde_json::{Value, json};
 use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
 use crate::endpoint_changes::{ChangeablePool, EndpointChanges};
+use crate::explain::{ExplainRequest, ExplainedConfig};
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
 pub(crate) use figures::{
@@ -83,12 +84,16 @@ pub(crate) struct SharedState {
     pub(crate) bound: Vec<BoundAddress>,
     /// The certificates that come by themselves.
     pub(crate) certificates: Arc<CertKeeper>,
+    /// The configuration, for questions about requests.
+    pub(crate) explained: ExplainedConfig,
 }
 
 /// A bound listener as it is shown.
 #[derive(Debug, Clone)]
 pub(crate) struct BoundAddress {
     pub(crate) address: String,
+    /// Its port, if it has one.
+    pub(crate) port: Option<u16>,
     /// `https`, `http`, `tls` or `tcp`.
     pub(crate) kind: &'static str,
 }
@@ -151,6 +156,14 @@ impl Exposition {
         self.certificates(&mut text);
         self.clients(&mut text);
         text.finish()
+    }
+
+    /// What becomes of a request.
+    ///
+    /// # Errors
+    /// As [`ExplainedConfig::answer`].
+    pub(crate) fn explain(&self, request: &ExplainRequest) -> Result<Value, String> {
+        self.state.explained.answer(&self.state.bound, request)
     }
 
     /// The number of the generation.

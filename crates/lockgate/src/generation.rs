@@ -22,8 +22,9 @@ use lockgate_proxy::generation::{GenerationRules, GenerationSetup, LogSetup};
 use lockgate_proxy::metrics::{EarlierIndexes, WorkerCells};
 use tokio::sync::{oneshot, watch};
 
-use crate::assemble::{Assembly, PlannedListener};
+use crate::assemble::{Assembly, PlannedListener, port};
 use crate::configuration::Configuration;
+use crate::explain::ExplainedConfig;
 use crate::exposition::{BoundAddress, Exposition, SharedState};
 use crate::log_writer::LogWriter;
 use crate::prober::EndpointStatuses;
@@ -256,6 +257,7 @@ impl RunningGeneration {
         let planned = assembly.listeners.iter().zip(&plan.listeners);
         let bound = planned.map(|(planned, listener)| BoundAddress {
             address: listener.bound.to_string(),
+            port: port(&listener.bound),
             kind: kind(planned),
         });
         let bound = bound.collect();
@@ -273,6 +275,10 @@ impl RunningGeneration {
                 generation: number,
                 bound,
                 certificates,
+                explained: ExplainedConfig {
+                    config: Arc::clone(&config),
+                    assembly: Arc::clone(&assembly),
+                },
             },
         ));
         Self {

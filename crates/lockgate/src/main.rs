@@ -14,6 +14,7 @@ mod descriptors;
 mod echo_app;
 mod endpoint_changes;
 mod examine;
+mod explain;
 mod exposition;
 mod fetcher;
 mod file_watcher;
@@ -74,6 +75,7 @@ fn main() -> ExitCode {
         Command::Run { config, kind } => Ok(run(&config, kind)),
         Command::RunLastGood { config, kind } => run_last_good(&config, kind),
         Command::Check(check) => Ok(check::run(&check)),
+        Command::Explain(options) => explain::run(&options),
         Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
             listen,

@@ -188,20 +188,21 @@ impl CertStore {
 
     /// The certificates in the order of the settings; the default last unless it is among them.
     pub fn describe(&self) -> Vec<CertSummary> {
-        let (table, now) = (self.table.load(), SystemTime::now());
-        let is_default = |cert: &Arc<Certificate>| {
-            table
-                .default
-                .as_ref()
-                .is_some_and(|default| Arc::ptr_eq(default, cert))
-        };
-        let summary = |cert: &Arc<Certificate>| CertSummary {
-            path: cert.files().cert.clone(),
-            facts: cert.facts.clone(),
-            stapled: cert.is_stapled(now),
-            default: is_default(cert),
-        };
-        table.all.iter().map(summary).collect()
+        let table = self.table.load();
+        table.all.iter().map(|cert| table.summary(cert)).collect()
+    }
+
+    /// The certificates for a client with this SNI (any case), which gets the first whose signature
+    /// it accepts.
+    pub fn describe_for(&self, sni: Option<&str>) -> Vec<CertSummary> {
+        let table = self.table.load();
+        let serving = sni.map(|name| table.serving(name)).unwrap_or_default();
+        let default = table.default.iter().filter(|_| serving.is_empty());
+        serving
+            .all()
+            .chain(default)
+            .map(|cert| table.summary(cert))
+            .collect()
     }
 
     /// All names with a certificate, sorted; the default's are marked. Those of managed
@@ -403,13 +404,23 @@ impl CertTable {
 
     fn choose(&self, sni: Option<&str>, offered: &[SignatureScheme]) -> Option<&Arc<Certificate>> {
         let serving = sni.map(|name| self.serving(name)).unwrap_or_default();
-        let all = || serving.exact.iter().chain(serving.wildcard);
         // A certificate that the client cannot verify is better than none: the handshake's error
         // then shows the reason.
-        all()
+        serving
+            .all()
             .find(|cert| cert.facts.key.suits(offered))
-            .or_else(|| all().next())
+            .or_else(|| serving.all().next())
             .or(self.default.as_ref())
+    }
+
+    fn summary(&self, cert: &Arc<Certificate>) -> CertSummary {
+        let default = self.default.as_ref();
+        CertSummary {
+            path: cert.files().cert.clone(),
+            facts: cert.facts.clone(),
+            stapled: cert.is_stapled(SystemTime::now()),
+            default: default.is_some_and(|default| Arc::ptr_eq(default, cert)),
+        }
     }
 }
 
@@ -419,7 +430,12 @@ struct MatchingCerts<'a> {
     wildcard: &'a [Arc<Certificate>],
 }
 
-impl MatchingCerts<'_> {
+impl<'a> MatchingCerts<'a> {
+    /// Those with the exact name first.
+    fn all(self) -> impl Iterator<Item = &'a Arc<Certificate>> {
+        self.exact.iter().chain(self.wildcard)
+    }
+
     fn is_empty(&self) -> bool {
         self.exact.is_empty() && self.wildcard.is_empty()
     }

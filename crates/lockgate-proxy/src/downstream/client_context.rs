@@ -2,7 +2,7 @@
 //! it is trusted, the connections to endpoints that are its own, and what is left of its rates.
 
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -115,29 +115,16 @@ impl ClientContext {
         fields: &Fields,
     ) -> ClientAddress {
         let (generation, sites) = (&snapshot.generation, snapshot.sites());
-        let mut client = self.address;
         // A client that asks for a tunnel writes these fields for its target: no proxy between adds
         // to them.
         if !self.is_trusted(generation) || sites.tunnels {
-            return client;
+            return self.address;
         }
-        // An empty element counts: a proxy has added nothing to what its client had sent.
-        let lines: Vec<&[u8]> = fields.values(Known::XForwardedFor).collect();
-        let hops = lines
-            .into_iter()
-            .rev()
-            .flat_map(|line| line.rsplit(|&byte| byte == b','));
-        for hop in hops.map(<[u8]>::trim_ascii) {
-            let Some(ip) = forwarded_for::address(hop) else {
-                warn_of_unknown(connection, hop);
-                return ClientAddress::Unknown;
-            };
-            client = ClientAddress::Ip(ip);
-            if !generation.trusts(ip) {
-                break;
-            }
-        }
-        client
+        let trusts = |ip| generation.trusts(ip);
+        forwarded_address(self.address, fields, trusts).unwrap_or_else(|hop| {
+            warn_of_unknown(connection, hop);
+            ClientAddress::Unknown
+        })
     }
 
     /// The rest of the connection's rates of `shape`.
@@ -154,6 +141,33 @@ impl ClientContext {
         });
         with(&shaped[known].1)
     }
+}
+
+/// The client of a request from a trusted peer: the last address in X-Forwarded-For that is not
+/// trusted itself.
+///
+/// # Errors
+/// The element that is no address.
+pub(super) fn forwarded_address(
+    peer: ClientAddress,
+    fields: &Fields,
+    trusts: impl Fn(IpAddr) -> bool,
+) -> Result<ClientAddress, &[u8]> {
+    let mut client = peer;
+    // An empty element counts: a proxy has added nothing to what its client had sent.
+    let lines: Vec<&[u8]> = fields.values(Known::XForwardedFor).collect();
+    let hops = lines
+        .into_iter()
+        .rev()
+        .flat_map(|line| line.rsplit(|&byte| byte == b','));
+    for hop in hops.map(<[u8]>::trim_ascii) {
+        let ip = forwarded_for::address(hop).ok_or(hop)?;
+        client = ClientAddress::Ip(ip);
+        if !trusts(ip) {
+            break;
+        }
+    }
+    Ok(client)
 }
 
 fn is_trusted(address: &ClientAddress, generation: &Generation) -> bool {

@@ -22,4 +22,5 @@ pub use accept::{AcceptSocket, accept};
 pub use active_listener::{ActiveListener, ListenerSnapshot};
 pub use listener::{ListenerService, ListenerSettings};
 pub use relay_settings::RelaySettings;
-pub use sni_router::{HelloMatch, RelayRoute, SecureSites, SniRouter};
+pub use serve::explain;
+pub use sni_router::{HelloMatch, HelloRoute, RelayRoute, SecureSites, SniRouter};

@@ -10,6 +10,7 @@ mod admission;
 mod auth_response;
 mod authorize;
 mod dispatch;
+pub mod explain;
 mod locate;
 mod outgoing;
 mod refusal;
@@ -183,6 +184,16 @@ impl<'s> ServeContext<'s> {
     }
 }
 
+/// The recipient of a request by its method and Max-Forwards, and the Max-Forwards that the next hop
+/// gets, if it gets one.
+fn recipient_of<'s>(head: &RequestHead) -> Result<(Recipient, Option<u64>), Refusal<'s>> {
+    if head.method_name().len() > LONGEST_METHOD {
+        let why = "the method is too long";
+        return Err(Refusal::because(HttpFault::NotImplemented, why));
+    }
+    forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))
+}
+
 impl<'s, D> IncomingRequest<'_, 's, D> {
     /// The generation that it has begun in.
     fn generation(&self) -> &'s Generation {
@@ -215,6 +226,7 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
             };
             let LocatedRoute {
                 target,
+                index: _,
                 route,
                 pattern,
             } = match self.locate() {
@@ -310,17 +322,10 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
         } = *self.context;
         let (worker, head) = (&connection.worker, self.head);
         let length = self.down.begin_request(head).map_err(|error| match error {
-            ReadError::Framing(error) if error.status() == 501 => {
-                Refusal::because(HttpFault::NotImplemented, error.to_string())
-            }
+            ReadError::Framing(error) => Refusal::of_framing(error),
             error => Refusal::malformed(&error),
         })?;
-        if head.method_name().len() > LONGEST_METHOD {
-            let why = "the method is too long";
-            return Err(Refusal::because(HttpFault::NotImplemented, why));
-        }
-        let (recipient, hops) =
-            forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))?;
+        let (recipient, hops) = recipient_of(head)?;
         let last = client.request_count() >= sites.max_requests || guard.watch().is_draining();
         // Another client waits for a permit: this one gets its next response on a new connection.
         let gives_way =

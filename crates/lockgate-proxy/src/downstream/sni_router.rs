@@ -40,8 +40,11 @@ pub struct SecureSites {
 }
 
 /// The route of a ClientHello.
-pub(super) enum HelloRoute<'h> {
+#[derive(Debug, Clone, Copy)]
+pub enum HelloRoute<'h> {
+    /// A relay.
     Relay(&'h RelayRoute),
+    /// The sites.
     Sites(&'h SecureSites),
 }
 
@@ -81,15 +84,24 @@ impl SniRouter {
 
     /// The route of a ClientHello; `None` calls for the alert unrecognized_name (RFC 6066 §3).
     pub(super) fn choose(&self, hello: &ClientHello<'_>) -> Option<HelloRoute<'_>> {
+        self.find(hello.server_name.as_deref(), hello.alpn())
+    }
+
+    /// The route of a ClientHello with this server name in lower case, and with these protocols.
+    pub fn find<'o>(
+        &self,
+        server_name: Option<&str>,
+        mut offered: impl Iterator<Item = &'o [u8]>,
+    ) -> Option<HelloRoute<'_>> {
         let of = |offered: &[u8]| self.alpn.iter().find(|(name, _)| **name == *offered);
         let by_alpn = if self.alpn.is_empty() {
             None
         } else {
-            hello.alpn().find_map(of)
+            offered.find_map(of)
         };
         let index = match by_alpn {
             Some((_, index)) => *index,
-            None => self.hosts.find(hello.server_name.as_deref())?,
+            None => self.hosts.find(server_name)?,
         };
         match self.routes.get(index) {
             Some(route) => Some(HelloRoute::Relay(route)),

@@ -17,10 +17,12 @@
 mod clash;
 pub mod hosts;
 mod index;
+mod losses;
 pub mod paths;
 pub mod router;
 
 pub use clash::{Clash, Unreachable};
 pub use index::{ListenerSiteIndex, RouteIndex};
+pub use losses::{RouteLoss, SiteLoss};
 pub use paths::{NoRoute, RouteEntry};
 pub use router::{RouteMatch, Router, SiteRoutes};

@@ -119,6 +119,11 @@ impl PathTree {
         methods.insert(rule.method.as_deref(), self.rules.len() as u32)
     }
 
+    /// Its routes.
+    pub(super) fn entries(&self) -> &[RouteEntry] {
+        &self.rules
+    }
+
     /// Routes that no request can reach.
     pub(super) fn unreachable(&self, site: ListenerSiteIndex) -> impl Iterator<Item = Unreachable> {
         // RFC 9110 §9.3.6: the target of CONNECT is a host and port.

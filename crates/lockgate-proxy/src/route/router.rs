@@ -31,6 +31,8 @@ pub struct RouteMatch<'r> {
 pub struct Router {
     hosts: HostTable<ListenerSiteIndex>,
     sites: Vec<PathTree>,
+    /// The hosts of each site, as they were given.
+    given: Vec<Vec<HostPattern>>,
 }
 
 impl Router {
@@ -42,6 +44,7 @@ impl Router {
         let mut router = Self {
             hosts: HostTable::default(),
             sites: Vec::with_capacity(sites.len()),
+            given: Vec::with_capacity(sites.len()),
         };
         let mut unreachable = Vec::new();
         let mut clashes = Vec::new();
@@ -67,6 +70,7 @@ impl Router {
             let paths = PathTree::build(site, routes, &mut clashes);
             unreachable.extend(paths.unreachable(site));
             router.sites.push(paths);
+            router.given.push(hosts);
         }
         if clashes.is_empty() {
             Ok((router, unreachable))
@@ -98,6 +102,16 @@ impl Router {
             route: rule.value,
             pattern: &rule.pattern,
         })
+    }
+
+    /// The hosts of each site, as they were given.
+    pub(super) fn hosts_of_sites(&self) -> &[Vec<HostPattern>] {
+        &self.given
+    }
+
+    /// The routes of a site, as they were given.
+    pub(super) fn routes_of(&self, site: ListenerSiteIndex) -> &[RouteEntry] {
+        self.sites.get(site.get()).map_or(&[], PathTree::entries)
     }
 }
 

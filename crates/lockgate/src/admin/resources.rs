@@ -4,6 +4,7 @@ mod certs;
 mod clients;
 mod connections;
 mod endpoints;
+mod explain;
 mod limits;
 mod log_level;
 mod logs;
@@ -122,6 +123,10 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/limits/clear",
         handlers: &[(Method::POST, |request| written(limits::clear(request)))],
+    },
+    Resource {
+        path: "/v1/explain",
+        handlers: &[(Method::POST, |request| written(explain::explain(request)))],
     },
     Resource {
         path: "/v1/sites",

@@ -230,7 +230,7 @@ fn site(
 }
 
 /// The endpoints of a pool, and how they are chosen and checked.
-fn pool(pool: &EndpointPool) -> Value {
+pub(crate) fn pool(pool: &EndpointPool) -> Value {
     json!({
         "pool": pool.name,
         "endpoints": endpoints(pool),
@@ -290,7 +290,7 @@ fn route(config: &Config, route: &SiteRoute) -> Value {
 }
 
 /// The rules of a route that are not the defaults, in short.
-fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<String> {
+pub(crate) fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<String> {
     let mut short = Vec::new();
     let mut add = |text: Option<String>| short.extend(text);
     let some = |count: usize, one: &str, more: &str| {
@@ -353,7 +353,7 @@ fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Pattern) -> Vec<
     short
 }
 
-fn limit(limit: &SharedSetting<RateLimit>) -> String {
+pub(crate) fn limit(limit: &SharedSetting<RateLimit>) -> String {
     let limit = &limit.value;
     let per = match &limit.per {
         LimitScope::Client => " per client".to_owned(),

@@ -309,7 +309,7 @@ fn action(route: &Value) -> String {
 }
 
 /// The endpoints of a pool, and how they are chosen and checked where that is not the default.
-fn pool(to: &Value) -> String {
+pub(crate) fn pool(to: &Value) -> String {
     let over = match text(&to["endpoint_protocol"]) {
         "h2" => " over HTTP/2 and TLS",
         "h2c" => " over HTTP/2",

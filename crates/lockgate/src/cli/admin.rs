@@ -137,6 +137,16 @@ pub(super) fn confirmation(written: &str) -> Result<u64, String> {
 }
 
 impl AdminArgs {
+    /// Whether it names an admin socket.
+    pub(super) fn names_socket(&self) -> bool {
+        self.admin.is_some()
+    }
+
+    /// The configuration file that it names, and how the answer is printed.
+    pub(super) fn into_file(self) -> (Option<PathBuf>, PrintFormat) {
+        (self.config, output(self.json))
+    }
+
     /// Where the socket is, and how the response is printed; `outer` is a file before the command,
     /// `default` the one for none. `None` where a file is given twice, or a file and a socket.
     pub(super) fn choice(

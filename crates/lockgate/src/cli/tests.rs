@@ -1,5 +1,7 @@
 //! Command lines, and the commands that they mean.
 
+use std::net::SocketAddr;
+
 use super::*;
 
 fn parse(line: &str) -> Result<Command, clap::Error> {

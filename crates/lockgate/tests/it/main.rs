@@ -18,6 +18,7 @@ mod check_start;
 mod compare;
 mod docs;
 mod exhaustion;
+mod explain;
 mod files;
 mod forward_auth;
 mod h2;

@@ -361,7 +361,7 @@ fn only_assemble_uses_both_config_and_proxy() {
                 "start.rs",
                 "generation.rs",
             ];
-            let rooms = ["/assemble/", "/check/", "/supervisor/"];
+            let rooms = ["/assemble/", "/check/", "/explain/", "/supervisor/"];
             let may = starts.iter().any(|name| source.path.ends_with(name))
                 || rooms.iter().any(|room| source.path.contains(room));
             let heart = ["lockgate_proxy::", "lockgate_upstream::"];

@@ -19,13 +19,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
     /// Admits the request by networks and rates, or refuses it.
     pub(super) fn admit(&self, route: &'s Route) -> Result<(), Refusal<'s>> {
         let admission = &route.admission;
-        let admitted = match self.record.client {
-            ClientAddress::Unknown => admission.networks.admits_unknown(),
-            client => admission.networks.admits(client.key_or_unspecified()),
-        };
-        if !admitted {
-            return Err(Refusal::of(HttpFault::Forbidden));
-        }
+        check_network(route, self.record.client)?;
         let client = self.record.client.key_or_unspecified();
         if let Some(limited) = &admission.limit {
             check_rate(
@@ -43,29 +37,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
         &self,
         auth: &'s BasicAuthCheck,
     ) -> Result<Arc<str>, Refusal<'s>> {
-        let (field, fault, advice) = match auth.to {
-            Gatekeeper::Site => (
-                &b"authorization"[..],
-                HttpFault::Unauthorized,
-                Advice::Challenge(&auth.realm),
-            ),
-            Gatekeeper::Proxy => {
-                let advice = Advice::ProxyChallenge(&auth.realm);
-                (
-                    &b"proxy-authorization"[..],
-                    HttpFault::ProxyUnauthorized,
-                    advice,
-                )
-            }
-        };
-        let challenge = || Refusal {
-            advice,
-            ..Refusal::of(fault)
-        };
-        let mut said = self.head.fields.named(field);
-        let (Some(credentials), None) = (said.next(), said.next()) else {
-            return Err(challenge());
-        };
+        let credentials = credentials(auth, self.head)?;
         let guard = self.context.guard;
         let client = self.record.client.key_or_unspecified();
         let now = guard.clock().now();
@@ -77,7 +49,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
             .await
         {
             Ok(PasswordOutcome::Accepted(user)) => Ok(user),
-            Ok(PasswordOutcome::Refused) => Err(challenge()),
+            Ok(PasswordOutcome::Refused) => Err(challenge(auth)),
             Ok(PasswordOutcome::Busy) | Err(_) => Err(Refusal {
                 status: Some(503),
                 advice: Advice::RetryAfter(1),
@@ -87,6 +59,51 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
                 )
             }),
         }
+    }
+}
+
+/// Refuses a client of a network that is not served.
+pub(super) fn check_network<'s>(route: &Route, client: ClientAddress) -> Result<(), Refusal<'s>> {
+    let networks = &route.admission.networks;
+    let is_served = match client {
+        ClientAddress::Unknown => networks.admits_unknown(),
+        client => networks.admits(client.key_or_unspecified()),
+    };
+    if is_served {
+        Ok(())
+    } else {
+        Err(Refusal::of(HttpFault::Forbidden))
+    }
+}
+
+/// The credentials of a request; without them, or with several, the challenge.
+pub(super) fn credentials<'h, 's>(
+    auth: &'s BasicAuthCheck,
+    head: &'h RequestHead,
+) -> Result<&'h [u8], Refusal<'s>> {
+    let field = match auth.to {
+        Gatekeeper::Site => &b"authorization"[..],
+        Gatekeeper::Proxy => &b"proxy-authorization"[..],
+    };
+    let mut given = head.fields.named(field);
+    match (given.next(), given.next()) {
+        (Some(credentials), None) => Ok(credentials),
+        _ => Err(challenge(auth)),
+    }
+}
+
+/// The refusal of a request without the right password.
+fn challenge(auth: &BasicAuthCheck) -> Refusal<'_> {
+    let (fault, advice) = match auth.to {
+        Gatekeeper::Site => (HttpFault::Unauthorized, Advice::Challenge(&auth.realm)),
+        Gatekeeper::Proxy => (
+            HttpFault::ProxyUnauthorized,
+            Advice::ProxyChallenge(&auth.realm),
+        ),
+    };
+    Refusal {
+        advice,
+        ..Refusal::of(fault)
     }
 }
 

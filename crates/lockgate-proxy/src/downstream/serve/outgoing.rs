@@ -4,6 +4,7 @@
 use lockgate_http::fields::Fields;
 use lockgate_http::trace::{Sampled, TraceId};
 use lockgate_http_io::message::OutgoingHead;
+use lockgate_net::stream::BufferPool;
 use lockgate_rules::RequestValues;
 use lockgate_upstream::{AffinityInput, Preference};
 
@@ -45,24 +46,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
         values: &RequestValues<'_>,
         outgoing: &mut OutgoingHead<'_>,
     ) -> Result<(), Refusal<'s>> {
-        match route.action {
-            Action::Proxy(_) => {}
-            Action::Connect(_) if values.method != b"CONNECT" => {}
-            // No other sends the request to anywhere.
-            _ => return Ok(()),
-        }
-        let rules = &route.rules.request_headers;
-        if !rules.is_empty() {
-            let blocks = &self.worker().blocks;
-            rules::apply(rules, outgoing.change(), values, blocks);
-            outgoing
-                .check_host()
-                .map_err(|error| Refusal::malformed(&error))?;
-        }
-        if let (Some(rewrite), Action::Proxy(_)) = (&route.rules.rewrite, &route.action) {
-            rewrite.ask(values.path, outgoing.change());
-        }
-        Ok(())
+        apply_request_rules(route, values, outgoing, &self.worker().blocks)
     }
 
     /// The endpoint that a request with these fields belongs to, if its pool's balancing ties it to
@@ -87,4 +71,30 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
             fields: Some(fields),
         }
     }
+}
+
+/// Changes a request by its route's rules.
+pub(super) fn apply_request_rules<'s>(
+    route: &Route,
+    values: &RequestValues<'_>,
+    outgoing: &mut OutgoingHead<'_>,
+    blocks: &BufferPool,
+) -> Result<(), Refusal<'s>> {
+    match route.action {
+        Action::Proxy(_) => {}
+        Action::Connect(_) if values.method != b"CONNECT" => {}
+        // No other sends the request to anywhere.
+        _ => return Ok(()),
+    }
+    let rules = &route.rules.request_headers;
+    if !rules.is_empty() {
+        rules::apply(rules, outgoing.change(), values, blocks);
+        outgoing
+            .check_host()
+            .map_err(|error| Refusal::malformed(&error))?;
+    }
+    if let (Some(rewrite), Action::Proxy(_)) = (&route.rules.rewrite, &route.action) {
+        rewrite.ask(values.path, outgoing.change());
+    }
+    Ok(())
 }

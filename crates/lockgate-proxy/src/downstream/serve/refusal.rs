@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 
+use lockgate_http::h1::framing::FramingError;
+
 use crate::error_response::{Advice, HttpFault};
 use crate::site::MaintenanceResponse;
 
@@ -26,6 +28,21 @@ impl Refusal<'_> {
     /// A request that cannot be read in one way.
     pub(super) fn malformed(error: &dyn Display) -> Self {
         Self::because(HttpFault::Malformed, error.to_string())
+    }
+
+    /// A body without a length that can be read in one way.
+    pub(super) fn of_framing(error: FramingError) -> Self {
+        if error.status() == 501 {
+            Self::because(HttpFault::NotImplemented, error.to_string())
+        } else {
+            Self::malformed(&error)
+        }
+    }
+
+    /// A host with other TLS settings than the connection's.
+    pub(super) fn of_other_tls() -> Self {
+        let why = "the host has other TLS settings than this connection";
+        Self::because(HttpFault::Misdirected, why)
     }
 
     /// A method that the resource does not have; those that it has are `allow`.

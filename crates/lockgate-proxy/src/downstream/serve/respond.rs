@@ -81,16 +81,16 @@ impl ErrorOrigin {
 }
 
 /// A response of the configuration.
-struct LocalResponse<'a> {
-    status: u16,
-    location: Option<&'a [u8]>,
+pub(super) struct LocalResponse<'a> {
+    pub(super) status: u16,
+    pub(super) location: Option<&'a [u8]>,
     /// For `Allow`; empty for none.
     allow: &'a str,
     media_type: &'a str,
     body: &'a [u8],
 }
 
-impl LocalResponse<'_> {
+impl<'a> LocalResponse<'a> {
     /// One that has nothing but its status.
     fn of(status: u16) -> Self {
         Self {
@@ -99,6 +99,20 @@ impl LocalResponse<'_> {
             allow: "",
             media_type: "",
             body: b"",
+        }
+    }
+
+    /// A redirect; `location` is memory for its URL.
+    fn redirect(
+        status: u16,
+        to: &Template,
+        values: &RequestValues<'_>,
+        location: &'a mut Vec<u8>,
+    ) -> Self {
+        to.render(values, location);
+        Self {
+            location: Some(location),
+            ..Self::of(status)
         }
     }
 }
@@ -248,48 +262,11 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         route: &'s Route,
         values: &RequestValues<'_>,
     ) -> NextStep {
-        let is_options = self.head.method == Method::Options;
         let mut text = Vec::new();
-        let local = match &route.action {
-            Action::Proxy(_) if is_options => LocalResponse::of(204),
-            Action::Files(_) if is_options => LocalResponse {
-                allow: FILES,
-                ..LocalResponse::of(204)
-            },
-            Action::Files(_) => return self.refuse(Refusal::method_not_allowed(FILES)).await,
-            Action::Connect(connect) => {
-                let allow = match connect.forward {
-                    Some(_) => FORWARDED,
-                    None => TUNNELS,
-                };
-                return self.refuse(Refusal::method_not_allowed(allow)).await;
-            }
-            // RFC 9110 §9.3.8 would have us show the request to its sender, and with it what
-            // scripts of a page must not see: we do not trace.
-            Action::Proxy(_) => {
-                let refusal = Refusal::because(HttpFault::NotImplemented, "TRACE is not forwarded");
-                return self.refuse(refusal).await;
-            }
-            Action::Redirect { to, status } => {
-                return self.respond_redirect(route, values, to, *status).await;
-            }
-            Action::Secure(port) => {
-                secure_target(values, *port, &mut text);
-                LocalResponse {
-                    location: Some(&text),
-                    ..LocalResponse::of(308)
-                }
-            }
-            Action::Respond(fixed) => {
-                fixed.body.render(values, &mut text);
-                LocalResponse {
-                    media_type: &fixed.media_type,
-                    body: &text,
-                    ..LocalResponse::of(fixed.status)
-                }
-            }
-        };
-        self.respond_local(route, values, &local).await
+        match local_response(route, self.head.method, values, &mut text) {
+            Ok(local) => self.respond_local(route, values, &local).await,
+            Err(refusal) => self.refuse(refusal).await,
+        }
     }
 
     /// Sends the client to another address.
@@ -301,11 +278,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         status: u16,
     ) -> NextStep {
         let mut location = Vec::new();
-        to.render(values, &mut location);
-        let local = LocalResponse {
-            location: Some(&location),
-            ..LocalResponse::of(status)
-        };
+        let local = LocalResponse::redirect(status, to, values, &mut location);
         self.respond_local(route, values, &local).await
     }
 
@@ -448,6 +421,54 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         let route = self.record.route;
         route.map_or(self.context.sites.rates, |route| route.rules.rates)
     }
+}
+
+/// The response of a route's action that has no backend for this method; `text` is memory for a part
+/// of it.
+pub(super) fn local_response<'a>(
+    route: &'a Route,
+    method: Method,
+    values: &RequestValues<'_>,
+    text: &'a mut Vec<u8>,
+) -> Result<LocalResponse<'a>, Refusal<'static>> {
+    let is_options = method == Method::Options;
+    Ok(match &route.action {
+        Action::Proxy(_) if is_options => LocalResponse::of(204),
+        Action::Files(_) if is_options => LocalResponse {
+            allow: FILES,
+            ..LocalResponse::of(204)
+        },
+        Action::Files(_) => return Err(Refusal::method_not_allowed(FILES)),
+        Action::Connect(connect) => {
+            let allow = match connect.forward {
+                Some(_) => FORWARDED,
+                None => TUNNELS,
+            };
+            return Err(Refusal::method_not_allowed(allow));
+        }
+        // RFC 9110 §9.3.8 would have us show the request to its sender, and with it what scripts of
+        // a page must not see: we do not trace.
+        Action::Proxy(_) => {
+            let why = "TRACE is not forwarded";
+            return Err(Refusal::because(HttpFault::NotImplemented, why));
+        }
+        Action::Redirect { to, status } => LocalResponse::redirect(*status, to, values, text),
+        Action::Secure(port) => {
+            secure_target(values, *port, text);
+            LocalResponse {
+                location: Some(text),
+                ..LocalResponse::of(308)
+            }
+        }
+        Action::Respond(fixed) => {
+            fixed.body.render(values, text);
+            LocalResponse {
+                media_type: &fixed.media_type,
+                body: text,
+                ..LocalResponse::of(fixed.status)
+            }
+        }
+    })
 }
 
 /// The termination of a connection after its last response.

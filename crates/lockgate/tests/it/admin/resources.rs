@@ -528,6 +528,7 @@ fn every_documented_example_has_the_form_of_its_response() {
         }
         let endpoint = scene.origin.address();
         let body = body.replace("10.0.0.1:8080", endpoint);
+        let body = body.replace("127.0.0.1:80\"", "127.0.0.1:0\"");
         let (status, found) = ask(&scene.socket, method, path, &body);
         assert_eq!(status, 200, "{path}");
         let _successor = (path == "/v1/upgrade").then(|| Successor::of(&found));

@@ -1,0 +1,330 @@
+//! What becomes of a request, without serving it: the steps of a request that is served, by the
+//! same functions and in the same order.
+//!
+//! What a configuration alone cannot tell is a [`Condition`]: passwords, the answer of an auth
+//! service, how much of a rate limit is used up.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::forwarding::{self, ForwardedClient};
+use lockgate_http::h1::framing;
+use lockgate_http::head::RequestHead;
+use lockgate_http::request_target::RequestTarget;
+use lockgate_http::target::Authority;
+use lockgate_http_io::message::{FieldSink, OutgoingHead, OutgoingRequest};
+use lockgate_limits::PoolIndex;
+use lockgate_net::stream::BufferPool;
+use lockgate_net::tls::AcceptorIndex;
+use lockgate_rules::{ClientAddress, Cors, RequestValues};
+
+use super::admission::{check_length, check_network, credentials};
+use super::dispatch::Backend;
+use super::locate::{self, Located, LocatedRoute, Locator, Routeless};
+use super::outgoing::apply_request_rules;
+use super::recipient_of;
+use super::refusal::Refusal;
+use super::respond::local_response;
+use crate::action::forward_auth::ForwardAuth;
+use crate::downstream::client_context::forwarded_address;
+use crate::files::Files;
+use crate::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
+use crate::site::{Auth, BasicAuthCheck, ListenerSites, RequestLimit, Route};
+
+/// The value of `{id}` and of X-Request-Id, which each request has its own of.
+pub const SAMPLE_ID: &str = "0000000000000000";
+
+/// A request that is not sent.
+pub struct AskedRequest<'a> {
+    /// Its head.
+    pub head: &'a RequestHead,
+    /// The other end of the connection.
+    pub peer: IpAddr,
+    /// Whether forwarding fields of an address are trusted.
+    pub trusts: &'a dyn Fn(IpAddr) -> bool,
+    /// The acceptor of the connection's TLS, if it has TLS.
+    pub acceptor: Option<AcceptorIndex>,
+}
+
+/// What becomes of a request.
+pub struct Explanation<'s> {
+    /// The client that networks, limits and logs have: none where a trusted proxy names none.
+    pub client: ClientAddress,
+    /// The site, if the request has come to one.
+    pub site: Option<ListenerSiteIndex>,
+    /// The route, if the request has come to one.
+    pub route: Option<(RouteIndex, &'s Route)>,
+    /// The sites that it does not belong to.
+    pub lost_sites: Vec<(ListenerSiteIndex, SiteLoss)>,
+    /// The routes of its site that it does not belong to.
+    pub lost_routes: Vec<(RouteIndex, RouteLoss)>,
+    /// What must be fulfilled for the outcome.
+    pub conditions: Vec<Condition<'s>>,
+    /// The outcome.
+    pub outcome: Outcome<'s>,
+}
+
+/// What a configuration alone cannot tell.
+pub enum Condition<'s> {
+    /// The rate limit is not used up.
+    Rate(&'s RequestLimit),
+    /// The password is right.
+    Password(&'s BasicAuthCheck),
+    /// The auth service lets the request in.
+    Authorized(&'s ForwardAuth),
+}
+
+/// The outcome of a request.
+pub enum Outcome<'s> {
+    /// An error of Lockgate.
+    Refused {
+        /// Its status.
+        status: u16,
+        /// Why.
+        reason: Cow<'static, str>,
+        /// The methods that are allowed, for 405.
+        allow: String,
+    },
+    /// Another response of Lockgate.
+    Local {
+        /// Its status.
+        status: u16,
+        /// Where it leads to, for a redirect.
+        location: Option<Vec<u8>>,
+    },
+    /// A file, or what a folder answers instead.
+    Folder(&'s Arc<Files>),
+    /// An endpoint of this pool, which gets this head.
+    Endpoint(PoolIndex, SentHead),
+    /// A tunnel to the target of the request, if its address is allowed.
+    Tunnel,
+    /// The target of the request, if its address is allowed.
+    Forward,
+}
+
+/// The head of a request as an endpoint gets it.
+#[derive(Debug, Default)]
+pub struct SentHead {
+    /// Path and query.
+    pub target: Vec<u8>,
+    /// Host and port.
+    pub host: Vec<u8>,
+    /// The other fields, but for those of the connection.
+    pub fields: Vec<(Vec<u8>, Vec<u8>)>,
+}
+
+impl FieldSink for SentHead {
+    fn copy(&mut self, fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) {
+        let passing = fields.iter().filter(|field| passes(field));
+        let owned = passing.map(|field| (field.name.to_vec(), field.value.to_vec()));
+        self.fields.extend(owned);
+    }
+
+    fn add(&mut self, name: &'static str, parts: &[&[u8]]) {
+        self.fields.push((name.into(), parts.concat()));
+    }
+}
+
+impl<'s> Explanation<'s> {
+    /// What becomes of `asked` on a listener with these sites.
+    pub fn of(sites: &'s ListenerSites, asked: &AskedRequest<'_>) -> Self {
+        let mut explanation = Self {
+            client: ClientAddress::Unknown,
+            site: None,
+            route: None,
+            lost_sites: Vec::new(),
+            lost_routes: Vec::new(),
+            conditions: Vec::new(),
+            outcome: Outcome::Tunnel,
+        };
+        let outcome = explanation.follow(sites, asked);
+        explanation.outcome = outcome.unwrap_or_else(Outcome::refused);
+        explanation
+    }
+
+    fn follow(
+        &mut self,
+        sites: &'s ListenerSites,
+        asked: &AskedRequest<'_>,
+    ) -> Result<Outcome<'s>, Refusal<'s>> {
+        let head = asked.head;
+        let is_trusted = (asked.trusts)(asked.peer);
+        let client = ClientAddress::Ip(asked.peer);
+        self.client = if is_trusted && !sites.tunnels {
+            let named = forwarded_address(client, &head.fields, asked.trusts);
+            named.unwrap_or(ClientAddress::Unknown)
+        } else {
+            client
+        };
+        let length = framing::request(head).map_err(Refusal::of_framing)?;
+        let (recipient, hops) = recipient_of(head)?;
+        let target = RequestTarget::of(head).map_err(|error| Refusal::malformed(&error))?;
+        let locator = Locator {
+            sites,
+            secure: asked.acceptor.is_some(),
+        };
+        let site = locator.site(head.method, &target);
+        self.site = site.as_ref().ok().copied();
+        let name = target.authority.as_ref().map(Authority::name);
+        let lost = sites.router.lost_sites(name.as_deref(), self.site);
+        self.lost_sites.extend(lost);
+        let site = site?;
+        if asked
+            .acceptor
+            .is_some_and(|acceptor| acceptor != sites.site(site).acceptor_index)
+        {
+            return Err(Refusal::of_other_tls());
+        }
+        let LocatedRoute {
+            index,
+            route,
+            pattern,
+            ..
+        } = match self.resource(locator, site, head, &target, is_trusted)? {
+            Located::Route(located) => located,
+            Located::Routeless(Routeless::Preflight(cors)) => {
+                return Ok(Outcome::local(cors.preflight(&head.fields).status));
+            }
+            Located::Routeless(_) => return Ok(Outcome::local(204)),
+        };
+        self.route = Some((index, route));
+        check_network(route, self.client)?;
+        let rate = route.admission.limit.as_deref();
+        self.conditions.extend(rate.map(Condition::Rate));
+        if let Some(Auth::Basic(auth)) = &route.admission.auth {
+            credentials(auth, head)?;
+            self.conditions.push(Condition::Password(auth));
+        }
+        check_length(route, length)?;
+        let values = RequestValues {
+            path: target.path,
+            query: target.query,
+            host: name.as_deref().unwrap_or("localhost"),
+            secure: locator.secure,
+            method: head.method_name(),
+            client: self.client,
+            id: SAMPLE_ID.as_bytes(),
+        };
+        let mut outgoing = OutgoingHead::of(head, target.host);
+        if let Some(hops) = hops {
+            forwarding::set_max_forwards(hops, outgoing.change());
+        }
+        if let Some(Auth::Forward(service)) = &route.admission.auth {
+            self.conditions.push(Condition::Authorized(service));
+        }
+        apply_request_rules(route, &values, &mut outgoing, &BufferPool::new())?;
+        if let Some((to, status)) = locate::redirect_of(route, &values) {
+            let mut location = Vec::new();
+            to.render(&values, &mut location);
+            return Ok(Outcome::Local {
+                status,
+                location: Some(location),
+            });
+        }
+        Ok(match Backend::of(&route.action, recipient, head.method) {
+            None => {
+                let mut text = Vec::new();
+                let local = local_response(route, head.method, &values, &mut text)?;
+                Outcome::Local {
+                    status: local.status,
+                    location: local.location.map(<[u8]>::to_vec),
+                }
+            }
+            Some(Backend::Folder(files)) => Outcome::Folder(files),
+            Some(Backend::Tunnel(_)) => Outcome::Tunnel,
+            Some(Backend::Forward(..)) => Outcome::Forward,
+            Some(Backend::Endpoint(proxy)) => {
+                let forwarded =
+                    ForwardedClient::new(asked.peer.to_string(), locator.secure, is_trusted);
+                let sent = OutgoingRequest {
+                    received: head,
+                    head: &outgoing,
+                    target: &target,
+                    rewritten: route.rules.target.rewritten(pattern, &values),
+                    length,
+                    client: &forwarded,
+                    id: SAMPLE_ID.as_bytes(),
+                    cookies: None,
+                };
+                Outcome::Endpoint(proxy.pool, SentHead::of(&sent))
+            }
+        })
+    }
+}
+
+impl<'s> Explanation<'s> {
+    /// The resource of the request, and the routes that it does not belong to.
+    fn resource<'e>(
+        &mut self,
+        locator: Locator<'s>,
+        site: ListenerSiteIndex,
+        head: &RequestHead,
+        target: &'e RequestTarget<'e>,
+        is_trusted: bool,
+    ) -> Result<Located<'e, 's>, Refusal<'s>> {
+        let located = locator.resource(site, head, target, || is_trusted);
+        let path = if locator.sites.tunnels {
+            Cow::Borrowed(&b"/"[..])
+        } else {
+            locate::routed_path(target)?.0
+        };
+        let (won, method) = match &located {
+            Ok(Located::Route(located)) => (Some(located.index), head.method_name()),
+            Ok(Located::Routeless(Routeless::Server)) => return located,
+            _ => {
+                let method = Cors::preflight_method(head).unwrap_or_else(|| head.method_name());
+                let found = locator.sites.router.route(site, method, &path);
+                (found.ok().map(|found| found.route), method)
+            }
+        };
+        let lost = locator.sites.router.lost_routes(site, method, &path, won);
+        self.lost_routes.extend(lost);
+        located
+    }
+}
+
+impl Outcome<'_> {
+    fn local(status: u16) -> Self {
+        Self::Local {
+            status,
+            location: None,
+        }
+    }
+
+    fn refused(refusal: Refusal<'_>) -> Self {
+        let Refusal {
+            fault,
+            detail,
+            status,
+            allow,
+            ..
+        } = refusal;
+        Self::Refused {
+            status: status.unwrap_or_else(|| fault.status()),
+            reason: if detail.is_empty() {
+                fault.detail().into()
+            } else {
+                detail
+            },
+            allow,
+        }
+    }
+}
+
+impl SentHead {
+    fn of(request: &OutgoingRequest<'_>) -> Self {
+        let (path, query) = request.path_and_query();
+        let mut sent = Self {
+            target: match query {
+                None => path.to_vec(),
+                Some(query) => [path, query].join(&b'?'),
+            },
+            host: request.host().to_vec(),
+            fields: Vec::new(),
+        };
+        request.write_fields(&mut sent);
+        sent
+    }
+}

@@ -1,0 +1,75 @@
+//! The arguments of `lockgate explain`: a request, and the configuration that it is asked about.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::PrintFormat;
+use super::admin::{AdminArgs, SocketChoice};
+use crate::explain::{AskedUrl, ExplainRequest, GivenField};
+
+// No doc comment: clap would print it instead of the command's.
+#[derive(Args)]
+pub(super) struct ExplainArgs {
+    /// The URL that is asked for
+    #[arg(value_name = "URL")]
+    url: AskedUrl,
+    /// The method
+    #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
+    method: String,
+    /// A field of the request, as `Name: value`; may be repeated
+    #[arg(short = 'H', long = "header", value_name = "FIELD")]
+    headers: Vec<GivenField>,
+    /// The address that the client connects from
+    #[arg(long, value_name = "IP", default_value_t = ExplainRequest::FROM)]
+    from: IpAddr,
+    /// The server name in the client's TLS, empty for none [default: the host of the URL]
+    #[arg(long, value_name = "NAME")]
+    sni: Option<String>,
+    /// The listener, as `check -v` names it, where several have the URL's port
+    #[arg(long, value_name = "LISTENER")]
+    listener: Option<String>,
+    /// Ask the running Lockgate, with what operators have changed since its start
+    #[arg(long)]
+    live: bool,
+    #[command(flatten)]
+    source: AdminArgs,
+}
+
+/// A request, and the configuration that it is asked about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ExplainOptions {
+    pub(crate) source: ExplainSource,
+    pub(crate) request: ExplainRequest,
+    pub(crate) output: PrintFormat,
+}
+
+/// The configuration that a request is asked about.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum ExplainSource {
+    /// That of a file.
+    File(PathBuf),
+    /// The one that runs.
+    Running(SocketChoice),
+}
+
+impl ExplainArgs {
+    /// Whether a running Lockgate is asked.
+    pub(super) fn is_live(&self) -> bool {
+        self.live || self.source.names_socket()
+    }
+
+    /// The request, and the arguments that say what it is asked about.
+    pub(super) fn split(self) -> (ExplainRequest, AdminArgs) {
+        let request = ExplainRequest {
+            url: self.url,
+            method: self.method,
+            fields: self.headers,
+            from: self.from,
+            sni: self.sni,
+            listener: self.listener,
+        };
+        (request, self.source)
+    }
+}

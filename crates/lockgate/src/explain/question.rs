@@ -1,0 +1,452 @@
+//! A request, and the configuration that it is asked about: the way from its URL to a listener, and
+//! the answer as JSON.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use lockgate_config::{Config, HostedSite, SiteRoute, SourceSpan};
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::head::RequestHead;
+use lockgate_http::target::Authority;
+use lockgate_net::listen::ListenAddress;
+use lockgate_net::tls::{AcceptorIndex, Acceptors, CertSummary};
+use lockgate_proxy::downstream::explain::{
+    AskedRequest, Condition, Explanation, Outcome, SentHead,
+};
+use lockgate_proxy::downstream::{HelloRoute, ListenerService, RelaySettings};
+use lockgate_proxy::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
+use lockgate_proxy::site::{ListenerSites, Route};
+use lockgate_rules::ClientAddress;
+use serde_json::{Value, json};
+
+use crate::assemble::{Assembly, PlannedListener, port};
+use crate::check::describe;
+use crate::exposition::BoundAddress;
+
+use super::request::{ExplainRequest, GivenField};
+
+/// The protocols that clients offer by ALPN.
+const OFFERED: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The configuration that runs, for questions about it.
+pub(crate) struct ExplainedConfig {
+    pub(crate) config: Arc<Config>,
+    pub(crate) assembly: Arc<Assembly>,
+}
+
+impl ExplainedConfig {
+    /// What becomes of a request; `bound` are the listeners in their order.
+    ///
+    /// # Errors
+    /// As [`Question::answer`].
+    pub(crate) fn answer(
+        &self,
+        bound: &[BoundAddress],
+        request: &ExplainRequest,
+    ) -> Result<Value, String> {
+        let question = Question {
+            config: &self.config,
+            assembly: &self.assembly,
+            bound: Some(bound),
+            request,
+        };
+        question.answer()
+    }
+}
+
+/// A request, and what it is asked about.
+pub(crate) struct Question<'a> {
+    pub(crate) config: &'a Config,
+    pub(crate) assembly: &'a Assembly,
+    /// The bound listeners in their order, where the configuration runs.
+    pub(crate) bound: Option<&'a [BoundAddress]>,
+    pub(crate) request: &'a ExplainRequest,
+}
+
+/// The TLS of the asked connection.
+struct AskedTls<'a> {
+    tls: &'a Acceptors,
+    sni: Option<&'a str>,
+}
+
+impl Question<'_> {
+    /// What becomes of the request.
+    ///
+    /// # Errors
+    /// When no listener has its URL, or it could not be sent.
+    pub(crate) fn answer(&self) -> Result<Value, String> {
+        let url = &self.request.url;
+        let authority = Authority::parse(url.authority.as_bytes())
+            .map_err(|error| format!("{}: {error}", url.authority))?;
+        let planned = self.listener(&authority)?;
+        let mut answer = json!({
+            "request": {
+                "method": self.request.method,
+                "url": self.url(),
+                "from": self.request.from,
+            },
+            "listener": { "name": planned.listener.name, "at": place(&planned.at) },
+        });
+        let host = authority.host.to_ascii_lowercase();
+        let is_name =
+            authority.host.parse::<Ipv4Addr>().is_err() && !authority.host.starts_with('[');
+        let sni = match &self.request.sni {
+            Some(name) => Some(name.as_str()).filter(|name| !name.is_empty()),
+            // RFC 6066 §3: an address is no server name.
+            None => Some(host.as_str()).filter(|_| is_name),
+        };
+        let (sites, tls) = match &planned.listener.service {
+            ListenerService::Http(sites) if sites.tunnels => {
+                let name = &planned.listener.name;
+                return Err(format!(
+                    "{name} opens tunnels: explain is for sites and relays"
+                ));
+            }
+            ListenerService::Http(sites) => (&**sites, planned.listener.tls.as_ref()),
+            ListenerService::Relay(relay) => {
+                answer["outcome"] = self.relay(relay, planned.listener.tls.is_some());
+                return Ok(answer);
+            }
+            ListenerService::Sni(router) => match router.find(sni, OFFERED.into_iter()) {
+                Some(HelloRoute::Relay(route)) => {
+                    answer["outcome"] = self.relay(&route.relaying, route.tls.is_some());
+                    return Ok(answer);
+                }
+                Some(HelloRoute::Sites(secure)) => (&secure.sites, Some(&secure.tls)),
+                None => {
+                    answer["outcome"] = unrecognized(sni);
+                    return Ok(answer);
+                }
+            },
+        };
+        let mut acceptor = None;
+        if let Some(tls) = tls {
+            let Some((index, certificates)) = (AskedTls { tls, sni }).choose() else {
+                answer["outcome"] = unrecognized(sni);
+                return Ok(answer);
+            };
+            acceptor = Some(index);
+            answer["sni"] = json!(sni);
+            answer["certificates"] = certificates.iter().map(certificate).collect();
+        }
+        self.explain(sites, acceptor, &mut answer)?;
+        Ok(answer)
+    }
+
+    fn url(&self) -> String {
+        let url = &self.request.url;
+        let scheme = if url.secure { "https" } else { "http" };
+        format!("{scheme}://{}{}", url.authority, url.target)
+    }
+
+    /// The listener that the URL leads to.
+    fn listener(&self, authority: &Authority<'_>) -> Result<&PlannedListener, String> {
+        let url = &self.request.url;
+        let wanted = authority.port.unwrap_or(if url.secure { 443 } else { 80 });
+        let all = &self.assembly.listeners;
+        let port_of = |(at, planned): (usize, &PlannedListener)| {
+            let bound = self.bound.and_then(|bound| bound.get(at));
+            bound.map_or_else(|| port(&planned.address), |bound| bound.port)
+        };
+        let is_wanted = |(at, planned): &(usize, &PlannedListener)| match &self.request.listener {
+            Some(name) => planned.listener.name == *name,
+            None => port_of((*at, planned)) == Some(wanted) && may_speak(planned, url.secure),
+        };
+        let fitting = all.iter().enumerate().filter(is_wanted);
+        let mut fitting: Vec<_> = fitting.map(|(_, planned)| planned).collect();
+        // Of several addresses with one port the one that the URL names.
+        if fitting.len() > 1 {
+            let ip = authority.host.trim_matches(['[', ']']).parse().ok();
+            let is_here = |planned: &&PlannedListener| matches!(&planned.address, ListenAddress::Ip(address) if Some(address.ip()) == ip);
+            if fitting.iter().any(is_here) {
+                fitting.retain(is_here);
+            }
+        }
+        let names = |listeners: &mut dyn Iterator<Item = &PlannedListener>| {
+            let names = listeners.map(|planned| planned.listener.name.as_str());
+            names.collect::<Vec<_>>().join(", ")
+        };
+        match *fitting {
+            [one] => Ok(one),
+            [] => Err(match &self.request.listener {
+                Some(name) => format!(
+                    "no listener is called {name}: there are {}",
+                    names(&mut all.iter())
+                ),
+                None => format!(
+                    "no listener has port {wanted} {} TLS: there are {}",
+                    if url.secure { "with" } else { "without" },
+                    names(&mut all.iter())
+                ),
+            }),
+            _ => Err(format!(
+                "several listeners have port {wanted}: choose one by --listener, of {}",
+                names(&mut fitting.into_iter())
+            )),
+        }
+    }
+
+    /// The request as a connection brings it.
+    fn head(&self, limits: &HeadLimits) -> Result<RequestHead, String> {
+        let request = self.request;
+        let mut text = format!("{} {} HTTP/1.1\r\n", request.method, request.url.target);
+        let names_host = |field: &GivenField| field.name.eq_ignore_ascii_case("host");
+        if !request.fields.iter().any(names_host) {
+            text += &format!("Host: {}\r\n", request.url.authority);
+        }
+        for field in &request.fields {
+            text += &format!("{}: {}\r\n", field.name, field.value);
+        }
+        text += "\r\n";
+        let mut head = RequestHead::default();
+        let parsed = parse::request(
+            text.as_bytes(),
+            &mut HeadProgress::default(),
+            limits,
+            &mut head,
+        );
+        match parsed {
+            Ok(Some(length)) if length == text.len() => Ok(head),
+            Ok(_) => Err("the request has a line end in it".to_owned()),
+            Err(error) => Err(format!("status {}: {error}", error.status())),
+        }
+    }
+
+    fn explain(
+        &self,
+        sites: &ListenerSites,
+        acceptor: Option<AcceptorIndex>,
+        answer: &mut Value,
+    ) -> Result<(), String> {
+        let head = self.head(&sites.limits)?;
+        let trusted = &self.config.trusted;
+        let explained = Explanation::of(
+            sites,
+            &AskedRequest {
+                head: &head,
+                peer: self.request.from,
+                trusts: &|ip| trusted.iter().any(|network| network.contains(ip)),
+                acceptor,
+            },
+        );
+        answer["client"] = match explained.client {
+            ClientAddress::Ip(ip) => json!(ip),
+            ClientAddress::Unix | ClientAddress::Unknown => Value::Null,
+        };
+        answer["site"] = json!(explained.site.map(|site| self.site(sites, site)));
+        let lost = explained.lost_sites.iter();
+        answer["lost_sites"] = lost
+            .map(|(site, loss)| {
+                let mut lost = self.site(sites, *site);
+                lost["because"] = json!(site_loss(loss));
+                lost["matches"] = json!(!matches!(loss, SiteLoss::Host));
+                lost
+            })
+            .collect();
+        if let Some(site) = explained.site {
+            answer["route"] = json!(
+                explained
+                    .route
+                    .map(|(index, _)| self.route(sites, site, index))
+            );
+            let lost = explained.lost_routes.iter();
+            answer["lost_routes"] = lost
+                .map(|(route, loss)| {
+                    let mut lost = self.route(sites, site, *route);
+                    lost["because"] = json!(route_loss(loss));
+                    lost
+                })
+                .collect();
+        }
+        let conditions = explained.conditions.iter();
+        answer["conditions"] = conditions.map(|one| self.condition(one)).collect();
+        answer["outcome"] = self.outcome(&explained, &head);
+        Ok(())
+    }
+
+    fn written_site(&self, sites: &ListenerSites, site: ListenerSiteIndex) -> Option<&HostedSite> {
+        self.config.sites.get(sites.site(site).index.get())
+    }
+
+    fn site(&self, sites: &ListenerSites, site: ListenerSiteIndex) -> Value {
+        let at = self
+            .written_site(sites, site)
+            .map(|written| place(&written.at));
+        json!({ "name": sites.site(site).name, "at": at })
+    }
+
+    fn route(&self, sites: &ListenerSites, site: ListenerSiteIndex, index: RouteIndex) -> Value {
+        let route = sites.route(index);
+        let written = self.written_site(sites, site);
+        match written.and_then(|site| written_route(site, route)) {
+            Some(written) => json!({
+                "method": written.method,
+                "path": written.pattern.to_string(),
+                "at": place(&written.at),
+                "modifiers": describe::modifiers(self.config, &written.rules, &written.pattern),
+            }),
+            None => json!({ "method": null, "path": "/*", "at": null, "modifiers": [] }),
+        }
+    }
+
+    fn condition(&self, condition: &Condition<'_>) -> String {
+        match condition {
+            Condition::Rate(_) => "the rate limit is not used up".to_owned(),
+            Condition::Password(auth) => {
+                format!("the password is one of {}", auth.checker.path().display())
+            }
+            Condition::Authorized(service) => format!(
+                "the auth service (pool {}) lets it in at {}",
+                self.pool_name(service.proxy.pool.get()),
+                service.target
+            ),
+        }
+    }
+
+    fn pool_name(&self, upstream: usize) -> &str {
+        let pool = self.assembly.upstreams.get(upstream);
+        pool.map_or("", |pool| &pool.settings.name)
+    }
+
+    /// A pool as it was written.
+    fn pool(&self, name: &str) -> Value {
+        let pools = self.assembly.pools.iter().zip(&self.assembly.written);
+        let mut named = pools.filter(|(pool, _)| pool.settings.name == name);
+        named
+            .next()
+            .map_or(Value::Null, |(_, written)| describe::pool(written))
+    }
+
+    fn outcome(&self, explained: &Explanation<'_>, head: &RequestHead) -> Value {
+        match &explained.outcome {
+            Outcome::Refused {
+                status,
+                reason,
+                allow,
+            } => json!({
+                "kind": "refused",
+                "status": status,
+                "reason": reason,
+                "allow": Some(allow).filter(|allow| !allow.is_empty()),
+            }),
+            Outcome::Local { status, location } => json!({
+                "kind": "responded",
+                "status": status,
+                "location": location.as_ref().map(|location| shown(location)),
+            }),
+            Outcome::Folder(files) => json!({ "kind": "files", "root": files.root }),
+            Outcome::Endpoint(pool, sent) => json!({
+                "kind": "proxied",
+                "to": self.pool(self.pool_name(pool.get())),
+                "sent": sent_head(head, sent),
+            }),
+            Outcome::Tunnel => json!({ "kind": "tunnel" }),
+            Outcome::Forward => json!({ "kind": "forwarded" }),
+        }
+    }
+
+    fn relay(&self, relay: &RelaySettings, terminates: bool) -> Value {
+        json!({
+            "kind": "relayed",
+            "tls": terminates,
+            "to": self.pool(&relay.pool.settings.name),
+        })
+    }
+}
+
+impl AskedTls<'_> {
+    /// The acceptor of the connection, and the certificates of which the client gets one.
+    fn choose(&self) -> Option<(AcceptorIndex, Vec<CertSummary>)> {
+        let (index, acceptor) = self.tls.choose(self.sni)?;
+        Some((index, acceptor.store().describe_for(self.sni)))
+    }
+}
+
+/// Whether clients of a listener may speak TLS, or may speak without.
+fn may_speak(planned: &PlannedListener, secure: bool) -> bool {
+    match &planned.listener.service {
+        // TLS may be passed through.
+        ListenerService::Relay(_) => secure || planned.listener.tls.is_none(),
+        ListenerService::Http(_) => planned.listener.tls.is_some() == secure,
+        ListenerService::Sni(_) => secure,
+    }
+}
+
+fn written_route<'a>(site: &'a HostedSite, route: &Route) -> Option<&'a SiteRoute> {
+    site.routes
+        .iter()
+        .find(|written| written.name == route.name)
+}
+
+/// A place in the configuration: `file:line`.
+fn place(at: &SourceSpan) -> String {
+    format!("{}:{}", at.file().display(), at.line())
+}
+
+fn site_loss(loss: &SiteLoss) -> String {
+    match loss {
+        SiteLoss::Host => "another host".to_owned(),
+        SiteLoss::LessSpecific(host) => format!("{host} is less specific"),
+    }
+}
+
+fn route_loss(loss: &RouteLoss) -> &'static str {
+    match loss {
+        RouteLoss::Path => "another path",
+        RouteLoss::Method => "another method",
+        RouteLoss::LessSpecific => "less specific",
+    }
+}
+
+/// RFC 6066 §3.
+fn unrecognized(sni: Option<&str>) -> Value {
+    json!({
+        "kind": "alert",
+        "reason": match sni {
+            Some(name) => format!("no certificate for {name}: the handshake ends with unrecognized_name"),
+            None => "no certificate for clients without a server name: the handshake ends with \
+                     unrecognized_name".to_owned(),
+        },
+    })
+}
+
+fn certificate(summary: &CertSummary) -> Value {
+    json!({
+        "path": summary.path,
+        "names": summary.facts.names,
+        "default": summary.default,
+    })
+}
+
+/// What a request is when it has arrived at an endpoint: its fields, those that are new, and those
+/// that are not there any more.
+fn sent_head(received: &RequestHead, sent: &SentHead) -> Value {
+    let field = |name: &[u8], value: &[u8]| format!("{}: {}", shown(name), shown(value));
+    let before: Vec<_> = received
+        .fields
+        .iter()
+        .filter(|one| !one.name.eq_ignore_ascii_case(b"host"))
+        .map(|one| field(one.name, one.value))
+        .collect();
+    let now: Vec<_> = sent
+        .fields
+        .iter()
+        .map(|(name, value)| field(name, value))
+        .collect();
+    let added: Vec<_> = now.iter().filter(|one| !before.contains(one)).collect();
+    let removed: Vec<_> = before.iter().filter(|one| !now.contains(one)).collect();
+    json!({
+        "method": shown(received.method_name()),
+        "target": shown(&sent.target),
+        "host": shown(&sent.host),
+        "fields": now,
+        "added": added,
+        "removed": removed,
+    })
+}
+
+/// Bytes of a request as text.
+fn shown(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}

@@ -1,0 +1,171 @@
+//! The explanation of a request as text.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::check::text::pool;
+
+/// Sites with another host that are listed; of more, only their number is told.
+const LISTED: usize = 10;
+
+/// The text of an explanation.
+pub(super) fn of(answer: &Value) -> String {
+    let mut lines = Lines::default();
+    lines.explain(answer);
+    lines.0
+}
+
+#[derive(Default)]
+struct Lines(String);
+
+impl Lines {
+    fn explain(&mut self, answer: &Value) {
+        let request = &answer["request"];
+        let _ = writeln!(
+            self.0,
+            "{} {} from {}",
+            text(&request["method"]),
+            text(&request["url"]),
+            text(&request["from"])
+        );
+        let listener = &answer["listener"];
+        self.row("listener", text(&listener["name"]), &listener["at"]);
+        for certificate in list(&answer["certificates"]) {
+            let names: Vec<_> = list(&certificate["names"]).map(text).collect();
+            let default = if certificate["default"] == true {
+                " (default)"
+            } else {
+                ""
+            };
+            self.row(
+                "certificate",
+                &format!("{}{default}", names.join(", ")),
+                &certificate["path"],
+            );
+        }
+        if let Some(client) = answer.get("client")
+            && *client != request["from"]
+        {
+            let client = client.as_str().unwrap_or("unknown");
+            self.row("client", client, &Value::Null);
+        }
+        if answer["site"].is_object() {
+            self.row("site", text(&answer["site"]["name"]), &answer["site"]["at"]);
+        }
+        self.lost_sites(answer);
+        if answer["route"].is_object() {
+            let route = &answer["route"];
+            self.row("route", &matched(route), &route["at"]);
+            for modifier in list(&route["modifiers"]) {
+                self.row("", text(modifier), &Value::Null);
+            }
+        }
+        for lost in list(&answer["lost_routes"]) {
+            self.row(
+                "  not",
+                &format!("{}: {}", matched(lost), text(&lost["because"])),
+                &lost["at"],
+            );
+        }
+        for condition in list(&answer["conditions"]) {
+            self.row("if", text(condition), &Value::Null);
+        }
+        self.outcome(&answer["outcome"]);
+    }
+
+    fn lost_sites(&mut self, answer: &Value) {
+        let is_near = |lost: &&Value| lost["matches"] == true;
+        let (near, others): (Vec<_>, Vec<_>) = list(&answer["lost_sites"]).partition(is_near);
+        let hidden = others.len().saturating_sub(LISTED);
+        for lost in near.into_iter().chain(others.into_iter().take(LISTED)) {
+            let because = format!("{}: {}", text(&lost["name"]), text(&lost["because"]));
+            self.row("  not", &because, &lost["at"]);
+        }
+        if hidden > 0 {
+            self.row(
+                "  not",
+                &format!("{hidden} more with another host"),
+                &Value::Null,
+            );
+        }
+    }
+
+    fn outcome(&mut self, outcome: &Value) {
+        match text(&outcome["kind"]) {
+            "refused" => {
+                self.told(&format!(
+                    "status {}: {}",
+                    outcome["status"],
+                    text(&outcome["reason"])
+                ));
+                if let Some(allow) = outcome["allow"].as_str() {
+                    self.row("", &format!("Allow: {allow}"), &Value::Null);
+                }
+            }
+            "responded" => {
+                self.told(&format!("status {}", outcome["status"]));
+                if let Some(location) = outcome["location"].as_str() {
+                    self.row("", &format!("Location: {location}"), &Value::Null);
+                }
+            }
+            "files" => self.told(&format!("a file below {}", text(&outcome["root"]))),
+            "proxied" => {
+                self.told(&format!("proxied to {}", pool(&outcome["to"])));
+                let sent = &outcome["sent"];
+                self.row(
+                    "",
+                    &format!("  {} {}", text(&sent["method"]), text(&sent["target"])),
+                    &Value::Null,
+                );
+                self.row(
+                    "",
+                    &format!("  Host: {}", text(&sent["host"])),
+                    &Value::Null,
+                );
+                for (sign, key) in [("+", "added"), ("-", "removed")] {
+                    for field in list(&sent[key]) {
+                        self.row("", &format!("{sign} {}", text(field)), &Value::Null);
+                    }
+                }
+            }
+            "relayed" => {
+                let how = if outcome["tls"] == true {
+                    "TLS terminated, "
+                } else {
+                    ""
+                };
+                self.told(&format!("{how}relayed to {}", pool(&outcome["to"])));
+            }
+            "tunnel" => self.told("a tunnel, if the address of its target is allowed"),
+            "forwarded" => self.told("forwarded, if the address of its target is allowed"),
+            _ => self.told(text(&outcome["reason"])),
+        }
+    }
+
+    fn told(&mut self, word: &str) {
+        self.row("outcome", word, &Value::Null);
+    }
+
+    /// A line: what it is about, the text, and where that is written.
+    fn row(&mut self, name: &str, told: &str, at: &Value) {
+        let at = at.as_str().map(|at| format!("  ({at})"));
+        let _ = writeln!(self.0, "{name:<12} {told}{}", at.unwrap_or_default());
+    }
+}
+
+/// The method and path of a route.
+fn matched(route: &Value) -> String {
+    match route["method"].as_str() {
+        Some(method) => format!("{method} {}", text(&route["path"])),
+        None => text(&route["path"]).to_owned(),
+    }
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}

@@ -1,0 +1,555 @@
+//! `explain`: what it says about a request, and that the same happens to the request when it is sent.
+
+use std::fmt::Write as _;
+
+use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, RunResult, Serving};
+use serde_json::{Value, json};
+
+use crate::admin::ask;
+use crate::scene::{Site, lockgate, text};
+
+fn explain(toml: &str, arguments: &[&str]) -> RunResult {
+    let folder = Folder::new();
+    let file = text(&folder.write("lockgate.toml", toml));
+    lockgate().run(&[&["explain", "-c", &file], arguments].concat())
+}
+
+fn explained(toml: &str, arguments: &[&str]) -> Value {
+    let ended = explain(toml, &[arguments, &["--json"]].concat());
+    assert_eq!(ended.code, Some(0), "{} {}", ended.stdout, ended.stderr);
+    serde_json::from_str(&ended.stdout).unwrap()
+}
+
+/// A site with routes of every kind, and another one beside it.
+const SITES: &str = "[site.\":8080\"]\nproxy = \"10.0.0.1:80\"\n\
+     [site.\":8080\".path.\"/api/*\"]\nproxy = \"pool:api\"\nstrip_prefix = true\n\
+     request_headers = { x-new = \"{path}\", accept = false }\n\
+     [site.\":8080\".path.\"POST /api/{id}\"]\nrespond = 201\n\
+     [site.\":8080\".path.\"/old/{id}\"]\nredirect = \"/new/{id}\"\n\
+     [site.\":8080\".path.\"/inner/*\"]\nrespond = \"inner\"\nallow = [\"10.0.0.0/8\"]\n\
+     [site.\"*.b.test:8080\"]\nrespond = 404\n\
+     [pool.api]\nendpoints = [\"10.0.0.2:80\", \"10.0.0.3:80\"]\n";
+
+#[test]
+fn explain_shows_site_and_route_with_their_lines_and_why_no_other() {
+    let said = explained(SITES, &["http://a.test:8080/api/7"]);
+    assert_eq!(said["listener"]["name"], ":8080");
+    assert_eq!(said["site"]["name"], ":8080");
+    let line = |value: &Value| {
+        let at = value["at"].as_str().unwrap();
+        at.rsplit(':').next().unwrap().parse::<usize>().unwrap()
+    };
+    assert_eq!((line(&said["site"]), line(&said["route"])), (1, 3));
+    assert_eq!(
+        (&said["route"]["path"], &said["route"]["method"]),
+        (&json!("/api/*"), &Value::Null)
+    );
+    let lost: Vec<_> = said["lost_routes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|lost| {
+            (
+                lost["path"].as_str().unwrap(),
+                lost["because"].as_str().unwrap(),
+                line(lost),
+            )
+        })
+        .collect();
+    assert_eq!(
+        lost,
+        [
+            ("/inner/*", "another path", 11),
+            ("/old/{id}", "another path", 9),
+            ("/api/{id}", "another method", 7),
+            ("/*", "less specific", 1),
+        ]
+    );
+    assert_eq!(said["lost_sites"][0]["because"], "another host");
+    let said = explained(SITES, &["http://x.b.test:8080/"]);
+    assert_eq!(said["site"]["name"], "*.b.test:8080");
+    assert_eq!(said["lost_sites"][0]["because"], "* is less specific");
+}
+
+#[test]
+fn explain_shows_the_head_that_the_endpoint_gets() {
+    let said = explained(
+        SITES,
+        &[
+            "http://a.test:8080/api/7?q=1",
+            "-H",
+            "Accept: text/html",
+            "-H",
+            "Cookie: a=1",
+        ],
+    );
+    let outcome = &said["outcome"];
+    assert_eq!(
+        (&outcome["kind"], &outcome["to"]["pool"]),
+        (&json!("proxied"), &json!("api"))
+    );
+    assert_eq!(
+        outcome["to"]["endpoints"],
+        json!(["10.0.0.2:80", "10.0.0.3:80"])
+    );
+    let sent = &outcome["sent"];
+    assert_eq!(
+        (&sent["target"], &sent["host"]),
+        (&json!("/7?q=1"), &json!("a.test:8080"))
+    );
+    assert_eq!(sent["removed"], json!(["Accept: text/html"]));
+    let added = sent["added"].as_array().unwrap();
+    assert!(added.contains(&json!("x-new: /api/7")), "{added:?}");
+    assert!(
+        added.contains(&json!("X-Forwarded-For: 192.0.2.1")),
+        "{added:?}"
+    );
+    assert!(!added.contains(&json!("Cookie: a=1")), "{added:?}");
+}
+
+#[test]
+fn explain_shows_refusals_redirects_and_responses() {
+    for (arguments, outcome) in [
+        (
+            &["http://a.test:8080/old/1"][..],
+            json!({ "kind": "responded", "status": 308, "location": "/new/1" }),
+        ),
+        (
+            &["-X", "POST", "http://a.test:8080/api/1"],
+            json!({ "kind": "responded", "status": 201, "location": null }),
+        ),
+        (
+            &["http://a.test:8080/inner/"],
+            json!({ "kind": "refused", "status": 403, "reason": "the client is not allowed", "allow": null }),
+        ),
+        (
+            &["--from", "10.1.2.3", "http://a.test:8080/inner/"],
+            json!({ "kind": "responded", "status": 200, "location": null }),
+        ),
+        (
+            &["http://a.test:8080/%ff/..%2finner"],
+            json!({ "kind": "refused", "status": 400 }),
+        ),
+        (
+            &[
+                "http://a.test:8080/",
+                "-H",
+                "Host: a.test",
+                "-H",
+                "Host: b.test",
+            ],
+            json!({ "kind": "refused", "status": 400, "reason": "Host is given more than once", "allow": null }),
+        ),
+    ] {
+        let said = explained(SITES, arguments);
+        let mut told = said["outcome"].clone();
+        if outcome.get("reason").is_none() && told["kind"] == "refused" {
+            told = json!({ "kind": told["kind"], "status": told["status"] });
+        }
+        if outcome["status"] == 403 {
+            told["reason"] = outcome["reason"].clone();
+        }
+        assert_eq!(told, outcome, "{arguments:?}");
+    }
+}
+
+#[test]
+fn explain_trusts_x_forwarded_for_as_the_configuration_does() {
+    let toml = format!("trusted = [\"10.0.0.0/8\"]\n{SITES}");
+    let fields = ["-H", "X-Forwarded-For: 192.0.2.7, 10.0.0.9"];
+    for (from, client) in [
+        ("10.0.0.1", json!("192.0.2.7")),
+        ("192.0.2.1", json!("192.0.2.1")),
+    ] {
+        let arguments = [&["--from", from, "http://a.test:8080/"][..], &fields].concat();
+        assert_eq!(explained(&toml, &arguments)["client"], client);
+    }
+    let odd = ["-H", "X-Forwarded-For: nobody"];
+    let arguments = [&["--from", "10.0.0.1", "http://a.test:8080/"][..], &odd].concat();
+    assert_eq!(explained(&toml, &arguments)["client"], Value::Null);
+}
+
+#[test]
+fn explain_shows_the_certificate_of_the_server_name() {
+    let site = Site::new();
+    let toml = site.listener("127.0.0.1:8443", "10.0.0.1:80", "");
+    let said = explain(&toml, &["https://127.0.0.1:8443/", "--json"]);
+    // A relay with TLS.
+    assert_eq!(said.code, Some(0), "{}", said.stderr);
+    let said: Value = serde_json::from_str(&said.stdout).unwrap();
+    assert_eq!(
+        (&said["outcome"]["kind"], &said["outcome"]["tls"]),
+        (&json!("relayed"), &json!(true))
+    );
+}
+
+#[test]
+fn explain_refuses_what_no_client_could_send_and_ports_without_a_listener() {
+    for (arguments, told) in [
+        (
+            &["http://a.test/"][..],
+            "no listener has port 80 without TLS",
+        ),
+        (
+            &["https://a.test:8080/"],
+            "no listener has port 8080 with TLS",
+        ),
+        (
+            &["http://a.test:8080/", "--listener", ":81"],
+            "no listener is called :81",
+        ),
+        (&["http://a.test:8080/ /"], "status 400"),
+        (&["http://a.test:8080/", "-H", "a b: c"], "status 400"),
+        (&["http://a.test:8080/", "-X", "G T"], "status 400"),
+        (&["http://a.test:x/"], "a.test:x"),
+    ] {
+        let ended = explain(SITES, arguments);
+        assert_eq!(ended.code, Some(1), "{arguments:?}");
+        assert!(
+            ended.stderr.contains(told),
+            "{arguments:?}: {}",
+            ended.stderr
+        );
+    }
+    for arguments in [
+        &["ftp://a.test/"][..],
+        &["a.test"],
+        &["http:///"],
+        &["http://a.test:8080/", "-H", "x"],
+    ] {
+        assert_eq!(explain(SITES, arguments).code, Some(2), "{arguments:?}");
+    }
+}
+
+#[test]
+fn explain_prints_text_for_people() {
+    let ended = explain(SITES, &["http://a.test:8080/api/7"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    for part in [
+        "GET http://a.test:8080/api/7 from 192.0.2.1\n",
+        "route        /api/*  (",
+        "  not        POST /api/{id}: another method  (",
+        "outcome      proxied to 10.0.0.2:80, 10.0.0.3:80 (pool api)\n",
+        "+ X-Forwarded-For: 192.0.2.1\n",
+    ] {
+        assert!(ended.stdout.contains(part), "{part:?} in {}", ended.stdout);
+    }
+}
+
+/// Numbers that are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, count: usize) -> usize {
+        // Knuth, The Art of Computer Programming 2, §3.3.4: the multiplier of MMIX.
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % count
+    }
+
+    fn of<'t>(&mut self, list: &[&'t str]) -> &'t str {
+        list[self.below(list.len())]
+    }
+
+    fn chance(&mut self, of: usize) -> bool {
+        self.below(of) == 0
+    }
+}
+
+const KEYS: [&str; 4] = ["a.test:0", "*.a.test:0", "*.test:0", ":0"];
+/// No two of them cross.
+const PATHS: [&str; 9] = [
+    "/",
+    "/a",
+    "/a/*",
+    "/a/{id}",
+    "/a/b",
+    "/a/{id}/c",
+    "GET /m",
+    "POST /m",
+    "/r/{x}/*",
+];
+const ACTIONS: [&str; 6] = [
+    "proxy = \"ORIGIN\"\n",
+    "proxy = \"ORIGIN\"\nstrip_prefix = true\n",
+    "proxy = \"ORIGIN\"\nrequest_headers = { x-id = \"{path}\", cookie = false }\n",
+    "respond = \"local\"\n",
+    "respond = 410\n",
+    "redirect = \"https://b.test{path}\"\n",
+];
+const MORE: [&str; 5] = [
+    "",
+    "deny = [\"127.0.0.1\"]\n",
+    "allow = [\"192.0.2.0/24\"]\n",
+    "body = { max = \"4B\" }\n",
+    "paths = \"as-is\"\n",
+];
+
+/// A path pattern as text that is no template.
+fn unbraced(pattern: &str) -> String {
+    pattern.replace(['{', '}'], "")
+}
+
+fn random_sites(random: &mut Random, origin: &str) -> String {
+    let mut toml = String::new();
+    for key in KEYS {
+        if key != ":0" && random.chance(3) {
+            continue;
+        }
+        let action = random.of(&ACTIONS).replace("strip_prefix = true\n", "");
+        let _ = write!(
+            toml,
+            "[site.\"{key}\"]\nlisten = [\"127.0.0.1\"]\ntls = false\nheaders = {{ x-route = \"{key} /*\" }}\n{action}"
+        );
+        for path in PATHS {
+            if random.chance(2) {
+                continue;
+            }
+            let (action, more) = (random.of(&ACTIONS), random.of(&MORE));
+            let action = if path.ends_with('*') {
+                action.to_owned()
+            } else {
+                action.replace("strip_prefix = true\n", "")
+            };
+            let named = unbraced(path);
+            let _ = write!(
+                toml,
+                "[site.\"{key}\".path.\"{path}\"]\nheaders = {{ x-route = \"{key} {named}\" }}\n{action}{more}"
+            );
+        }
+    }
+    toml.replace("ORIGIN", origin)
+}
+
+struct RandomRequest {
+    method: &'static str,
+    target: String,
+    fields: Vec<String>,
+}
+
+fn random_request(random: &mut Random) -> RandomRequest {
+    let method = random.of(&[
+        "GET", "GET", "HEAD", "POST", "PUT", "OPTIONS", "TRACE", "ODD",
+    ]);
+    let mut target = String::new();
+    for _ in 0..=random.below(3) {
+        target.push('/');
+        target += random.of(&[
+            "", "a", "b", "c", "m", "r", "%61", "..", "a;b", "%2f", "a%20b", "ü",
+        ]);
+    }
+    if random.chance(4) {
+        target += "?q=/a";
+    }
+    let host = random.of(&[
+        "a.test",
+        "b.a.test",
+        "c.b.a.test",
+        "b.test",
+        "A.TEST.",
+        "other.example",
+        "127.0.0.1",
+        "[::1]",
+        "a_b.test:99",
+    ]);
+    let mut fields = vec![format!("Host: {host}")];
+    if random.chance(4) {
+        fields.push("Cookie: a=1".to_owned());
+    }
+    if random.chance(4) {
+        fields.push("Connection: x-gone".to_owned());
+        fields.push("X-Gone: 1".to_owned());
+    }
+    if random.chance(6) {
+        fields.push("X-Forwarded-For: 192.0.2.9".to_owned());
+    }
+    if matches!(method, "POST" | "PUT") {
+        fields.push(format!("Content-Length: {}", random.below(8)));
+    }
+    RandomRequest {
+        method,
+        target,
+        fields,
+    }
+}
+
+/// A Lockgate with random sites, in front of an origin that answers with the head that it got.
+struct RandomScene {
+    folder: Folder,
+    gate: Lockgate,
+    _origin: Serving,
+}
+
+impl RandomScene {
+    fn new(random: &mut Random) -> Self {
+        let folder = Folder::new();
+        let origin = Origin::tcp().answering(|request| {
+            let head = request.head.clone();
+            format!(
+                "HTTP/1.1 200 OK\r\nx-origin: 1\r\ncontent-length: {}\r\n\r\n{head}",
+                head.len()
+            )
+            .into_bytes()
+        });
+        let sites = random_sites(random, origin.address());
+        let trusted = random.of(&["", "trusted = [\"127.0.0.1\"]\n"]);
+        let gate = lockgate().start(&format!(
+            "admin = \"unix:{}\"\n{trusted}{sites}",
+            text(&folder.path("admin.sock"))
+        ));
+        Self {
+            folder,
+            gate,
+            _origin: origin,
+        }
+    }
+
+    fn explain(&self, request: &RandomRequest) -> (u16, Value) {
+        let body = json!({
+            "url": format!("http://any.example{}", request.target),
+            "method": request.method,
+            "fields": request.fields,
+            "from": "127.0.0.1",
+            "listener": self.listener(),
+        });
+        ask(
+            &self.folder.path("admin.sock"),
+            "POST",
+            "/v1/explain",
+            &body.to_string(),
+        )
+    }
+
+    fn listener(&self) -> &'static str {
+        "127.0.0.1:0"
+    }
+
+    fn send(&self, request: &RandomRequest) -> Message {
+        let mut client = Http::connect(self.gate.at("127.0.0.1:0"));
+        let length = request
+            .fields
+            .iter()
+            .find_map(|field| field.strip_prefix("Content-Length: "));
+        let body = "x".repeat(length.map_or(0, |length| length.parse().unwrap()));
+        client.send(format!(
+            "{} {} HTTP/1.1\r\n{}\r\n\r\n{body}",
+            request.method,
+            request.target,
+            request.fields.join("\r\n"),
+        ));
+        let head = client.head();
+        let mut answer = Message {
+            head,
+            ..Message::default()
+        };
+        if request.method != "HEAD" {
+            client.body(&mut answer);
+        }
+        answer
+    }
+}
+
+/// Asserts that what was explained is what happened.
+fn agree(said: &Value, answer: &Message, request: &RandomRequest) {
+    let outcome = &said["outcome"];
+    let route = said["route"].as_object().map(|route| {
+        let site = said["site"]["name"].as_str().unwrap();
+        let path = unbraced(route["path"].as_str().unwrap());
+        match route["method"].as_str() {
+            Some(method) => format!("{site} {method} {path}"),
+            None => format!("{site} {path}"),
+        }
+    });
+    let told = || {
+        format!(
+            "{} {} {:?}: {said:#} but {}",
+            request.method, request.target, request.fields, answer.head
+        )
+    };
+    assert_eq!(route.as_deref(), answer.field("x-route"), "{}", told());
+    if outcome["kind"] == "proxied" {
+        assert_eq!(answer.field("x-origin"), Some("1"), "{}", told());
+        if request.method == "HEAD" {
+            return;
+        }
+        let sent = &outcome["sent"];
+        let mut lines = answer.text().lines();
+        let first = format!(
+            "{} {} HTTP/1.1",
+            request.method,
+            sent["target"].as_str().unwrap()
+        );
+        assert_eq!(lines.next(), Some(&*first), "{}", told());
+        let is_ours = |line: &&str| {
+            let name = line
+                .split(':')
+                .next()
+                .unwrap_or_default()
+                .to_ascii_lowercase();
+            !line.is_empty()
+                && !matches!(
+                    &*name,
+                    "host" | "x-request-id" | "content-length" | "connection"
+                )
+        };
+        let mut got: Vec<_> = lines.filter(is_ours).collect();
+        let fields = sent["fields"].as_array().unwrap().iter();
+        let mut expected: Vec<_> = fields
+            .map(|field| field.as_str().unwrap())
+            .filter(is_ours)
+            .collect();
+        got.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(got, expected, "{}", told());
+        return;
+    }
+    assert_eq!(answer.field("x-origin"), None, "{}", told());
+    assert_eq!(outcome["status"], answer.status(), "{}", told());
+    assert_eq!(
+        outcome["location"].as_str(),
+        answer.field("location"),
+        "{}",
+        told()
+    );
+    if outcome["kind"] == "refused" {
+        assert_eq!(
+            outcome["allow"].as_str(),
+            answer.field("allow"),
+            "{}",
+            told()
+        );
+    }
+}
+
+/// `LOCKGATE_EXPLAIN_SITES=1000` does it for so many configurations.
+#[test]
+fn explain_agrees_with_what_happens_to_random_requests() {
+    let count = std::env::var("LOCKGATE_EXPLAIN_SITES");
+    let count = count.map_or(6, |count| count.parse().unwrap());
+    let mut random = Random(24);
+    let mut kinds = std::collections::BTreeMap::<String, usize>::new();
+    for _ in 0..count {
+        let scene = RandomScene::new(&mut random);
+        for _ in 0..100 {
+            let request = random_request(&mut random);
+            let answer = scene.send(&request);
+            match scene.explain(&request) {
+                (200, said) => {
+                    let kind = said["outcome"]["kind"].as_str().unwrap().to_owned();
+                    *kinds.entry(kind).or_default() += 1;
+                    agree(&said, &answer, &request);
+                }
+                (status, said) => {
+                    assert_eq!(status, 422, "{said}");
+                    assert_eq!(answer.status(), 400, "{said} {}", request.target);
+                    *kinds.entry("unreadable".to_owned()).or_default() += 1;
+                }
+            }
+        }
+    }
+    for kind in ["proxied", "responded", "refused"] {
+        assert!(kinds.contains_key(kind), "{kinds:?}");
+    }
+}
