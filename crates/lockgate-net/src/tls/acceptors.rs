@@ -63,6 +63,15 @@ impl Acceptors {
         self.of(name).filter(|(_, chosen)| chosen.serves(name))
     }
 
+    /// The index of the acceptor of a client with the SNI `name` (any case) whose certificate is to be
+    /// obtained yet, also by the client's handshake.
+    pub fn awaiting(&self, name: Option<&str>) -> Option<AcceptorIndex> {
+        let (index, acceptor) = self.of(name)?;
+        let lower = name.and_then(Lowercase::new);
+        let obtains = lower.is_some_and(|name| acceptor.obtains(name.as_str()));
+        (acceptor.awaits(name) || obtains).then_some(index)
+    }
+
     /// Whether the certificate for a client with the SNI `name` (any case) is to be obtained yet.
     pub fn awaits(&self, name: Option<&str>) -> bool {
         let acceptor = self.of(name);

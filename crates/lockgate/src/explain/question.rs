@@ -128,6 +128,7 @@ impl Question<'_> {
             };
             acceptor = Some(index);
             answer["sni"] = json!(sni);
+            answer["is_awaited"] = json!(certificates.is_empty());
             answer["certificates"] = certificates.iter().map(certificate).collect();
         }
         self.explain(sites, acceptor, &mut answer)?;
@@ -259,8 +260,10 @@ impl Question<'_> {
                 })
                 .collect();
         }
-        let conditions = explained.conditions.iter();
-        answer["conditions"] = conditions.map(|one| self.condition(one)).collect();
+        let awaited = answer["is_awaited"] == true;
+        let awaited = awaited.then(|| "the certificate was obtained".to_owned());
+        let conditions = explained.conditions.iter().map(|one| self.condition(one));
+        answer["conditions"] = awaited.into_iter().chain(conditions).collect();
         answer["outcome"] = self.outcome(&explained, &head);
         Ok(())
     }
@@ -356,10 +359,13 @@ impl Question<'_> {
 }
 
 impl AskedTls<'_> {
-    /// The acceptor of the connection, and the certificates of which the client gets one.
+    /// The acceptor of the connection, and the certificates of which the client gets one: none where
+    /// it is obtained yet.
     fn choose(&self) -> Option<(AcceptorIndex, Vec<CertSummary>)> {
-        let (index, acceptor) = self.tls.choose(self.sni)?;
-        Some((index, acceptor.store().describe_for(self.sni)))
+        match self.tls.choose(self.sni) {
+            Some((index, acceptor)) => Some((index, acceptor.store().describe_for(self.sni))),
+            None => Some((self.tls.awaiting(self.sni)?, Vec::new())),
+        }
     }
 }
 

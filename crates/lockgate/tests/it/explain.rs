@@ -170,7 +170,44 @@ fn explain_trusts_x_forwarded_for_as_the_configuration_does() {
 }
 
 #[test]
-fn explain_shows_the_certificate_of_the_server_name() {
+fn explain_shows_certificates_or_that_one_is_obtained_yet() {
+    let site = Site::new();
+    let state = site.folder.path("state");
+    std::fs::create_dir(&state).unwrap();
+    let toml = format!(
+        "state = \"{}\"\n[acme]\ndirectory = \"https://127.0.0.1:9/dir\"\n\
+         [site.\"app.example.com\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"ok\"\n\
+         [site.\"test.example:8443\"]\nlisten = [\"127.0.0.1\"]\ntls = {{ cert = \"{}\" }}\nrespond = \"ok\"\n",
+        text(&state),
+        site.cert
+    );
+    let said = explained(&toml, &["https://app.example.com/"]);
+    assert_eq!(
+        (
+            &said["is_awaited"],
+            &said["conditions"],
+            &said["outcome"]["status"]
+        ),
+        (
+            &json!(true),
+            &json!(["the certificate was obtained"]),
+            &json!(200)
+        )
+    );
+    let said = explained(&toml, &["https://other.example/"]);
+    assert_eq!(said["outcome"]["kind"], "alert");
+    let said = explained(&toml, &["https://test.example:8443/"]);
+    assert_eq!(
+        (&said["is_awaited"], &said["certificates"][0]["path"]),
+        (&json!(false), &json!(site.cert))
+    );
+    // Port 80 redirects to the site.
+    let said = explained(&toml, &["http://app.example.com/a?b"]);
+    assert_eq!(said["outcome"]["location"], "https://app.example.com/a?b");
+}
+
+#[test]
+fn explain_shows_the_relay_of_a_listener() {
     let site = Site::new();
     let toml = site.listener("127.0.0.1:8443", "10.0.0.1:80", "");
     let said = explain(&toml, &["https://127.0.0.1:8443/", "--json"]);
