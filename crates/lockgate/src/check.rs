@@ -15,7 +15,7 @@ use crate::start_steps::Mode;
 pub(crate) mod describe;
 mod names;
 pub(crate) mod text;
-pub(crate) mod units;
+mod units;
 
 /// The exit code with errors.
 const ERRORS: u8 = 1;

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
     let question = Question {
         config: &draft.understood().config,
         assembly: &assembly,
-        bound: None,
+        ports: None,
         request,
     };
     let answer = question.answer().map_err(anyhow::Error::msg)?;

@@ -163,7 +163,8 @@ impl Exposition {
     /// # Errors
     /// As [`ExplainedConfig::answer`].
     pub(crate) fn explain(&self, request: &ExplainRequest) -> Result<Value, String> {
-        self.state.explained.answer(&self.state.bound, request)
+        let ports: Vec<_> = self.state.bound.iter().map(|bound| bound.port).collect();
+        self.state.explained.answer(&ports, request)
     }
 
     /// The number of the generation.

@@ -63,8 +63,8 @@ impl Acceptors {
         self.of(name).filter(|(_, chosen)| chosen.serves(name))
     }
 
-    /// The index of the acceptor of a client with the SNI `name` (any case) whose certificate is to be
-    /// obtained yet, also by the client's handshake.
+    /// The index of the acceptor for a client with the SNI `name` (any case), where its certificate
+    /// is to be obtained yet, or may be obtained on demand.
     pub fn awaiting(&self, name: Option<&str>) -> Option<AcceptorIndex> {
         let (index, acceptor) = self.of(name)?;
         let lower = name.and_then(Lowercase::new);

@@ -192,7 +192,7 @@ impl CertStore {
         table.all.iter().map(|cert| table.summary(cert)).collect()
     }
 
-    /// The certificates for a client with this SNI (any case), which gets the first whose signature
+    /// The certificates for a client with this SNI (any case): it gets the first with a signature that
     /// it accepts.
     pub fn describe_for(&self, sni: Option<&str>) -> Vec<CertSummary> {
         let table = self.table.load();

@@ -353,7 +353,7 @@ pub(crate) fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Patte
     short
 }
 
-pub(crate) fn limit(limit: &SharedSetting<RateLimit>) -> String {
+fn limit(limit: &SharedSetting<RateLimit>) -> String {
     let limit = &limit.value;
     let per = match &limit.per {
         LimitScope::Client => " per client".to_owned(),

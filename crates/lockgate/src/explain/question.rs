@@ -1,7 +1,7 @@
 //! A request, and the configuration that it is asked about: the way from its URL to a listener, and
 //! the answer as JSON.
 
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use lockgate_config::{Config, HostedSite, SiteRoute, SourceSpan};
@@ -16,18 +16,25 @@ use lockgate_proxy::downstream::explain::{
 };
 use lockgate_proxy::downstream::{HelloRoute, ListenerService, RelaySettings};
 use lockgate_proxy::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
-use lockgate_proxy::site::{ListenerSites, Route};
-use lockgate_rules::ClientAddress;
+use lockgate_proxy::site::{Action, ListenerSites, Route};
+use lockgate_rules::{AcceptProxy, ClientAddress};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, PlannedListener, port};
 use crate::check::describe;
-use crate::exposition::BoundAddress;
 
 use super::request::{ExplainRequest, GivenField};
 
 /// The protocols that clients offer by ALPN.
 const OFFERED: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// The fields that the encoder of a request writes anew.
+const FRAMING: [&str; 4] = [
+    "Connection",
+    "Content-Length",
+    "Transfer-Encoding",
+    "Upgrade",
+];
 
 /// The configuration that runs, for questions about it.
 pub(crate) struct ExplainedConfig {
@@ -36,19 +43,19 @@ pub(crate) struct ExplainedConfig {
 }
 
 impl ExplainedConfig {
-    /// What becomes of a request; `bound` are the listeners in their order.
+    /// What becomes of a request; `ports` are those of the bound listeners in their order.
     ///
     /// # Errors
     /// As [`Question::answer`].
     pub(crate) fn answer(
         &self,
-        bound: &[BoundAddress],
+        ports: &[Option<u16>],
         request: &ExplainRequest,
     ) -> Result<Value, String> {
         let question = Question {
             config: &self.config,
             assembly: &self.assembly,
-            bound: Some(bound),
+            ports: Some(ports),
             request,
         };
         question.answer()
@@ -59,8 +66,8 @@ impl ExplainedConfig {
 pub(crate) struct Question<'a> {
     pub(crate) config: &'a Config,
     pub(crate) assembly: &'a Assembly,
-    /// The bound listeners in their order, where the configuration runs.
-    pub(crate) bound: Option<&'a [BoundAddress]>,
+    /// The ports of the bound listeners in their order, where the configuration runs.
+    pub(crate) ports: Option<&'a [Option<u16>]>,
     pub(crate) request: &'a ExplainRequest,
 }
 
@@ -88,14 +95,15 @@ impl Question<'_> {
             },
             "listener": { "name": planned.listener.name, "at": place(&planned.at) },
         });
-        let host = authority.host.to_ascii_lowercase();
-        let is_name =
-            authority.host.parse::<Ipv4Addr>().is_err() && !authority.host.starts_with('[');
-        let sni = match &self.request.sni {
-            Some(name) => Some(name.as_str()).filter(|name| !name.is_empty()),
-            // RFC 6066 §3: an address is no server name.
-            None => Some(host.as_str()).filter(|_| is_name),
+        let name = self.request.sni.as_deref().unwrap_or(authority.host);
+        let name = Authority {
+            host: name,
+            port: None,
         };
+        let name = name.name();
+        // RFC 6066 §3: an address is no server name.
+        let is_name = name.parse::<IpAddr>().is_err() && !name.starts_with('[');
+        let sni = Some(&*name).filter(|name| is_name && !name.is_empty());
         let (sites, tls) = match &planned.listener.service {
             ListenerService::Http(sites) if sites.tunnels => {
                 let name = &planned.listener.name;
@@ -131,7 +139,11 @@ impl Question<'_> {
             answer["is_awaited"] = json!(certificates.is_empty());
             answer["certificates"] = certificates.iter().map(certificate).collect();
         }
-        self.explain(sites, acceptor, &mut answer)?;
+        // A client of a Unix socket has no address, unless a header names one.
+        let is_unix = matches!(planned.address, ListenAddress::Unix(_))
+            && planned.listener.accept_proxy == AcceptProxy::Never;
+        let peer = Some(self.request.from).filter(|_| !is_unix);
+        self.explain(sites, (peer.into(), acceptor), &mut answer)?;
         Ok(answer)
     }
 
@@ -147,11 +159,11 @@ impl Question<'_> {
         let wanted = authority.port.unwrap_or(if url.secure { 443 } else { 80 });
         let all = &self.assembly.listeners;
         let port_of = |(at, planned): (usize, &PlannedListener)| {
-            let bound = self.bound.and_then(|bound| bound.get(at));
-            bound.map_or_else(|| port(&planned.address), |bound| bound.port)
+            let bound = self.ports.and_then(|ports| ports.get(at).copied());
+            bound.unwrap_or_else(|| port(&planned.address))
         };
         let is_wanted = |(at, planned): &(usize, &PlannedListener)| match &self.request.listener {
-            Some(name) => planned.listener.name == *name,
+            Some(name) => planned.listener.name == *name && may_speak(planned, url.secure),
             None => port_of((*at, planned)) == Some(wanted) && may_speak(planned, url.secure),
         };
         let fitting = all.iter().enumerate().filter(is_wanted);
@@ -172,7 +184,8 @@ impl Question<'_> {
             [one] => Ok(one),
             [] => Err(match &self.request.listener {
                 Some(name) => format!(
-                    "no listener is called {name}: there are {}",
+                    "no listener {} TLS is called {name}: there are {}",
+                    if url.secure { "with" } else { "without" },
                     names(&mut all.iter())
                 ),
                 None => format!(
@@ -182,7 +195,7 @@ impl Question<'_> {
                 ),
             }),
             _ => Err(format!(
-                "several listeners have port {wanted}: choose one by --listener, of {}",
+                "several listeners fit: choose one by --listener, of {}",
                 names(&mut fitting.into_iter())
             )),
         }
@@ -191,6 +204,14 @@ impl Question<'_> {
     /// The request as a connection brings it.
     fn head(&self, limits: &HeadLimits) -> Result<RequestHead, String> {
         let request = self.request;
+        let parts = request
+            .fields
+            .iter()
+            .flat_map(|field| [&field.name, &field.value]);
+        let mut parts = parts.chain([&request.method, &request.url.target]);
+        if parts.any(|part| part.contains(['\r', '\n'])) {
+            return Err("the request has a line end in it".to_owned());
+        }
         let mut text = format!("{} {} HTTP/1.1\r\n", request.method, request.url.target);
         let names_host = |field: &GivenField| field.name.eq_ignore_ascii_case("host");
         if !request.fields.iter().any(names_host) {
@@ -217,7 +238,7 @@ impl Question<'_> {
     fn explain(
         &self,
         sites: &ListenerSites,
-        acceptor: Option<AcceptorIndex>,
+        (peer, acceptor): (ClientAddress, Option<AcceptorIndex>),
         answer: &mut Value,
     ) -> Result<(), String> {
         let head = self.head(&sites.limits)?;
@@ -226,8 +247,12 @@ impl Question<'_> {
             sites,
             &AskedRequest {
                 head: &head,
-                peer: self.request.from,
+                peer,
                 trusts: &|ip| trusted.iter().any(|network| network.contains(ip)),
+                cookies: &|pool, fields| {
+                    let pool = self.assembly.upstreams.get(pool.get())?;
+                    pool.settings.sticky()?.without_ours(fields)
+                },
                 acceptor,
             },
         );
@@ -255,6 +280,7 @@ impl Question<'_> {
             answer["lost_routes"] = lost
                 .map(|(route, loss)| {
                     let mut lost = self.route(sites, site, *route);
+                    lost["modifiers"].take();
                     lost["because"] = json!(route_loss(loss));
                     lost
                 })
@@ -282,6 +308,8 @@ impl Question<'_> {
     fn route(&self, sites: &ListenerSites, site: ListenerSiteIndex, index: RouteIndex) -> Value {
         let route = sites.route(index);
         let written = self.written_site(sites, site);
+        // The redirect to HTTPS is no route that was written.
+        let written = written.filter(|_| !matches!(route.action, Action::Secure(_)));
         match written.and_then(|site| written_route(site, route)) {
             Some(written) => json!({
                 "method": written.method,
@@ -441,7 +469,15 @@ fn sent_head(received: &RequestHead, sent: &SentHead) -> Value {
         .map(|(name, value)| field(name, value))
         .collect();
     let added: Vec<_> = now.iter().filter(|one| !before.contains(one)).collect();
-    let removed: Vec<_> = before.iter().filter(|one| !now.contains(one)).collect();
+    // Framing and the connection are the encoder's.
+    let is_framing = |one: &&&String| {
+        let name = one.split(':').next().unwrap_or_default();
+        FRAMING
+            .iter()
+            .any(|framing| framing.eq_ignore_ascii_case(name))
+    };
+    let removed = before.iter().filter(|one| !now.contains(one));
+    let removed: Vec<_> = removed.filter(|one| !is_framing(&one)).collect();
     json!({
         "method": shown(received.method_name()),
         "target": shown(&sent.target),

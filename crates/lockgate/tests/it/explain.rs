@@ -233,7 +233,7 @@ fn explain_refuses_what_no_client_could_send_and_ports_without_a_listener() {
         ),
         (
             &["http://a.test:8080/", "--listener", ":81"],
-            "no listener is called :81",
+            "no listener without TLS is called :81",
         ),
         (&["http://a.test:8080/ /"], "status 400"),
         (&["http://a.test:8080/", "-H", "a b: c"], "status 400"),
@@ -256,6 +256,66 @@ fn explain_refuses_what_no_client_could_send_and_ports_without_a_listener() {
     ] {
         assert_eq!(explain(SITES, arguments).code, Some(2), "{arguments:?}");
     }
+}
+
+#[test]
+fn explain_takes_out_what_endpoints_never_get() {
+    let toml = "[site.\":8080\"]\nproxy = \"pool:app\"\n\
+         auth = { forward = \"10.0.0.9:80\", copy = [\"x-user\"] }\n\
+         [pool.app]\nendpoints = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\nbalance = { sticky = \"cookie:lg\" }\n";
+    let fields = [
+        "X-User: root",
+        "Cookie: lg=1; a=b",
+        "traceparent: broken",
+        "tracestate: a=b",
+        "Connection: upgrade",
+        "Upgrade: websocket",
+        "X-Request-Id: mine",
+    ];
+    let fields: Vec<_> = fields.iter().flat_map(|field| ["-H", field]).collect();
+    let arguments = [&["http://a.test:8080/"][..], &fields].concat();
+    let said = explained(toml, &arguments);
+    let sent = &said["outcome"]["sent"];
+    let has = |list: &str, field: &str| {
+        let list = sent[list].as_array().unwrap();
+        list.iter()
+            .any(|one| one.as_str().unwrap().starts_with(field))
+    };
+    for gone in [
+        "X-User",
+        "traceparent",
+        "tracestate",
+        "Cookie: lg",
+        "X-Request-Id: mine",
+    ] {
+        assert!(
+            !has("fields", gone) && has("removed", gone),
+            "{gone}: {sent}"
+        );
+    }
+    assert!(has("fields", "Cookie: a=b"), "{sent}");
+    assert!(
+        !has("removed", "Upgrade") && !has("removed", "Connection"),
+        "{sent}"
+    );
+    // A trusted client names its request.
+    let trusted = format!("trusted = [\"192.0.2.1\"]\n{toml}");
+    let said = explained(&trusted, &arguments);
+    let fields = said["outcome"]["sent"]["fields"].as_array().unwrap();
+    assert!(fields.contains(&json!("X-Request-Id: mine")), "{fields:?}");
+}
+
+#[test]
+fn explain_knows_the_clients_of_unix_sockets() {
+    let toml =
+        "[site.\"unix:/tmp/never.sock\"]\nproxy = \"10.0.0.1:80\"\nallow = [\"10.0.0.0/8\"]\n";
+    let listener = ["--listener", "unix:/tmp/never.sock", "http://a.test/"];
+    let forwarded = ["-H", "X-Forwarded-For: 10.0.0.7"];
+    let said = explained(toml, &[&listener[..], &forwarded].concat());
+    assert_eq!(
+        (&said["client"], &said["outcome"]["kind"]),
+        (&json!("10.0.0.7"), &json!("proxied"))
+    );
 }
 
 #[test]

@@ -8,12 +8,13 @@ use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockgate_http::fields::{Field, Fields};
+use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::forwarding::{self, ForwardedClient};
 use lockgate_http::h1::framing;
 use lockgate_http::head::RequestHead;
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::Authority;
+use lockgate_http::trace::TraceId;
 use lockgate_http_io::message::{FieldSink, OutgoingHead, OutgoingRequest};
 use lockgate_limits::PoolIndex;
 use lockgate_net::stream::BufferPool;
@@ -30,20 +31,23 @@ use super::respond::local_response;
 use crate::action::forward_auth::ForwardAuth;
 use crate::downstream::client_context::forwarded_address;
 use crate::files::Files;
+use crate::request_id::RequestId;
 use crate::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
 use crate::site::{Auth, BasicAuthCheck, ListenerSites, RequestLimit, Route};
 
-/// The value of `{id}` and of X-Request-Id, which each request has its own of.
-pub const SAMPLE_ID: &str = "0000000000000000";
+/// The id of a request that brings none: each has its own.
+const SAMPLE_ID: &[u8] = b"00000000000000000000000000000000";
 
 /// A request that is not sent.
 pub struct AskedRequest<'a> {
     /// Its head.
     pub head: &'a RequestHead,
     /// The other end of the connection.
-    pub peer: IpAddr,
+    pub peer: ClientAddress,
     /// Whether forwarding fields of an address are trusted.
     pub trusts: &'a dyn Fn(IpAddr) -> bool,
+    /// The cookies that an endpoint of a pool sees, where Lockgate's own is removed.
+    pub cookies: &'a dyn Fn(PoolIndex, &Fields) -> Option<Vec<u8>>,
     /// The acceptor of the connection's TLS, if it has TLS.
     pub acceptor: Option<AcceptorIndex>,
 }
@@ -127,6 +131,18 @@ impl FieldSink for SentHead {
     }
 }
 
+impl AskedRequest<'_> {
+    /// Whether the client may name other clients.
+    fn is_trusted(&self) -> bool {
+        match self.peer {
+            ClientAddress::Ip(ip) => (self.trusts)(ip),
+            // The permissions of the socket's file have let the client in.
+            ClientAddress::Unix => true,
+            ClientAddress::Unknown => false,
+        }
+    }
+}
+
 impl<'s> Explanation<'s> {
     /// What becomes of `asked` on a listener with these sites.
     pub fn of(sites: &'s ListenerSites, asked: &AskedRequest<'_>) -> Self {
@@ -150,14 +166,16 @@ impl<'s> Explanation<'s> {
         asked: &AskedRequest<'_>,
     ) -> Result<Outcome<'s>, Refusal<'s>> {
         let head = asked.head;
-        let is_trusted = (asked.trusts)(asked.peer);
-        let client = ClientAddress::Ip(asked.peer);
+        let is_trusted = asked.is_trusted();
         self.client = if is_trusted && !sites.tunnels {
-            let named = forwarded_address(client, &head.fields, asked.trusts);
+            let named = forwarded_address(asked.peer, &head.fields, asked.trusts);
             named.unwrap_or(ClientAddress::Unknown)
         } else {
-            client
+            asked.peer
         };
+        let told = head.fields.first(Known::XRequestId).filter(|_| is_trusted);
+        let told = told.and_then(RequestId::accept);
+        let id = told.as_ref().map_or(SAMPLE_ID, RequestId::as_bytes);
         let length = framing::request(head).map_err(Refusal::of_framing)?;
         let (recipient, hops) = recipient_of(head)?;
         let target = RequestTarget::of(head).map_err(|error| Refusal::malformed(&error))?;
@@ -205,14 +223,19 @@ impl<'s> Explanation<'s> {
             secure: locator.secure,
             method: head.method_name(),
             client: self.client,
-            id: SAMPLE_ID.as_bytes(),
+            id,
         };
         let mut outgoing = OutgoingHead::of(head, target.host);
         if let Some(hops) = hops {
             forwarding::set_max_forwards(hops, outgoing.change());
         }
+        if TraceId::of(&head.fields).is_none() && TraceId::is_in_doubt(&head.fields) {
+            TraceId::remove(outgoing.change());
+        }
         if let Some(Auth::Forward(service)) = &route.admission.auth {
             self.conditions.push(Condition::Authorized(service));
+            // What the service copies is never the client's; its own is not known.
+            service.admit(&Fields::default(), &mut outgoing);
         }
         apply_request_rules(route, &values, &mut outgoing, &BufferPool::new())?;
         if let Some((to, status)) = locate::redirect_of(route, &values) {
@@ -236,8 +259,11 @@ impl<'s> Explanation<'s> {
             Some(Backend::Tunnel(_)) => Outcome::Tunnel,
             Some(Backend::Forward(..)) => Outcome::Forward,
             Some(Backend::Endpoint(proxy)) => {
-                let forwarded =
-                    ForwardedClient::new(asked.peer.to_string(), locator.secure, is_trusted);
+                let peer = match asked.peer {
+                    ClientAddress::Ip(ip) => ip.to_string(),
+                    ClientAddress::Unix | ClientAddress::Unknown => "unknown".to_owned(),
+                };
+                let forwarded = ForwardedClient::new(peer, locator.secure, is_trusted);
                 let sent = OutgoingRequest {
                     received: head,
                     head: &outgoing,
@@ -245,8 +271,8 @@ impl<'s> Explanation<'s> {
                     rewritten: route.rules.target.rewritten(pattern, &values),
                     length,
                     client: &forwarded,
-                    id: SAMPLE_ID.as_bytes(),
-                    cookies: None,
+                    id,
+                    cookies: (asked.cookies)(proxy.pool, outgoing.fields()),
                 };
                 Outcome::Endpoint(proxy.pool, SentHead::of(&sent))
             }
@@ -267,8 +293,10 @@ impl<'s> Explanation<'s> {
         let located = locator.resource(site, head, target, || is_trusted);
         let path = if locator.sites.tunnels {
             Cow::Borrowed(&b"/"[..])
+        } else if let Ok((path, _)) = locate::routed_path(target) {
+            path
         } else {
-            locate::routed_path(target)?.0
+            return located;
         };
         let (won, method) = match &located {
             Ok(Located::Route(located)) => (Some(located.index), head.method_name()),
