@@ -282,10 +282,10 @@ fn added_and_removed_endpoints_survive_reloads() {
     let changed = [scene.names(&[1, 2]), scene.names(&[2]), scene.names(&[0])];
     reload(
         &scene.gate,
-        &scene.configured(&[0, 1], "retry = { times = 1 }\n"),
+        &scene.configured(&[0, 1], &format!("{IN_TURN}retry = {{ times = 1 }}\n")),
     );
     assert_eq!(scene.shown(), changed);
-    let text = scene.configured(&[0, 1], "");
+    let text = scene.configured(&[0, 1], IN_TURN);
     let body = json!({ "text": text, "confirm_seconds": 3600 }).to_string();
     let post = |path: &str, body: &str| ask(&scene.socket(), "POST", path, body);
     assert_eq!(post("/v1/reload", &body).0, 200);
