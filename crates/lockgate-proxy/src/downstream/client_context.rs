@@ -49,7 +49,7 @@ pub(super) struct ClientContext {
 impl ClientContext {
     pub(super) fn of(connection: &ClientConnection, generation: &Generation) -> Self {
         let address = ClientAddress::from(connection.client.ip());
-        let trusted = is_trusted(&address, generation);
+        let trusted = is_trusted(&address, |ip| generation.trusts(ip));
         Self {
             address,
             forwarded: ForwardedClient::new(
@@ -83,7 +83,7 @@ impl ClientContext {
         if number == generation.rules.number {
             return trusted;
         }
-        let trusted = is_trusted(&self.address, generation);
+        let trusted = is_trusted(&self.address, |ip| generation.trusts(ip));
         self.trusted.set((generation.rules.number, trusted));
         trusted
     }
@@ -170,9 +170,10 @@ pub(super) fn forwarded_address(
     Ok(client)
 }
 
-fn is_trusted(address: &ClientAddress, generation: &Generation) -> bool {
+/// Whether a client with this address may name other clients.
+pub(super) fn is_trusted(address: &ClientAddress, trusts: impl Fn(IpAddr) -> bool) -> bool {
     match *address {
-        ClientAddress::Ip(ip) => generation.trusts(ip),
+        ClientAddress::Ip(ip) => trusts(ip),
         // The permissions of the socket's file have let the client in.
         ClientAddress::Unix => true,
         ClientAddress::Unknown => false,

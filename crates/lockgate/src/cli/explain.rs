@@ -30,7 +30,7 @@ pub(super) struct ExplainArgs {
     /// The listener, as `check -v` names it, where several have the URL's port
     #[arg(long, value_name = "LISTENER")]
     listener: Option<String>,
-    /// Ask the running Lockgate, with what operators have changed since its start
+    /// Ask the running Lockgate about the configuration that it runs
     #[arg(long)]
     live: bool,
     #[command(flatten)]

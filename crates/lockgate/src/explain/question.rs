@@ -71,12 +71,6 @@ pub(crate) struct Question<'a> {
     pub(crate) request: &'a ExplainRequest,
 }
 
-/// The TLS of the asked connection.
-struct AskedTls<'a> {
-    tls: &'a Acceptors,
-    sni: Option<&'a str>,
-}
-
 impl Question<'_> {
     /// What becomes of the request.
     ///
@@ -90,7 +84,7 @@ impl Question<'_> {
         let mut answer = json!({
             "request": {
                 "method": self.request.method,
-                "url": self.url(),
+                "url": url.to_string(),
                 "from": self.request.from,
             },
             "listener": { "name": planned.listener.name, "at": place(&planned.at) },
@@ -130,7 +124,7 @@ impl Question<'_> {
         };
         let mut acceptor = None;
         if let Some(tls) = tls {
-            let Some((index, certificates)) = (AskedTls { tls, sni }).choose() else {
+            let Some((index, certificates)) = choose(tls, sni) else {
                 answer["outcome"] = unrecognized(sni);
                 return Ok(answer);
             };
@@ -145,12 +139,6 @@ impl Question<'_> {
         let peer = Some(self.request.from).filter(|_| !is_unix);
         self.explain(sites, (peer.into(), acceptor), &mut answer)?;
         Ok(answer)
-    }
-
-    fn url(&self) -> String {
-        let url = &self.request.url;
-        let scheme = if url.secure { "https" } else { "http" };
-        format!("{scheme}://{}{}", url.authority, url.target)
     }
 
     /// The listener that the URL leads to.
@@ -271,11 +259,7 @@ impl Question<'_> {
             })
             .collect();
         if let Some(site) = explained.site {
-            answer["route"] = json!(
-                explained
-                    .route
-                    .map(|(index, _)| self.route(sites, site, index))
-            );
+            answer["route"] = json!(explained.route.map(|route| self.route(sites, site, route)));
             let lost = explained.lost_routes.iter();
             answer["lost_routes"] = lost
                 .map(|(route, loss)| {
@@ -323,7 +307,7 @@ impl Question<'_> {
 
     fn condition(&self, condition: &Condition<'_>) -> String {
         match condition {
-            Condition::Rate(_) => "the rate limit is not used up".to_owned(),
+            Condition::Rate => "the rate limit is not used up".to_owned(),
             Condition::Password(auth) => {
                 format!("the password is one of {}", auth.checker.path().display())
             }
@@ -386,14 +370,12 @@ impl Question<'_> {
     }
 }
 
-impl AskedTls<'_> {
-    /// The acceptor of the connection, and the certificates of which the client gets one: none where
-    /// it is obtained yet.
-    fn choose(&self) -> Option<(AcceptorIndex, Vec<CertSummary>)> {
-        match self.tls.choose(self.sni) {
-            Some((index, acceptor)) => Some((index, acceptor.store().describe_for(self.sni))),
-            None => Some((self.tls.awaiting(self.sni)?, Vec::new())),
-        }
+/// The acceptor of a connection, and the certificates of which its client gets one: none where it is
+/// obtained yet.
+fn choose(tls: &Acceptors, sni: Option<&str>) -> Option<(AcceptorIndex, Vec<CertSummary>)> {
+    match tls.choose(sni) {
+        Some((index, acceptor)) => Some((index, acceptor.store().describe_for(sni))),
+        None => Some((tls.awaiting(sni)?, Vec::new())),
     }
 }
 

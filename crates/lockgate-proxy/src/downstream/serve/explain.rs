@@ -24,16 +24,16 @@ use lockgate_rules::{ClientAddress, Cors, RequestValues};
 use super::admission::{check_length, check_network, credentials};
 use super::dispatch::Backend;
 use super::locate::{self, Located, LocatedRoute, Locator, Routeless};
-use super::outgoing::apply_request_rules;
+use super::outgoing::{apply_request_rules, remove_doubtful_trace};
 use super::recipient_of;
 use super::refusal::Refusal;
 use super::respond::local_response;
 use crate::action::forward_auth::ForwardAuth;
-use crate::downstream::client_context::forwarded_address;
+use crate::downstream::client_context::{forwarded_address, is_trusted};
 use crate::files::Files;
 use crate::request_id::RequestId;
 use crate::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
-use crate::site::{Auth, BasicAuthCheck, ListenerSites, RequestLimit, Route};
+use crate::site::{Auth, BasicAuthCheck, ListenerSites};
 
 /// The id of a request that brings none: each has its own.
 const SAMPLE_ID: &[u8] = b"00000000000000000000000000000000";
@@ -59,7 +59,7 @@ pub struct Explanation<'s> {
     /// The site, if the request has come to one.
     pub site: Option<ListenerSiteIndex>,
     /// The route, if the request has come to one.
-    pub route: Option<(RouteIndex, &'s Route)>,
+    pub route: Option<RouteIndex>,
     /// The sites that it does not belong to.
     pub lost_sites: Vec<(ListenerSiteIndex, SiteLoss)>,
     /// The routes of its site that it does not belong to.
@@ -73,7 +73,7 @@ pub struct Explanation<'s> {
 /// What a configuration alone cannot tell.
 pub enum Condition<'s> {
     /// The rate limit is not used up.
-    Rate(&'s RequestLimit),
+    Rate,
     /// The password is right.
     Password(&'s BasicAuthCheck),
     /// The auth service lets the request in.
@@ -131,18 +131,6 @@ impl FieldSink for SentHead {
     }
 }
 
-impl AskedRequest<'_> {
-    /// Whether the client may name other clients.
-    fn is_trusted(&self) -> bool {
-        match self.peer {
-            ClientAddress::Ip(ip) => (self.trusts)(ip),
-            // The permissions of the socket's file have let the client in.
-            ClientAddress::Unix => true,
-            ClientAddress::Unknown => false,
-        }
-    }
-}
-
 impl<'s> Explanation<'s> {
     /// What becomes of `asked` on a listener with these sites.
     pub fn of(sites: &'s ListenerSites, asked: &AskedRequest<'_>) -> Self {
@@ -166,7 +154,7 @@ impl<'s> Explanation<'s> {
         asked: &AskedRequest<'_>,
     ) -> Result<Outcome<'s>, Refusal<'s>> {
         let head = asked.head;
-        let is_trusted = asked.is_trusted();
+        let is_trusted = is_trusted(&asked.peer, asked.trusts);
         self.client = if is_trusted && !sites.tunnels {
             let named = forwarded_address(asked.peer, &head.fields, asked.trusts);
             named.unwrap_or(ClientAddress::Unknown)
@@ -207,10 +195,11 @@ impl<'s> Explanation<'s> {
             }
             Located::Routeless(_) => return Ok(Outcome::local(204)),
         };
-        self.route = Some((index, route));
+        self.route = Some(index);
         check_network(route, self.client)?;
-        let rate = route.admission.limit.as_deref();
-        self.conditions.extend(rate.map(Condition::Rate));
+        if route.admission.limit.is_some() {
+            self.conditions.push(Condition::Rate);
+        }
         if let Some(Auth::Basic(auth)) = &route.admission.auth {
             credentials(auth, head)?;
             self.conditions.push(Condition::Password(auth));
@@ -229,8 +218,8 @@ impl<'s> Explanation<'s> {
         if let Some(hops) = hops {
             forwarding::set_max_forwards(hops, outgoing.change());
         }
-        if TraceId::of(&head.fields).is_none() && TraceId::is_in_doubt(&head.fields) {
-            TraceId::remove(outgoing.change());
+        if TraceId::of(&head.fields).is_none() {
+            remove_doubtful_trace(&head.fields, &mut outgoing);
         }
         if let Some(Auth::Forward(service)) = &route.admission.auth {
             self.conditions.push(Condition::Authorized(service));

@@ -20,9 +20,7 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
         if self.record.trace.is_some() {
             return;
         }
-        if TraceId::is_in_doubt(&self.head.fields) {
-            TraceId::remove(outgoing.change());
-        }
+        remove_doubtful_trace(&self.head.fields, outgoing);
         let Some(share) = route.rules.trace else {
             return;
         };
@@ -70,6 +68,13 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
             session: None,
             fields: Some(fields),
         }
+    }
+}
+
+/// Removes the fields of a trace that cannot be read.
+pub(super) fn remove_doubtful_trace(received: &Fields, outgoing: &mut OutgoingHead<'_>) {
+    if TraceId::is_in_doubt(received) {
+        TraceId::remove(outgoing.change());
     }
 }
 
