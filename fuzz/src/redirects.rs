@@ -1,6 +1,6 @@
 //! Files of redirects.
 
-use lockgate_config::{MapProblem, RedirectLine, parse_redirects};
+use lockgate_config::{MapProblem, RedirectLine, parse_redirects, redirect_lines};
 
 /// Any text as a file of redirects.
 pub fn redirect_map(data: &[u8]) {
@@ -9,9 +9,15 @@ pub fn redirect_map(data: &[u8]) {
     };
     let lines = text.split('\n').count();
     match parse_redirects(text) {
-        Ok(entries) => {
-            assert!(entries.len() <= lines);
-            for RedirectLine { from, to, status } in &entries {
+        Ok(map) => {
+            let entries: Vec<RedirectLine> = redirect_lines(text)
+                .map(|line| line.expect("a valid line"))
+                .collect();
+            assert!(entries.len() <= lines && entries.len() == map.len());
+            for RedirectLine {
+                from, to, status, ..
+            } in &entries
+            {
                 let (path, to) = (from.to_string(), to.written(from));
                 let path = path.strip_suffix("/*").unwrap_or(&path);
                 assert!(path.is_empty() || path.starts_with('/'));
@@ -29,28 +35,32 @@ pub fn redirect_map(data: &[u8]) {
             // encoded.
             let anew: String = entries
                 .iter()
-                .map(|RedirectLine { from, to, status }| {
-                    let path = from.to_string();
-                    let (path, star) = match path.strip_suffix("/*") {
-                        Some(path) => (path, "/*"),
-                        None => (&*path, ""),
-                    };
-                    let encoded: String = path
-                        .bytes()
-                        .map(|byte| {
-                            if byte == b'/' {
-                                "/".to_owned()
-                            } else {
-                                format!("%{byte:02X}")
-                            }
-                        })
-                        .collect();
-                    format!("{encoded}{star}\t{} {status}\n", to.written(from))
-                })
+                .map(
+                    |RedirectLine {
+                         from, to, status, ..
+                     }| {
+                        let path = from.to_string();
+                        let (path, star) = match path.strip_suffix("/*") {
+                            Some(path) => (path, "/*"),
+                            None => (&*path, ""),
+                        };
+                        let encoded: String = path
+                            .bytes()
+                            .map(|byte| {
+                                if byte == b'/' {
+                                    "/".to_owned()
+                                } else {
+                                    format!("%{byte:02X}")
+                                }
+                            })
+                            .collect();
+                        format!("{encoded}{star}\t{} {status}\n", to.written(from))
+                    },
+                )
                 .collect();
             // A path that leads to what it was written as is refused, and a line can grow too long.
             if let Ok(again) = parse_redirects(&anew) {
-                assert_eq!(again, entries);
+                assert_eq!(again, map);
             }
         }
         Err(mistakes) => {

@@ -51,7 +51,7 @@ pub use load::{
     ConfigDraft, LoadedConfig, load, load_in, parse_str, parse_str_in, read, read_keys, read_text,
 };
 pub use model::*;
-pub use redirect_map::{MapMistake, MapProblem, RedirectLine, parse_redirects};
+pub use redirect_map::{MapMistake, MapProblem, RedirectLine, parse_redirects, redirect_lines};
 pub use reference::reference;
 pub use report::{Color, Diagnostic, Report};
 pub use schema::schema;

@@ -2,16 +2,20 @@
 //!
 //! Does not read files and does not match paths. The mistakes hold no text of the input.
 
-use std::collections::HashMap;
+use std::collections::hash_map::{self, HashMap};
 use std::ops::Range;
 
-use lockgate_rules::{Pattern, PatternError, Purpose, Template, TemplateError};
+use lockgate_rules::{Pattern, PatternError, Purpose, RedirectMap, Template, TemplateError};
 
 use crate::foreign_names::placeholders;
 
-/// One line of a file of redirects.
+/// One redirect of a file of redirects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedirectLine {
+    /// The line, from 1.
+    pub line: usize,
+    /// The place of its path in the text, in bytes.
+    pub span: Range<usize>,
     /// The decoded path of requests, or all that is below it.
     pub from: Pattern,
     /// The target. It begins with `/`, `http://` or `https://`.
@@ -55,67 +59,87 @@ const LONGEST_LINE: usize = 8_000;
 
 const STATUSES: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Parses a file of redirects: on each line a path, a target and optionally a status (308 by
-/// default), separated by spaces or tabs. A path that ends in `/*` matches all paths below it, and
-/// `{*}` in its target is the matched rest. `#` at the beginning of a word begins a comment. Other
-/// special characters of a path are percent-encoded.
+/// Parses a file of redirects.
 ///
 /// # Errors
 /// All mistakes, by line.
-pub fn parse_redirects(text: &str) -> Result<Vec<RedirectLine>, Vec<MapMistake>> {
-    let mut entries = Vec::new();
-    let mut mistakes = Vec::new();
-    let mut known: HashMap<String, Range<usize>> = HashMap::new();
-    let mut start = 0;
-    for (index, line) in text.split('\n').enumerate() {
-        let place = start;
-        start += line.len() + 1;
-        // A byte order mark is no part of the first path.
-        let (place, line) = match line.strip_prefix('\u{feff}') {
-            Some(rest) if index == 0 => (place + '\u{feff}'.len_utf8(), rest),
-            _ => (place, line),
-        };
-        match entry(line) {
-            Ok(None) => {}
-            Ok(Some((redirect, span))) => {
-                let span = span.start + place..span.end + place;
-                let path = redirect.from.to_string();
-                let problem = match known.get(&path) {
-                    Some(first) => MapProblem::Twice(first.clone()),
-                    None => {
-                        known.insert(path, span);
-                        entries.push(redirect);
-                        continue;
-                    }
-                };
-                mistakes.push(MapMistake {
-                    line: index + 1,
-                    span,
-                    problem,
-                });
-            }
-            Err((span, problem)) => {
-                let span = span.start + place..span.end + place;
-                mistakes.push(MapMistake {
-                    line: index + 1,
-                    span,
-                    problem,
-                });
-            }
-        }
-    }
-    if mistakes.is_empty() {
-        Ok(entries)
+pub fn parse_redirects(text: &str) -> Result<RedirectMap, Vec<MapMistake>> {
+    let mut map = RedirectMap::default();
+    let is_valid = redirect_lines(text)
+        .all(|line| line.is_ok_and(|line| map.insert(&line.from, line.to, line.status)));
+    // Only a file with mistakes needs the places of its lines.
+    if is_valid {
+        Ok(map)
     } else {
-        Err(mistakes)
+        Err(mistakes(text))
     }
+}
+
+/// The redirects of a file, or the mistake of each line. A line has a path, a target and optionally
+/// a status (308 by default), separated by spaces or tabs. A path that ends in `/*` matches all
+/// paths below it, and `{*}` in its target is the matched rest. `#` at the beginning of a word
+/// begins a comment. Other special characters of a path are percent-encoded. The same path may come
+/// twice.
+pub fn redirect_lines(text: &str) -> impl Iterator<Item = Result<RedirectLine, MapMistake>> {
+    let mut start = 0;
+    text.split('\n')
+        .enumerate()
+        .filter_map(move |(index, line)| {
+            let place = start;
+            start += line.len() + 1;
+            // A byte order mark is no part of the first path.
+            let (place, text) = match line.strip_prefix('\u{feff}') {
+                Some(rest) if index == 0 => (place + '\u{feff}'.len_utf8(), rest),
+                _ => (place, line),
+            };
+            let line = index + 1;
+            let placed = |span: Range<usize>| span.start + place..span.end + place;
+            Some(match entry(text).transpose()? {
+                Ok((span, from, to, status)) => Ok(RedirectLine {
+                    line,
+                    span: placed(span),
+                    from,
+                    to,
+                    status,
+                }),
+                Err((span, problem)) => Err(MapMistake {
+                    line,
+                    span: placed(span),
+                    problem,
+                }),
+            })
+        })
+}
+
+fn mistakes(text: &str) -> Vec<MapMistake> {
+    let mut known: HashMap<String, Range<usize>> = HashMap::new();
+    redirect_lines(text)
+        .filter_map(|line| match line {
+            Err(mistake) => Some(mistake),
+            Ok(RedirectLine {
+                line, span, from, ..
+            }) => match known.entry(from.to_string()) {
+                hash_map::Entry::Vacant(new) => {
+                    new.insert(span);
+                    None
+                }
+                hash_map::Entry::Occupied(first) => Some(MapMistake {
+                    line,
+                    span,
+                    problem: MapProblem::Twice(first.get().clone()),
+                }),
+            },
+        })
+        .collect()
 }
 
 /// A mistake and where in its line it stands.
 type Placed = (Range<usize>, MapProblem);
 
-/// The redirect of a line, and the place of its path.
-fn entry(line: &str) -> Result<Option<(RedirectLine, Range<usize>)>, Placed> {
+/// The path of a line with its place, the target and the status.
+type Entry = (Range<usize>, Pattern, Template, u16);
+
+fn entry(line: &str) -> Result<Option<Entry>, Placed> {
     let mut words = words(line).take_while(|(_, word)| !word.starts_with('#'));
     let Some((from_at, from)) = words.next() else {
         return Ok(None);
@@ -143,14 +167,7 @@ fn entry(line: &str) -> Result<Option<(RedirectLine, Range<usize>)>, Placed> {
     if let Some((at, _)) = words.next() {
         return Err((at, MapProblem::More));
     }
-    Ok(Some((
-        RedirectLine {
-            from: pattern,
-            to: target,
-            status,
-        },
-        from_at,
-    )))
+    Ok(Some((from_at, pattern, target, status)))
 }
 
 /// Words and where they stand. A line may end with a carriage return.
@@ -232,7 +249,9 @@ mod tests {
 
     /// A redirect as a path, a target and a status.
     fn shown(redirect: &RedirectLine) -> (String, String, u16) {
-        let RedirectLine { from, to, status } = redirect;
+        let RedirectLine {
+            from, to, status, ..
+        } = redirect;
         (from.to_string(), to.written(from), *status)
     }
 
@@ -247,10 +266,13 @@ mod tests {
             ("/*", "/{path}", 308),
             ("/x/", "/x", 308),
         ];
-        let found: Vec<_> = parse_redirects(text).unwrap().iter().map(shown).collect();
+        let found: Vec<_> = redirect_lines(text)
+            .map(|line| shown(&line.unwrap()))
+            .collect();
         let expected = expected.map(|(from, to, status)| (from.to_owned(), to.to_owned(), status));
         assert_eq!(found, expected);
-        assert_eq!(parse_redirects(""), Ok(vec![]));
+        assert_eq!(parse_redirects(text).map(|map| map.len()), Ok(5));
+        assert_eq!(parse_redirects("").map(|map| map.len()), Ok(0));
     }
 
     #[test]

@@ -3,8 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use lockgate_rules::RedirectMap;
-
 use crate::codes::Code;
 use crate::keys::route;
 use crate::model::RedirectFile;
@@ -41,16 +39,10 @@ impl Resolver<'_> {
             }
         };
         match parse_redirects(&text) {
-            Ok(lines) => {
-                let mut map = RedirectMap::default();
-                for line in lines {
-                    map.insert(&line.from, line.to, line.status);
-                }
-                Some(RedirectFile {
-                    file: file.to_owned(),
-                    map: Arc::new(map),
-                })
-            }
+            Ok(map) => Some(RedirectFile {
+                file: file.to_owned(),
+                map: Arc::new(map),
+            }),
             Err(mistakes) => {
                 let dir = file.parent().unwrap_or(Path::new("/")).to_owned();
                 let order = AFTER_ALL + self.redirect_maps.len();
