@@ -10,6 +10,30 @@ use crate::nanos::Nanos;
 use crate::socket::{Socket, SocketFamily};
 use crate::traffic_shaping::{QueuedWait, ShapingQueue};
 
+/// The time within which the bytes of a burst come.
+const BURST: Nanos = Nanos::from_millis(4);
+
+/// How fast the data of a source comes. A reader that keeps up with its source is woken for each
+/// packet, and finds little each time, however fast the source is.
+#[derive(Debug, Default)]
+pub(crate) struct Burst {
+    /// The bytes that were read since `began`.
+    bytes: usize,
+    began: Nanos,
+}
+
+impl Burst {
+    /// Notes what a reader has read before it waits; returns the bytes of the burst.
+    pub(crate) fn note(&mut self, bytes: usize, now: Nanos) -> usize {
+        if now - self.began > BURST {
+            self.bytes = 0;
+            self.began = now;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.bytes
+    }
+}
+
 /// The wait of one reader for its source.
 #[derive(Debug, Default)]
 pub(crate) struct FullReads(Option<Box<FullReadWait>>);

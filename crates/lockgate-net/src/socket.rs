@@ -195,6 +195,13 @@ impl Socket {
         })
     }
 
+    /// Sends what the kernel holds after [`poll_send_more`](Self::poll_send_more): to set
+    /// TCP_NODELAY has this effect (tcp(7)).
+    pub fn push(&self) {
+        // On a connection that has broken nothing is left to send.
+        let _ = sockopt::set_tcp_nodelay(self, true);
+    }
+
     /// Sends up to `len` bytes of `file` from `offset` on within the kernel; returns the number of
     /// bytes, 0 at the end of the file.
     ///

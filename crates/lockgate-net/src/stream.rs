@@ -13,9 +13,9 @@ use std::io::{self, IoSlice};
 use std::os::fd::BorrowedFd;
 use std::task::{Context, Poll, ready};
 
-use crate::full_reads::FullReads;
+use crate::full_reads::{Burst, FullReads};
 use crate::memory::{self, MemoryLevel};
-use crate::socket::Socket;
+use crate::socket::{Socket, SocketFamily};
 use crate::tls::record::MAX_RECORD;
 use crate::tls::session::{SessionError, TlsSession};
 use crate::traffic_shaping::ShapingQueue;
@@ -85,8 +85,11 @@ pub struct Stream {
     held: bool,
     /// Whether TLS was ended.
     finished: bool,
+    /// Whether the kernel may hold the end of what was sent.
+    corked: bool,
     /// The bytes of a body that have come since the reader waited last.
-    burst: usize,
+    fresh: usize,
+    burst: Burst,
     full_reads: FullReads,
 }
 
@@ -121,7 +124,9 @@ impl Stream {
             sent: 0,
             held,
             finished: false,
-            burst: 0,
+            corked: false,
+            fresh: 0,
+            burst: Burst::default(),
             full_reads: FullReads::default(),
         }
     }
@@ -193,7 +198,7 @@ impl Stream {
         let Some(session) = &self.session else {
             return read;
         };
-        self.burst = self.burst.saturating_add(usize::MAX - allowed);
+        self.fresh = self.fresh.saturating_add(usize::MAX - allowed);
         if read.is_pending()
             && let Some(queue) = buffer.pool().queue()
         {
@@ -207,12 +212,13 @@ impl Stream {
     /// Waits for much of a body of which `coming` bytes are still to be received, if its sender is
     /// fast.
     fn await_body(&mut self, cx: &mut Context<'_>, coming: usize, queue: &ShapingQueue) {
-        let burst = std::mem::take(&mut self.burst);
+        let fresh = std::mem::take(&mut self.fresh);
+        let burst = self.burst.note(fresh, queue.now());
         let waits = self.full_reads.mark().is_some();
         // The kernel makes room for as much as is awaited.
         if coming == 0 || memory::level() > MemoryLevel::Easy {
             self.full_reads.stop(&self.socket);
-        } else if waits && burst > 0 || burst >= READ && coming >= WORTH_WAITING {
+        } else if waits && fresh > 0 || burst >= READ && coming >= WORTH_WAITING {
             self.full_reads.wait_for(&self.socket, coming.min(FULL));
         }
         self.full_reads.poll_pending(cx, &self.socket, queue);
@@ -220,7 +226,8 @@ impl Stream {
 
     /// Lets any data wake the reader again: a body has ended.
     pub fn end_full_reads(&mut self) {
-        self.burst = 0;
+        self.fresh = 0;
+        self.burst = Burst::default();
         self.full_reads.stop(&self.socket);
     }
 
@@ -330,11 +337,36 @@ impl Stream {
         pool: &BufferPool,
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
+        self.corked = false;
+        self.poll_write_parts(cx, pool, parts)
+    }
+
+    /// The same for the beginning of much data, the rest of which is written or flushed soon: the
+    /// kernel need not send a short segment at its end.
+    ///
+    /// # Errors
+    /// When the connection or its TLS has broken.
+    pub fn poll_write_more(
+        &mut self,
+        cx: &mut Context<'_>,
+        pool: &BufferPool,
+        data: &[u8],
+    ) -> Poll<Result<usize, StreamError>> {
+        self.corked = self.socket.family() == SocketFamily::Tcp;
+        self.poll_write_parts(cx, pool, &[data])
+    }
+
+    fn poll_write_parts(
+        &mut self,
+        cx: &mut Context<'_>,
+        pool: &BufferPool,
+        parts: &[&[u8]],
+    ) -> Poll<Result<usize, StreamError>> {
         if self.session.is_some() {
             return self.poll_seal(cx, pool, parts);
         }
         let sent = match parts {
-            [one] => ready!(self.socket.poll_send(cx, one)),
+            [one] => ready!(self.poll_send(cx, one)),
             _ => {
                 let mut slices = [IoSlice::new(&[]); 4];
                 let mut len = 0;
@@ -374,6 +406,14 @@ impl Stream {
         }
     }
 
+    fn poll_send(&self, cx: &mut Context<'_>, data: &[u8]) -> Poll<io::Result<usize>> {
+        if self.corked {
+            self.socket.poll_send_more(cx, data)
+        } else {
+            self.socket.poll_send(cx, data)
+        }
+    }
+
     fn poll_seal(
         &mut self,
         cx: &mut Context<'_>,
@@ -381,7 +421,7 @@ impl Stream {
         parts: &[&[u8]],
     ) -> Poll<Result<usize, StreamError>> {
         // Bytes that wait for room go first; held ones are taken along.
-        ready!(self.poll_flush(cx))?;
+        ready!(self.poll_unsent(cx))?;
         self.held = false;
         let Some(session) = &mut self.session else {
             return Poll::Ready(Ok(0));
@@ -404,7 +444,7 @@ impl Stream {
         };
         let used = session.seal(text, sealed)?;
         if self.unsent.is_empty() {
-            let sent = match self.socket.poll_send(cx, &sealed[..used]) {
+            let sent = match self.poll_send(cx, &sealed[..used]) {
                 Poll::Ready(sent) => sent?,
                 Poll::Pending => 0,
             };
@@ -420,6 +460,14 @@ impl Stream {
     /// # Errors
     /// When the connection has broken.
     pub fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
+        ready!(self.poll_unsent(cx))?;
+        if std::mem::take(&mut self.corked) {
+            self.socket.push();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         if self.held {
             return Poll::Ready(Ok(()));
         }
@@ -441,7 +489,7 @@ impl Stream {
         if self.unsent.is_empty() {
             Poll::Ready(Ok(()))
         } else {
-            self.poll_flush(cx)
+            self.poll_unsent(cx)
         }
     }
 

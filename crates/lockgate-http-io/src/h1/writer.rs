@@ -12,6 +12,9 @@ use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
 /// Data up to this size is copied to the buffer: cheaper than one more slice in the system call.
 const SMALL: usize = 4 * 1024;
+/// Data from this size on that is not the last is a part of much: the rest is read already, or comes
+/// soon.
+const MUCH: usize = 32 * 1024;
 /// Bytes in the buffer beyond which it must leave first.
 const GATHERED: usize = 16 * 1024;
 
@@ -136,6 +139,9 @@ impl MessageWriter {
         };
         let before = self.out.len() - self.sent;
         let written = match (before, around.len()) {
+            (0, 0) if !last && here.len() >= MUCH => {
+                ready!(stream.poll_write_more(cx, &self.blocks, here))
+            }
             (0, 0) => ready!(stream.poll_write(cx, &self.blocks, &[here])),
             (_, 0) => ready!(stream.poll_write(cx, &self.blocks, &[&self.out[self.sent..], here])),
             _ => {

@@ -150,6 +150,43 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
 }
 
 #[test]
+fn the_beginning_of_much_data_leaves_with_a_flush_or_the_rest() {
+    for ends in ALL {
+        run(async {
+            let mut ends = ends();
+            let (beginning, rest) = (bytes(50_000), bytes(7));
+            let mut buffer = ReadBuffer::new(&ends.pool);
+            for follows in [false, true] {
+                let (far, pool) = (&mut ends.far, &ends.pool);
+                let mut at = 0;
+                poll_fn(|cx| {
+                    while at < beginning.len() {
+                        at += ready!(far.poll_write_more(cx, pool, &beginning[at..]))?;
+                    }
+                    if follows {
+                        far.poll_sent(cx)
+                    } else {
+                        far.poll_flush(cx)
+                    }
+                })
+                .await
+                .unwrap();
+                let mut expected = beginning.clone();
+                if follows {
+                    write(far, pool, &[&rest]).await.unwrap();
+                    expected.extend_from_slice(&rest);
+                }
+                read(&mut ends.near, &mut buffer, expected.len())
+                    .await
+                    .unwrap();
+                assert!(buffer.bytes() == expected);
+                buffer.consume(expected.len());
+            }
+        });
+    }
+}
+
+#[test]
 fn a_full_read_buffer_is_an_error() {
     for ends in SECURE {
         run(async {
@@ -443,6 +480,28 @@ fn a_fast_body_under_tls_is_awaited_by_full_reads_until_its_sender_pauses() {
             }
             assert_eq!(left, before - 3, "after a pause they do");
             assert_eq!(ends.near.full_reads.mark(), None);
+        });
+    }
+}
+
+#[test]
+fn a_fast_body_is_awaited_though_each_record_wakes_its_reader() {
+    const RECORD: usize = 16 * 1024;
+    for (pause, awaited) in [(Nanos::ZERO, true), (Nanos::from_millis(5), false)] {
+        run(async {
+            let (mut ends, queue) = with_queue(Some(TLS13_TERMS));
+            let mut buffer = ReadBuffer::new(&ends.pool);
+            let mut left = 1 << 20;
+            for sent in 1..=4 {
+                write(&mut ends.far, &ends.pool, &[&bytes(RECORD)])
+                    .await
+                    .unwrap();
+                while left > (1 << 20) - (sent * RECORD) as u64 {
+                    read_body(&mut ends, &mut buffer, &mut left).await;
+                }
+                queue.pass(pause);
+            }
+            assert_eq!(ends.near.full_reads.mark().is_some(), awaited);
         });
     }
 }
