@@ -75,6 +75,7 @@ codes! {
     BadTunnelRule "E0046" "A rule of `allow` or `deny` in a `[tunnel]` table cannot be read.";
     NotCertified "E0047" "The authority of `[acme]` issues no certificate for a host, and the table has no other source of one.";
     NoState "E0048" "Certificates come by themselves, but `state = false` leaves them no folder.";
+    TestFailed "E0049" "A `[[test]]` of the configuration fails: something else becomes of its request.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::codes::Code;
-use crate::document::{self, Branch, Integrity, TomlEntry, TomlValue};
+use crate::document::{self, Branch, Integrity, TomlEntry, TomlItem, TomlValue};
 use crate::environment::{Environment, is_pattern};
 use crate::keys::ROOT;
 use crate::keys::top::INCLUDE;
@@ -176,6 +176,12 @@ fn shown_name(path: &Path, from: &ConfigFile, at: &SourceSpan) -> PathBuf {
     }
 }
 
+/// Whether a list was written as tables with headers, `[[name]]`.
+fn are_tables(list: &[TomlItem]) -> bool {
+    list.iter()
+        .all(|item| matches!(&item.node, TomlValue::Table(table) if !table.inline))
+}
+
 /// The depth of a merge: sections may be spread over files, the tables in them may not.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Depth {
@@ -194,6 +200,12 @@ fn merge(into: &mut Branch, from: Branch, depth: Depth, report: &mut Report) {
                 if depth == Depth::Top && !into.inline && !from.inline =>
             {
                 merge(into, from, Depth::Section, report);
+            }
+            // The tables of `[[test]]` may stand in several files.
+            (TomlValue::List(into), TomlValue::List(from))
+                if depth == Depth::Top && are_tables(into) && are_tables(&from) =>
+            {
+                into.extend(from);
             }
             _ => document::duplicate(report, &entry.key_at, Some(&first.key_at)),
         }

@@ -42,6 +42,7 @@ pub(crate) mod http2;
 pub(crate) mod pool;
 pub(crate) mod ports;
 pub(crate) mod rates;
+pub(crate) mod request_test;
 pub(crate) mod route;
 pub(crate) mod shape;
 pub(crate) mod site;

@@ -19,6 +19,7 @@ mod content;
 mod files;
 mod http;
 mod pool;
+mod request_test;
 mod shape;
 mod tcp;
 mod tunnel;
@@ -29,6 +30,7 @@ pub use content::*;
 pub use files::*;
 pub use http::*;
 pub use pool::*;
+pub use request_test::*;
 pub use shape::*;
 pub use tcp::*;
 pub use tunnel::*;
@@ -83,6 +85,8 @@ pub struct Config {
     pub tunnels: Vec<TunnelListener>,
     /// The `[site]` tables, by the text of their keys.
     pub sites: Vec<HostedSite>,
+    /// The `[[test]]` tables, in their order.
+    pub tests: Vec<RequestTest>,
 }
 
 impl Config {

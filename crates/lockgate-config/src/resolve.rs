@@ -40,6 +40,7 @@ mod placeholders;
 mod pool;
 mod protocol;
 mod redirects;
+mod request_tests;
 mod route;
 mod shape;
 mod site;
@@ -114,6 +115,7 @@ pub(crate) fn resolve(
     let tcp = resolver.tcp();
     let tunnels = resolver.tunnels();
     let sites = resolver.sites();
+    let tests = resolver.request_tests();
     let state = resolver.state(managed(&tcp, &sites).next());
     let mut config = Config {
         workers: workers(&top),
@@ -139,6 +141,7 @@ pub(crate) fn resolve(
         tcp,
         tunnels,
         sites,
+        tests,
     };
     resolver.share_max(&mut config.pools);
     if written.syntax == Integrity::Whole {

@@ -25,6 +25,7 @@ mod percent;
 mod quantity;
 mod rate;
 mod rate_limit;
+mod request_of_test;
 mod served_path;
 mod session_key;
 mod size;
@@ -63,6 +64,7 @@ pub(crate) use path::{FilePath, FilePattern, FormattedLog, LOG_FORMATS, LogFile}
 pub(crate) use percent::Percent;
 pub(crate) use rate::ByteRate;
 pub(crate) use rate_limit::{Burst, Frequency, LimitBy, LimitText, WrittenLimit};
+pub(crate) use request_of_test::RequestOfTest;
 pub(crate) use served_path::{FileName, InsidePath, TryPath};
 pub(crate) use session_key::{HashBy, StickyBy, StickyKey};
 pub(crate) use size::Size;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use lockgate_config::{Report, Severity};
+use lockgate_config::{Config, Report, Severity};
 use lockgate_net::listen::BindCheck;
 use serde_json::{Value, json};
 
@@ -14,6 +14,7 @@ use crate::start_steps::Mode;
 
 pub(crate) mod describe;
 mod names;
+mod request_tests;
 pub(crate) mod text;
 mod units;
 
@@ -37,6 +38,9 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
     if let Some(config) = config {
         names::warn_unresolved(config, &mut report);
     }
+    if let (Some(config), Some(assembly)) = (config, &assembly) {
+        request_tests::run(config, assembly, &mut report);
+    }
     let served = match (config, &assembly, check.detail) {
         (Some(config), Some(assembly), Detail::Everything) => {
             Some(describe::listeners(config, assembly))
@@ -54,7 +58,7 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
                 out!(
                     "{}: {}",
                     check.config.display(),
-                    summary(&report, assembly.as_ref())
+                    summary(&report, config.map(|config| &**config), assembly.as_ref())
                 );
             }
         }
@@ -68,13 +72,19 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
     }
 }
 
-fn summary(report: &Report, assembly: Option<&Assembly>) -> String {
+fn summary(report: &Report, config: Option<&Config>, assembly: Option<&Assembly>) -> String {
     let listeners = assembly.map_or(0, |assembly| assembly.listeners.len());
-    let listeners = units::counted(listeners, "listener");
-    match report.count(Severity::Warning) {
-        0 => format!("ok, {listeners}"),
-        warnings => format!("ok, {listeners}, {}", units::counted(warnings, "warning")),
+    let mut summary = format!("ok, {}", units::counted(listeners, "listener"));
+    let tests = config.map_or(0, |config| config.tests.len());
+    for (count, what) in [
+        (tests, "passed test"),
+        (report.count(Severity::Warning), "warning"),
+    ] {
+        if count > 0 {
+            summary += &format!(", {}", units::counted(count, what));
+        }
     }
+    summary
 }
 
 fn print_json(report: &Report, served: Option<&Value>) {

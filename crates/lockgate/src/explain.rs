@@ -15,7 +15,7 @@ use crate::print::{self, out};
 use crate::start_steps::Mode;
 
 pub(crate) use question::ExplainedConfig;
-use question::Question;
+pub(crate) use question::Question;
 pub(crate) use request::{AskedUrl, ExplainRequest, GivenField};
 
 /// Says what becomes of a request.

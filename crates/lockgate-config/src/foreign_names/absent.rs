@@ -32,10 +32,6 @@ pub(super) const ROWS: &[ForeignName] = &[
         "remove it: clients get HTTP/2 over TLS",
     ),
     later(
-        "test tests",
-        "try requests with curl --resolve; `lockgate check -v` prints the routes",
-    ),
-    later(
         "also",
         "write a site of its own: redirect = \"https://example.com{path}\"",
     )

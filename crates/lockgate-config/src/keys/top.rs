@@ -15,7 +15,7 @@ use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
 use super::{
     AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, acme, content, http2, pool, ports,
-    rates, site, tcp, timeouts, tls, tunnel,
+    rates, request_test, site, tcp, timeouts, tls, tunnel,
 };
 
 table! {
@@ -315,6 +315,23 @@ table! {
          kernel chooses one.",
     )
     .inside(r#"proxy = "127.0.0.1:3000""#);
+
+    const TEST: Defaulted<Items<CheckedTable>> = ConfigKey::defaulted(
+        "test",
+        &List { of: TableOf(request_test::ALL), least: 0 },
+        "[]",
+        r#"[{ request = "GET https://app.example.com/", expect = { site = "app.example.com" } }]"#,
+        "Tests of the configuration, which `lockgate check` runs: what becomes of a request by the \
+         functions that serve, as [`lockgate explain`](guides/explain.md) says it. Nothing is sent. \
+         Each is best written as a table of its own, in any of the included files:\n\n\
+         ```toml\n\
+         [[test]]\n\
+         request = \"GET https://app.example.com/admin\"\n\
+         from = \"203.0.113.9\"\n\
+         expect = { route = \"/admin/*\", status = 403 }\n\
+         ```\n\n\
+         A test that fails is an error of `check`. A start and a reload do not run them.",
+    );
 }
 
 table! {

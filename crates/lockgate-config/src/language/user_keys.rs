@@ -42,6 +42,8 @@ pub(crate) enum MapKeys {
     AnswerFields,
     /// Field names of requests.
     RequestFields,
+    /// Field names of any request.
+    TestFields,
     /// Statuses of errors, from 400 to 599.
     Errors,
     /// File extensions with their dot, and request paths.

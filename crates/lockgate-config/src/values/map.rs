@@ -55,7 +55,9 @@ impl<L: Language> Notation for Map<L> {
             MapKeys::FileTypes => "extensions and paths",
             MapKeys::Servers => "names of servers",
             MapKeys::Protocols => "protocols",
-            MapKeys::AnswerFields | MapKeys::RequestFields => "names of fields",
+            MapKeys::AnswerFields | MapKeys::RequestFields | MapKeys::TestFields => {
+                "names of fields"
+            }
         };
         format!("a table of {names}, each with {}", self.of.expected())
     }
@@ -164,6 +166,7 @@ impl<L: Language> Map<L> {
             MapKeys::Protocols => protocol(name),
             MapKeys::Errors => error_status(name),
             MapKeys::AnswerFields | MapKeys::RequestFields => changeable_field(self.names, name),
+            MapKeys::TestFields => field_name(name),
         }
     }
 }
@@ -242,6 +245,22 @@ fn error_status(name: &TomlString) -> Result<(), InvalidText> {
 
 fn changeable_field(names: MapKeys, name: &TomlString) -> Result<(), InvalidText> {
     let name = TomlString::plain(&name.value.to_ascii_lowercase());
+    field_name(&name)?;
+    let value = &*name.value;
+    let (message, why, cure) = match (foreign_change(value), untouchable(names, value)) {
+        (Some((why, cure)), _) => (format!("`{value}` would be the name of a field"), why, cure),
+        (None, Some(why)) => (
+            format!("`{value}` is not to be changed"),
+            why,
+            "remove it".to_owned(),
+        ),
+        (None, None) => return Ok(()),
+    };
+    Err(InvalidText::new(Code::BadField, message, why, cure))
+}
+
+/// RFC 9110 §5.1.
+fn field_name(name: &TomlString) -> Result<(), InvalidText> {
     let value = &*name.value;
     if !is_token(value.as_bytes()) {
         let plain = value.trim_end_matches([':', ' ']);
@@ -255,14 +274,5 @@ fn changeable_field(names: MapKeys, name: &TomlString) -> Result<(), InvalidText
         );
         return Err(name.invalid(Code::BadField, message, why, cure));
     }
-    let (message, why, cure) = match (foreign_change(value), untouchable(names, value)) {
-        (Some((why, cure)), _) => (format!("`{value}` would be the name of a field"), why, cure),
-        (None, Some(why)) => (
-            format!("`{value}` is not to be changed"),
-            why,
-            "remove it".to_owned(),
-        ),
-        (None, None) => return Ok(()),
-    };
-    Err(InvalidText::new(Code::BadField, message, why, cure))
+    Ok(())
 }

@@ -36,6 +36,7 @@ mod proxy_protocol;
 mod redirects;
 mod relay;
 mod reload;
+mod request_tests;
 mod run;
 mod scene;
 mod session_affinity;
