@@ -22,6 +22,7 @@ mod environment;
 mod foreign_names;
 mod host;
 mod include;
+mod key_changes;
 mod key_paths;
 mod keys;
 mod language;
@@ -47,6 +48,7 @@ mod values;
 pub use added_endpoint::EndpointMistake;
 pub use codes::{Code, Severity};
 pub use environment::Environment;
+pub use key_changes::{KeyChange, TableChange, TableChangeKind, table_changes};
 pub use load::{
     ConfigDraft, LoadedConfig, load, load_in, parse_str, parse_str_in, read, read_keys, read_text,
 };

@@ -14,6 +14,7 @@ pub(crate) mod explain;
 mod foreign;
 pub(crate) mod healthcheck;
 pub(crate) mod load;
+pub(crate) mod plan;
 pub(crate) mod serve;
 pub(crate) mod tail;
 pub(crate) mod top;
@@ -56,6 +57,8 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Say what becomes of a request.
     Explain(explain::ExplainOptions),
+    /// Say what a changed configuration changes.
+    Plan(plan::PlanOptions),
     /// Serve a built-in page and application with a self-signed certificate.
     Demo(DemoOptions),
     /// Relay one listener without a configuration file.
@@ -277,6 +280,14 @@ enum CommandArgs {
         or no listener has the URL's port."
     )]
     Explain(explain::ExplainArgs),
+    /// Say what a changed configuration changes: tables, keys, listeners, and what the requests of an
+    /// access log would meet
+    #[command(after_help = "Examples:\n  lockgate plan -c new.toml\n  \
+        lockgate plan -c new.toml --from lockgate.toml --log /var/log/lockgate/access.log\n  \
+        zcat access.log.*.gz | lockgate plan -c new.toml --log -\n\n\
+        Nothing is changed, opened or sent. Exit codes: 0 compared, 1 invalid configuration or log, \
+        2 changes with --strict.")]
+    Plan(plan::PlanArgs),
     /// Run a demo without a configuration file: a built-in page and application over HTTPS
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo(DemoOptions),
@@ -647,6 +658,10 @@ impl CommandArgs {
                     request,
                     output,
                 }))
+            }
+            Self::Plan(mut args) => {
+                let config = once(std::mem::take(&mut args.config).file())?;
+                Ok(Command::Plan(args.resolve(config)))
             }
             Self::Demo(options) => without_file(Command::Demo(options)),
             Self::Proxy {

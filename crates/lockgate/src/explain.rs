@@ -1,6 +1,7 @@
 //! `lockgate explain`: what becomes of a request. The rules that serve are asked; nothing is opened
 //! or sent.
 
+mod decision;
 mod question;
 mod request;
 mod text;
@@ -14,8 +15,8 @@ use crate::examine::{Examination, examine};
 use crate::print::{self, out};
 use crate::start_steps::Mode;
 
-pub(crate) use question::ExplainedConfig;
-pub(crate) use question::Question;
+pub(crate) use decision::{Decider, LoggedRequest, RequestDecision};
+pub(crate) use question::{ExplainedConfig, Question};
 pub(crate) use request::{AskedUrl, ExplainRequest, GivenField};
 
 /// Says what becomes of a request.

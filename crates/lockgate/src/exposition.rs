@@ -167,6 +167,11 @@ impl Exposition {
         self.state.explained.answer(&ports, request)
     }
 
+    /// The configuration as one file: includes are merged, paths absolute, `${…}` as written.
+    pub(crate) fn merged_toml(&self) -> String {
+        self.state.explained.loaded.merged_toml()
+    }
+
     /// The number of the generation.
     pub(crate) fn generation(&self) -> u64 {
         self.state.generation

@@ -11,7 +11,7 @@ use std::sync::{Arc, Weak};
 
 use foldhash::{HashMap, HashMapExt};
 use lockgate_certs::CertKeeper;
-use lockgate_config::{AccessFormat, AccessLog, Config};
+use lockgate_config::{AccessFormat, AccessLog, Config, LoadedConfig};
 use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
 use lockgate_net::listen::{self, BoundListener, ListenAddress, SocketOwner};
@@ -75,7 +75,7 @@ pub(crate) struct RunningAdoption {
 
 /// The parts of a generation: what was read, opened and bound for it.
 pub(crate) struct GenerationParts {
-    pub(crate) config: Arc<Config>,
+    pub(crate) loaded: Arc<LoadedConfig>,
     pub(crate) file: Option<Arc<Configuration>>,
     pub(crate) assembly: Arc<Assembly>,
     pub(crate) logs: Logs,
@@ -201,13 +201,14 @@ impl RunningGeneration {
         plan: SocketPlan,
     ) -> Self {
         let GenerationParts {
-            config,
+            loaded,
             file,
             assembly,
             logs,
             statuses,
             certificates,
         } = parts;
+        let config = Arc::clone(&loaded.config);
         let number = before.map_or(1, |before| before.rules.number + 1);
         let earlier = EarlierIndexes {
             listeners: earlier_indexes(
@@ -276,7 +277,7 @@ impl RunningGeneration {
                 bound,
                 certificates,
                 explained: ExplainedConfig {
-                    config: Arc::clone(&config),
+                    loaded,
                     assembly: Arc::clone(&assembly),
                 },
             },

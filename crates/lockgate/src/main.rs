@@ -29,6 +29,7 @@ mod log_writer;
 mod memory;
 mod metrics_server;
 mod operator_log;
+mod plan;
 mod print;
 mod printable;
 mod privileges;
@@ -76,6 +77,7 @@ fn main() -> ExitCode {
         Command::RunLastGood { config, kind } => run_last_good(&config, kind),
         Command::Check(check) => Ok(check::run(&check)),
         Command::Explain(options) => explain::run(&options),
+        Command::Plan(options) => plan::run(&options),
         Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
             listen,

@@ -368,7 +368,7 @@ impl RunningServer {
         }
         let certificates = RunningCertificates::default();
         let parts = GenerationParts {
-            config,
+            loaded: Arc::clone(&loaded),
             file,
             assembly: Arc::new(assembly),
             logs,

@@ -2,6 +2,7 @@
 
 mod certs;
 mod clients;
+mod configuration;
 mod connections;
 mod endpoints;
 mod explain;
@@ -123,6 +124,10 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/limits/clear",
         handlers: &[(Method::POST, |request| written(limits::clear(request)))],
+    },
+    Resource {
+        path: "/v1/config",
+        handlers: &[(Method::GET, |request| written(configuration::show(request)))],
     },
     Resource {
         path: "/v1/explain",

@@ -48,7 +48,7 @@ pub(crate) struct UpgradeOptions {
 
 /// `unix:/PATH`, or the path alone.
 #[derive(Clone, Debug)]
-struct SocketArg(PathBuf);
+pub(super) struct SocketArg(pub(super) PathBuf);
 
 /// A command over the admin socket.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockgate_config::{Config, HostedSite, SiteRoute, SourceSpan};
+use lockgate_config::{Config, HostedSite, LoadedConfig, SiteRoute, SourceSpan};
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::head::RequestHead;
@@ -12,7 +12,7 @@ use lockgate_http::target::Authority;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::tls::{AcceptorIndex, Acceptors, CertSummary};
 use lockgate_proxy::downstream::explain::{
-    AskedRequest, Condition, Explanation, Outcome, SentHead,
+    AskedRequest, Condition, Explanation, ExplanationDepth, Outcome, SentHead,
 };
 use lockgate_proxy::downstream::{HelloRoute, ListenerService, RelaySettings};
 use lockgate_proxy::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
@@ -38,7 +38,7 @@ const FRAMING: [&str; 4] = [
 
 /// The configuration that runs, for questions about it.
 pub(crate) struct ExplainedConfig {
-    pub(crate) config: Arc<Config>,
+    pub(crate) loaded: Arc<LoadedConfig>,
     pub(crate) assembly: Arc<Assembly>,
 }
 
@@ -53,7 +53,7 @@ impl ExplainedConfig {
         request: &ExplainRequest,
     ) -> Result<Value, String> {
         let question = Question {
-            config: &self.config,
+            config: &self.loaded.config,
             assembly: &self.assembly,
             ports: Some(ports),
             request,
@@ -98,29 +98,22 @@ impl Question<'_> {
         // RFC 6066 §3: an address is no server name.
         let is_name = name.parse::<IpAddr>().is_err() && !name.starts_with('[');
         let sni = Some(&*name).filter(|name| is_name && !name.is_empty());
-        let (sites, tls) = match &planned.listener.service {
-            ListenerService::Http(sites) if sites.tunnels => {
+        let (sites, tls) = match ReachedService::of(planned, sni) {
+            ReachedService::Sites(sites, _) if sites.tunnels => {
                 let name = &planned.listener.name;
                 return Err(format!(
                     "{name} opens tunnels: explain is for sites and relays"
                 ));
             }
-            ListenerService::Http(sites) => (&**sites, planned.listener.tls.as_ref()),
-            ListenerService::Relay(relay) => {
-                answer["outcome"] = self.relay(relay, planned.listener.tls.is_some());
+            ReachedService::Sites(sites, tls) => (sites, tls),
+            ReachedService::Relay(relay, terminates) => {
+                answer["outcome"] = self.relay(relay, terminates);
                 return Ok(answer);
             }
-            ListenerService::Sni(router) => match router.find(sni, OFFERED.into_iter()) {
-                Some(HelloRoute::Relay(route)) => {
-                    answer["outcome"] = self.relay(&route.relaying, route.tls.is_some());
-                    return Ok(answer);
-                }
-                Some(HelloRoute::Sites(secure)) => (&secure.sites, Some(&secure.tls)),
-                None => {
-                    answer["outcome"] = unrecognized(sni);
-                    return Ok(answer);
-                }
-            },
+            ReachedService::Unrecognized => {
+                answer["outcome"] = unrecognized(sni);
+                return Ok(answer);
+            }
         };
         let mut acceptor = None;
         if let Some(tls) = tls {
@@ -242,6 +235,7 @@ impl Question<'_> {
                     pool.settings.sticky()?.without_ours(fields)
                 },
                 acceptor,
+                depth: ExplanationDepth::Losses,
             },
         );
         answer["client"] = match explained.client {
@@ -370,6 +364,32 @@ impl Question<'_> {
     }
 }
 
+/// What a connection to a listener reaches.
+pub(super) enum ReachedService<'a> {
+    /// Sites, or tunnels, with their TLS.
+    Sites(&'a ListenerSites, Option<&'a Acceptors>),
+    /// A relay, and whether it decrypts.
+    Relay(&'a RelaySettings, bool),
+    /// Nothing: the handshake of TLS ends with an alert.
+    Unrecognized,
+}
+
+impl<'a> ReachedService<'a> {
+    /// The service of a connection with this server name.
+    pub(super) fn of(planned: &'a PlannedListener, sni: Option<&str>) -> Self {
+        let tls = planned.listener.tls.as_ref();
+        match &planned.listener.service {
+            ListenerService::Http(sites) => Self::Sites(sites, tls),
+            ListenerService::Relay(relay) => Self::Relay(relay, tls.is_some()),
+            ListenerService::Sni(router) => match router.find(sni, OFFERED.into_iter()) {
+                Some(HelloRoute::Relay(route)) => Self::Relay(&route.relaying, route.tls.is_some()),
+                Some(HelloRoute::Sites(secure)) => Self::Sites(&secure.sites, Some(&secure.tls)),
+                None => Self::Unrecognized,
+            },
+        }
+    }
+}
+
 /// The acceptor of a connection, and the certificates of which its client gets one: none where it is
 /// obtained yet.
 fn choose(tls: &Acceptors, sni: Option<&str>) -> Option<(AcceptorIndex, Vec<CertSummary>)> {
@@ -380,7 +400,7 @@ fn choose(tls: &Acceptors, sni: Option<&str>) -> Option<(AcceptorIndex, Vec<Cert
 }
 
 /// Whether clients of a listener may speak TLS, or may speak without.
-fn may_speak(planned: &PlannedListener, secure: bool) -> bool {
+pub(super) fn may_speak(planned: &PlannedListener, secure: bool) -> bool {
     match &planned.listener.service {
         // TLS may be passed through.
         ListenerService::Relay(_) => secure || planned.listener.tls.is_none(),

@@ -545,14 +545,14 @@ impl RunningServer {
         self.background.fetching.commit(background.values);
         self.background.probing.commit(background.probes);
         let parts = GenerationParts {
-            config: Arc::clone(&loaded.config),
+            loaded: Arc::clone(&loaded),
             file: self.generation.file.clone(),
             assembly: Arc::new(assembly),
             logs: opened.logs,
             statuses,
             certificates: Arc::clone(&self.certificates.keeper),
         };
-        self.set_limits(&parts.config, &parts.assembly);
+        self.set_limits(&loaded.config, &parts.assembly);
         let before = &self.generation;
         let before_assembly = Arc::clone(&before.assembly);
         let before_listeners = before.names();

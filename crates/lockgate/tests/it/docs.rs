@@ -166,6 +166,7 @@ fn every_documented_command_exists() {
         "confirm",
         "rollback",
         "explain",
+        "plan",
         "completion",
         "man",
     ];

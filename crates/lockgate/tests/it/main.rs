@@ -32,6 +32,7 @@ mod load_page;
 mod logs_and_metrics;
 mod memory;
 mod observe;
+mod plan;
 mod proxy_protocol;
 mod redirects;
 mod relay;

@@ -50,6 +50,17 @@ pub struct AskedRequest<'a> {
     pub cookies: &'a dyn Fn(PoolIndex, &Fields) -> Option<Vec<u8>>,
     /// The acceptor of the connection's TLS, if it has TLS.
     pub acceptor: Option<AcceptorIndex>,
+    /// How much is asked.
+    pub depth: ExplanationDepth,
+}
+
+/// How much is asked about a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExplanationDepth {
+    /// Only what becomes of it.
+    Outcome,
+    /// Also the sites and routes that it does not belong to, of which there may be thousands.
+    Losses,
 }
 
 /// What becomes of a request.
@@ -174,8 +185,10 @@ impl<'s> Explanation<'s> {
         let site = locator.site(head.method, &target);
         self.site = site.as_ref().ok().copied();
         let name = target.authority.as_ref().map(Authority::name);
-        let lost = sites.router.lost_sites(name.as_deref(), self.site);
-        self.lost_sites.extend(lost);
+        if asked.depth == ExplanationDepth::Losses {
+            let lost = sites.router.lost_sites(name.as_deref(), self.site);
+            self.lost_sites.extend(lost);
+        }
         let site = site?;
         if asked
             .acceptor
@@ -188,7 +201,7 @@ impl<'s> Explanation<'s> {
             route,
             pattern,
             ..
-        } = match self.resource(locator, site, head, &target, is_trusted)? {
+        } = match self.resource((locator, site), asked, &target, is_trusted)? {
             Located::Route(located) => located,
             Located::Routeless(Routeless::Preflight(cors)) => {
                 return Ok(Outcome::local(cors.preflight(&head.fields).status));
@@ -273,13 +286,16 @@ impl<'s> Explanation<'s> {
     /// The resource of the request, and the routes that it does not belong to.
     fn resource<'e>(
         &mut self,
-        locator: Locator<'s>,
-        site: ListenerSiteIndex,
-        head: &RequestHead,
+        (locator, site): (Locator<'s>, ListenerSiteIndex),
+        asked: &AskedRequest<'_>,
         target: &'e RequestTarget<'e>,
         is_trusted: bool,
     ) -> Result<Located<'e, 's>, Refusal<'s>> {
+        let head = asked.head;
         let located = locator.resource(site, head, target, || is_trusted);
+        if asked.depth == ExplanationDepth::Outcome {
+            return located;
+        }
         let path = if locator.sites.tunnels {
             Cow::Borrowed(&b"/"[..])
         } else if let Ok((path, _)) = locate::routed_path(target) {
