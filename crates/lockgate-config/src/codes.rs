@@ -85,6 +85,10 @@ codes! {
     MetadataReachable "W0007" "Tunnels may lead to the metadata service of a cloud, which gives away credentials.";
     PlainOnHttps "W0008" "A site speaks plain HTTP on port 443, where browsers expect TLS.";
     OnlyRoot "W0009" "A site responds to `/` only, not to the paths below it.";
+    PasswordInClear "W0010" "`check`: clients send the passwords of `auth.basic` unencrypted over a network.";
+    HalfGuarded "W0011" "`check`: a path has `allow`, `deny` or `auth`, and the same path with or without a slash at its end has not.";
+    RedirectLoop "W0012" "`check`: a redirect leads to itself, perhaps over other redirects.";
+    CheckNeverPasses "W0013" "`check`: no endpoint can pass the check of its pool.";
     CertificateUnreadable "E0101" "A certificate file cannot be read, or holds no certificate.";
     KeyUnreadable "E0102" "A private key cannot be read, or there is none.";
     KeyMismatch "E0103" "The private key belongs to another certificate.";

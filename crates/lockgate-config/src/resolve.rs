@@ -151,6 +151,7 @@ pub(crate) fn resolve(
         resolver.unused_pools(&config);
         resolver.unused_values(&config.values);
         resolver.without_effect(&config);
+        resolver.unreached_limit(&config.limits);
     }
     config
 }
@@ -215,6 +216,24 @@ impl<'a> Resolver<'a> {
         );
         self.report
             .push(Code::NoListener, message, why, FIRST_LINES);
+    }
+
+    /// Warns of a share of each client that is not less than what all have together.
+    fn unreached_limit(&mut self, limits: &ProcessLimits) {
+        let section = self.top().section(&top::LIMITS);
+        let per_client = section.key_at(&top::limits::PER_CLIENT);
+        if let (Some(all), Some(one), Some(at)) =
+            (limits.connections, limits.per_client, per_client)
+            && one >= all
+        {
+            let why = "`connections` lets no more in, of all clients together";
+            self.no_effect(
+                "per_client",
+                at,
+                why,
+                "write a smaller number, or remove it",
+            );
+        }
     }
 
     /// Warns of keys at the top that no table uses.

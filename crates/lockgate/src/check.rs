@@ -13,6 +13,7 @@ use crate::print::{self, out};
 use crate::start_steps::Mode;
 
 pub(crate) mod describe;
+mod lints;
 mod names;
 mod request_tests;
 pub(crate) mod text;
@@ -39,6 +40,7 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
         names::warn_unresolved(config, &mut report);
     }
     if let (Some(config), Some(assembly)) = (config, &assembly) {
+        lints::warn(config, assembly, &mut report);
         request_tests::run(config, assembly, &mut report);
     }
     let served = match (config, &assembly, check.detail) {

@@ -25,6 +25,7 @@ mod h2;
 mod h2_upstream;
 mod http;
 mod limits;
+mod lints;
 mod live_page;
 mod load;
 mod load_live;

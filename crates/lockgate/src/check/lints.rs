@@ -1,0 +1,274 @@
+//! Lints: configurations that are valid, and most likely not meant. Only `check` looks for them.
+
+use lockgate_config::{
+    AuthMethod, Code, Config, HostedSite, ListenAddr, Probe, Report, RouteAction, SiteRoute,
+};
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h1::parse::{self, HeadProgress};
+use lockgate_http::head::RequestHead;
+use lockgate_proxy::downstream::ListenerService;
+use lockgate_proxy::route::ListenerSiteIndex;
+use lockgate_proxy::site::ListenerSites;
+use lockgate_rules::pattern::Segment;
+use lockgate_rules::{AcceptProxy, ClientAddress, HostPattern, Pattern};
+
+use crate::assemble::Assembly;
+use crate::explain::{AskedUrl, Decider, ExplainRequest, LoggedRequest};
+
+/// Redirects that a client follows before it gives up: browsers follow 20, curl 50.
+const MOST_REDIRECTS: usize = 20;
+/// The host of requests to sites of every host.
+const SOME_HOST: &str = "lockgate.invalid";
+
+/// Adds a warning for each configuration that is most likely not meant.
+pub(super) fn warn(config: &Config, assembly: &Assembly, report: &mut Report) {
+    for site in &config.sites {
+        passwords_in_clear(config, site, report);
+    }
+    for planned in &assembly.listeners {
+        let sites = match &planned.listener.service {
+            ListenerService::Http(sites) => Some(&**sites),
+            ListenerService::Sni(router) => router.sites().map(|secure| &secure.sites),
+            ListenerService::Relay(_) => None,
+        };
+        let Some(sites) = sites.filter(|sites| !sites.tunnels) else {
+            continue;
+        };
+        for (at, site) in sites.sites.iter().enumerate() {
+            if let Some(written) = config.sites.get(site.index.get()) {
+                half_guarded(sites, ListenerSiteIndex::new(at), written, report);
+            }
+        }
+    }
+    redirect_loops(config, assembly, report);
+    failing_checks(config, report);
+}
+
+/// A password that clients send unencrypted over a network.
+fn passwords_in_clear(config: &Config, site: &HostedSite, report: &mut Report) {
+    // A trusted proxy in front may have TLS.
+    let is_behind = !config.trusted.is_empty() || site.accept_proxy != AcceptProxy::Never;
+    let is_open = |addr: &ListenAddr| match addr {
+        ListenAddr::Unix(_) => false,
+        ListenAddr::All(_) => true,
+        ListenAddr::Ip(address) => !address.ip().is_loopback(),
+    };
+    let mut plain = site
+        .listen
+        .iter()
+        .filter(|listener| !listener.secure && !listener.redirects && is_open(&listener.addr));
+    let Some(listener) = plain.next().filter(|_| !is_behind) else {
+        return;
+    };
+    for route in &site.routes {
+        if let Some(AuthMethod::Basic(auth)) = &route.rules.auth {
+            report.push_at(
+                Code::PasswordInClear,
+                &auth.at,
+                "passwords are sent unencrypted",
+                format!("{} has no TLS", listener.addr),
+                "add tls to the site, listen on a loopback address, or write the proxy in front into `trusted`",
+            );
+        }
+    }
+}
+
+/// A path with a guard, of which another spelling has none: many applications take `/admin/` for
+/// `/admin`.
+fn half_guarded(
+    sites: &ListenerSites,
+    at: ListenerSiteIndex,
+    site: &HostedSite,
+    report: &mut Report,
+) {
+    for guarded in site.routes.iter().filter(|route| is_guarded(route)) {
+        // `/admin/*` matches `/admin` and `/admin/` too.
+        if guarded.pattern.is_prefix() {
+            continue;
+        }
+        let path = sample(&guarded.pattern);
+        let other = match path.strip_suffix('/') {
+            Some("") => continue,
+            Some(path) => path.to_owned(),
+            None => format!("{path}/"),
+        };
+        let method = guarded.method.as_deref().unwrap_or("GET");
+        let Ok(found) = sites.router.route(at, method.as_bytes(), other.as_bytes()) else {
+            continue;
+        };
+        let name = &sites.route(found.route).name;
+        let Some(taker) = site.routes.iter().find(|route| route.name == *name) else {
+            continue;
+        };
+        let serves = matches!(taker.action, RouteAction::Proxy(_) | RouteAction::Files(_));
+        if !serves || is_guarded(taker) {
+            continue;
+        }
+        let taker_name = if name.is_empty() { "/*" } else { name };
+        let cure = format!(
+            "write \"{}/*\" in the header, which matches both",
+            guarded.pattern.to_string().trim_end_matches('/')
+        );
+        report.push_pair(
+            Code::HalfGuarded,
+            &guarded.at,
+            (
+                format!("{} is guarded, and {other} is not", guarded.pattern),
+                format!("requests for {other} belong to {taker_name}"),
+                cure,
+            ),
+            (&taker.at, "this one has neither allow, deny nor auth"),
+        );
+    }
+}
+
+fn is_guarded(route: &SiteRoute) -> bool {
+    let rules = &route.rules;
+    rules.auth.is_some() || !rules.allow.is_empty() || !rules.deny.is_empty()
+}
+
+/// Redirects that lead back to themselves, also over several sites.
+fn redirect_loops(config: &Config, assembly: &Assembly, report: &mut Report) {
+    let decider = Decider::new(assembly);
+    for site in &config.sites {
+        for route in &site.routes {
+            if !matches!(route.action, RouteAction::Redirect { .. }) {
+                continue;
+            }
+            let Some(first) = first_url(config, site, route) else {
+                continue;
+            };
+            if let Some(last) = endless(&decider, &first, route.method.as_deref()) {
+                report.push_at(
+                    Code::RedirectLoop,
+                    &route.at,
+                    "this redirect has no end",
+                    format!("{first} leads to {last}, and so on"),
+                    "write a target that another site or path answers",
+                );
+            }
+        }
+    }
+}
+
+/// A URL of a request that belongs to the route.
+fn first_url(config: &Config, site: &HostedSite, route: &SiteRoute) -> Option<String> {
+    let listener = site.listen.iter().find(|listener| !listener.redirects)?;
+    let host = match site.hosts.first()? {
+        HostPattern::Exact(host) => host.clone(),
+        HostPattern::Under(host) => format!("lockgate.{host}"),
+        HostPattern::Any => SOME_HOST.to_owned(),
+    };
+    let port = match &listener.addr {
+        ListenAddr::All(port) => *port,
+        ListenAddr::Ip(address) => address.port(),
+        ListenAddr::Unix(_) => return None,
+    };
+    let (scheme, usual) = match listener.secure {
+        true => ("https", config.ports.https),
+        false => ("http", config.ports.http),
+    };
+    let port = match port {
+        0 => return None,
+        port if port == usual && matches!(port, 80 | 443) => String::new(),
+        port => format!(":{port}"),
+    };
+    Some(format!("{scheme}://{host}{port}{}", sample(&route.pattern)))
+}
+
+/// The last URL of redirects without an end, if they have none.
+fn endless(decider: &Decider<'_>, first: &str, method: Option<&str>) -> Option<String> {
+    let mut url: AskedUrl = first.parse().ok()?;
+    for _ in 0..MOST_REDIRECTS {
+        let location = location(decider, &url, method)?;
+        url = match location.strip_prefix('/') {
+            Some(_) => AskedUrl {
+                target: location,
+                ..url
+            },
+            None => location.parse().ok()?,
+        };
+    }
+    Some(url.to_string())
+}
+
+/// Where a request for a URL is redirected to.
+fn location(decider: &Decider<'_>, url: &AskedUrl, method: Option<&str>) -> Option<String> {
+    let method = method.unwrap_or("GET");
+    let text = format!(
+        "{method} {} HTTP/1.1\r\nHost: {}\r\n\r\n",
+        url.target, url.authority
+    );
+    let mut head = RequestHead::default();
+    let limits = HeadLimits::default();
+    parse::request(
+        text.as_bytes(),
+        &mut HeadProgress::default(),
+        &limits,
+        &mut head,
+    )
+    .ok()??;
+    let (host, port) = match url.authority.rsplit_once(':') {
+        Some((host, port)) if port.parse::<u16>().is_ok() => (host, port),
+        _ => (&*url.authority, if url.secure { "443" } else { "80" }),
+    };
+    let decision = decider.decide(&LoggedRequest {
+        listener: &format!(":{port}"),
+        secure: url.secure,
+        sni: url.secure.then_some(host),
+        client: ClientAddress::Ip(ExplainRequest::FROM),
+        head: &head,
+    });
+    decision.location
+}
+
+/// A path that the pattern matches.
+fn sample(pattern: &Pattern) -> String {
+    let mut path = String::new();
+    for segment in pattern.segments() {
+        path.push('/');
+        path.push_str(match segment {
+            Segment::Literal(text) => text,
+            Segment::Param(_) => "x",
+        });
+    }
+    if pattern.is_prefix() {
+        path.push_str("/x");
+    }
+    path
+}
+
+/// Checks that no endpoint can pass.
+fn failing_checks(config: &Config, report: &mut Report) {
+    for pool in &config.pools {
+        let Some(health) = &pool.health else { continue };
+        let Probe::Http {
+            method,
+            expect,
+            body,
+            ..
+        } = &health.probe
+        else {
+            continue;
+        };
+        // RFC 9110 §9.3.2, §15.2, §15.3.5, §15.4.5.
+        let has_no_body = |status: u16| matches!(status, 100..=199 | 204 | 304);
+        let all = |is: &dyn Fn(u16) -> bool| expect.iter().all(|range| range.clone().all(is));
+        let why = if all(&|status| status < 200) {
+            "a final status is never below 200"
+        } else if body.is_some() && method == "HEAD" {
+            "the response to HEAD has no body, and a text in it is expected"
+        } else if body.is_some() && all(&has_no_body) {
+            "responses with these statuses have no body, and a text in it is expected"
+        } else {
+            continue;
+        };
+        report.push_at(
+            Code::CheckNeverPasses,
+            &pool.at,
+            "no endpoint can pass this pool's check",
+            why,
+            "correct `health` of the pool: all its endpoints would be down",
+        );
+    }
+}
