@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use lockgate_config::{Color, Environment, Report, parse_str_in};
+use lockgate_config::{Color, Environment, Report, format, parse_str_in};
 
 /// Any text as a configuration file, in a closed environment with one variable and one more file.
 pub fn config(data: &[u8]) {
@@ -18,8 +18,17 @@ pub fn config(data: &[u8]) {
         )
         .with_file("/etc/lockgate/secret", "127.0.0.1:3000\n");
     let name = Path::new("/etc/lockgate/fuzz.toml");
+    let formatted = format(text);
+    if let Ok(formatted) = &formatted {
+        assert_eq!(
+            format(formatted).as_ref(),
+            Ok(formatted),
+            "it is formatted once"
+        );
+    }
     match parse_str_in(text, name, &env) {
         Ok(loaded) => {
+            assert!(formatted.is_ok(), "a valid one has a canonical form");
             shows(&loaded.warnings);
             assert!(!loaded.warnings.has_errors(), "an error let it through");
             let merged = loaded.merged_toml();

@@ -20,6 +20,7 @@ mod codes;
 mod document;
 mod environment;
 mod foreign_names;
+mod format;
 mod host;
 mod include;
 mod key_changes;
@@ -48,6 +49,7 @@ mod values;
 pub use added_endpoint::EndpointMistake;
 pub use codes::{Code, Severity};
 pub use environment::Environment;
+pub use format::format;
 pub use key_changes::{KeyChange, TableChange, TableChangeKind, table_changes};
 pub use load::{
     ConfigDraft, LoadedConfig, load, load_in, parse_str, parse_str_in, read, read_keys, read_text,

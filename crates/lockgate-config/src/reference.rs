@@ -202,7 +202,8 @@ Lockgate reads one TOML file. This is a complete one:
 proxy = "unix:/run/app.sock"
 ```
 
-`lockgate check` checks it without serving; `lockgate check --json` prints the mistakes for programs. An editor that supports
+`lockgate check` checks it without serving; `lockgate check --json` prints the mistakes for programs. `lockgate fmt` brings it into the
+order of this page, and keeps comments. An editor that supports
 JSON Schema completes keys with [lockgate.schema.json](lockgate.schema.json). With taplo, name the schema in the first line:
 `#:schema /path/to/lockgate.schema.json`.
 

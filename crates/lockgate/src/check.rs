@@ -7,7 +7,8 @@ use lockgate_net::listen::BindCheck;
 use serde_json::{Value, json};
 
 use crate::assemble::Assembly;
-use crate::cli::{AddressCheck, CheckOptions, Detail, PrintFormat, WarningPolicy};
+use crate::cli::PrintFormat;
+use crate::cli::check::{AddressCheck, CheckOptions, Detail, WarningPolicy};
 use crate::examine::{Examination, examine};
 use crate::print::{self, out};
 use crate::start_steps::Mode;

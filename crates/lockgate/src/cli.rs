@@ -6,11 +6,13 @@
 pub(crate) mod admin;
 pub(crate) mod ca;
 pub(crate) mod cert;
+pub(crate) mod check;
 mod compare;
 pub(crate) mod connections;
 mod demo;
 mod describe;
 pub(crate) mod explain;
+pub(crate) mod fmt;
 mod foreign;
 pub(crate) mod healthcheck;
 pub(crate) mod load;
@@ -54,11 +56,13 @@ pub(crate) enum Command {
         kind: StartKind,
     },
     /// Check a configuration file and print its mistakes.
-    Check(CheckOptions),
+    Check(check::CheckOptions),
     /// Say what becomes of a request.
     Explain(explain::ExplainOptions),
     /// Say what a changed configuration changes.
     Plan(plan::PlanOptions),
+    /// Bring configuration files into their canonical form.
+    Fmt(fmt::FmtOptions),
     /// Serve a built-in page and application with a self-signed certificate.
     Demo(DemoOptions),
     /// Relay one listener without a configuration file.
@@ -100,49 +104,11 @@ pub(crate) enum Command {
     Man(Option<String>),
 }
 
-/// The file that `check` examines, and how it reports.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CheckOptions {
-    pub(crate) config: PathBuf,
-    pub(crate) detail: Detail,
-    pub(crate) output: PrintFormat,
-    pub(crate) warnings: WarningPolicy,
-    pub(crate) addresses: AddressCheck,
-}
-
-/// How much `check` prints when nothing is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
-    /// Mistakes, and one line at the end.
-    Mistakes,
-    /// Also the settings of each address (`-v`).
-    Everything,
-}
-
 /// The format of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PrintFormat {
     Text,
     Json,
-}
-
-/// The checks of the listeners' addresses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AddressCheck {
-    /// Whether this machine has them; their ports may be in use, for example by the server that is
-    /// to be restarted.
-    OfMachine,
-    /// Also whether their ports are free (`--bind`).
-    Bind,
-}
-
-/// The effect of warnings on the exit code of `check`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WarningPolicy {
-    /// They are printed only: exit code 0.
-    Printed,
-    /// They give exit code 2 (`--strict`).
-    Fatal,
 }
 
 /// TLS of the listener of `proxy`, `serve` or `tunnel`.
@@ -190,9 +156,9 @@ impl Command {
             )),
             (Some(command), false) => command.resolve(outer, default),
             (None, true) => {
-                let check = CheckArgs {
+                let check = check::CheckArgs {
                     verbose: args.test_in_detail,
-                    ..CheckArgs::default()
+                    ..check::CheckArgs::default()
                 };
                 Ok(Self::Check(check.resolve(outer.unwrap_or(default))))
             }
@@ -269,7 +235,7 @@ enum CommandArgs {
         It also checks the files, folders, users, addresses and host names that a start needs, as the user that runs it. Run \
         it as root if the service starts as root.\n\n\
         Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
-    Check(CheckArgs),
+    Check(check::CheckArgs),
     /// Say what becomes of a request: listener, certificate, site, route and why no other, rewrites,
     /// conditions, endpoints
     #[command(
@@ -288,6 +254,12 @@ enum CommandArgs {
         Nothing is changed, opened or sent. Exit codes: 0 compared, 1 invalid configuration or log, \
         2 changes with --strict.")]
     Plan(plan::PlanArgs),
+    /// Bring configuration files into their canonical form: the order of the reference, spaces,
+    /// quotes; comments stay
+    #[command(after_help = "Examples:\n  lockgate fmt\n  \
+        lockgate fmt --check /etc/lockgate/*.toml\n\n\
+        Exit codes: 0 done, 1 a file that would change with --check, is no TOML or cannot be written.")]
+    Fmt(fmt::FmtArgs),
     /// Run a demo without a configuration file: a built-in page and application over HTTPS
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo(DemoOptions),
@@ -496,28 +468,6 @@ impl ConfigArgs {
     }
 }
 
-#[derive(Args, Default)]
-struct CheckArgs {
-    #[command(flatten)]
-    config: ConfigArgs,
-    /// Print the settings of each address: certificates, TLS versions, ALPN, routes, endpoints
-    #[arg(short, long)]
-    verbose: bool,
-    /// Print a JSON object instead of text
-    #[arg(long)]
-    json: bool,
-    /// Exit with 2 when there are warnings
-    #[arg(long)]
-    strict: bool,
-    /// Also try to bind the addresses, which fails if another process, such as a running Lockgate,
-    /// has them
-    #[arg(long)]
-    bind: bool,
-    /// Have the running Lockgate check the file: as its user, and with what needs a restart
-    #[arg(long, conflicts_with_all = ["verbose", "strict", "bind"])]
-    against_running: bool,
-}
-
 impl CommandArgs {
     fn resolve(self, outer: Option<PathBuf>, default: PathBuf) -> Result<Command, clap::Error> {
         let once = |inner: Option<PathBuf>| match (inner, outer.clone()) {
@@ -663,6 +613,12 @@ impl CommandArgs {
                 let config = once(std::mem::take(&mut args.config).file())?;
                 Ok(Command::Plan(args.resolve(config)))
             }
+            Self::Fmt(mut args) => {
+                let named = std::mem::take(&mut args.files);
+                let first = once(named.first().cloned())?;
+                let files = if named.is_empty() { vec![first] } else { named };
+                Ok(Command::Fmt(args.resolve(files)))
+            }
             Self::Demo(options) => without_file(Command::Demo(options)),
             Self::Proxy {
                 listen,
@@ -706,30 +662,6 @@ impl CommandArgs {
             }
             Self::Completion { shell } => without_file(Command::Completion(shell)),
             Self::Man { command } => without_file(Command::Man(command)),
-        }
-    }
-}
-
-impl CheckArgs {
-    fn resolve(self, config: PathBuf) -> CheckOptions {
-        CheckOptions {
-            config,
-            detail: if self.verbose {
-                Detail::Everything
-            } else {
-                Detail::Mistakes
-            },
-            output: output(self.json),
-            warnings: if self.strict {
-                WarningPolicy::Fatal
-            } else {
-                WarningPolicy::Printed
-            },
-            addresses: if self.bind {
-                AddressCheck::Bind
-            } else {
-                AddressCheck::OfMachine
-            },
         }
     }
 }

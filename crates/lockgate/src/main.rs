@@ -18,6 +18,7 @@ mod explain;
 mod exposition;
 mod fetcher;
 mod file_watcher;
+mod fmt;
 mod folders;
 mod generation;
 mod handover;
@@ -78,6 +79,7 @@ fn main() -> ExitCode {
         Command::Check(check) => Ok(check::run(&check)),
         Command::Explain(options) => explain::run(&options),
         Command::Plan(options) => plan::run(&options),
+        Command::Fmt(options) => fmt::run(&options),
         Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
             listen,

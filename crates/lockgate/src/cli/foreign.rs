@@ -14,7 +14,7 @@ const STATUS: &str = "run `lockgate status`, or set `metrics = \"127.0.0.1:9090\
     /top and /metrics.";
 const REOPEN: &str =
     "run `lockgate reopen`, or send USR1 to the process: it opens its access logs again.";
-const FORMAT: &str = "the configuration is TOML: `taplo fmt FILE` formats it; `lockgate check -c FILE` finds mistakes.";
+const FORMAT: &str = "run `lockgate fmt FILE`; `lockgate check -c FILE` finds mistakes.";
 const ADAPT: &str = "the only format of the configuration is TOML: docs/config.md has every key with an example, and \
     `lockgate check -c FILE` finds mistakes.";
 
@@ -26,7 +26,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["start", "daemon", "server"], START),
     (&["stats", "ps", "top"], STATUS),
     (&["reopen", "rotate", "logrotate"], REOPEN),
-    (&["fmt", "format"], FORMAT),
+    (&["format"], FORMAT),
     (&["adapt", "convert", "import"], ADAPT),
 ];
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::check::{AddressCheck, CheckOptions, Detail, WarningPolicy};
 use super::*;
 
 fn parse(line: &str) -> Result<Command, clap::Error> {
@@ -162,7 +163,7 @@ fn commands_of_other_servers_say_what_to_do_instead() {
         ("start", "lockgate run -c FILE"),
         ("stats", "`lockgate status`"),
         ("rotate", "`lockgate reopen`"),
-        ("fmt", "taplo"),
+        ("format", "`lockgate fmt FILE`"),
         ("adapt --config a", "docs/config.md"),
     ] {
         let error = parse(line).expect_err(line);

@@ -20,6 +20,7 @@ mod docs;
 mod exhaustion;
 mod explain;
 mod files;
+mod fmt;
 mod forward_auth;
 mod h2;
 mod h2_upstream;
