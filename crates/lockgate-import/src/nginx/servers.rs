@@ -1,0 +1,585 @@
+//! The servers of http: which hosts and ports they have, which only lead to HTTPS, and their sites.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use super::listen::{NginxListen, NginxNames, add_tls, covers, listens, names};
+use super::route::{NginxAction, NginxRoute, NginxShared, NginxSite};
+use super::scope::NginxScope;
+use super::sites::{locations, routes_of, runs_php};
+use super::syntax::NginxDirective;
+use super::values::NginxWords;
+use super::write::{NginxSiteDraft, write_site};
+use crate::{Draft, DraftValue, Verdict};
+
+/// A server with what decides about its requests.
+struct NginxServer<'a> {
+    block: &'a NginxDirective,
+    scope: NginxScope<'a>,
+    listens: Vec<NginxListen<'a>>,
+    names: NginxNames<'a>,
+}
+
+impl NginxServer<'_> {
+    fn on(&self, port: u16) -> impl Iterator<Item = &NginxListen<'_>> {
+        self.listens
+            .iter()
+            .filter(move |listen| listen.port == port && listen.unix.is_none())
+    }
+}
+
+/// Converts all servers.
+pub(super) fn servers<'a>(
+    shared: &NginxShared<'a>,
+    http: &NginxScope<'a>,
+    blocks: &[&'a NginxDirective],
+    draft: &mut Draft,
+) {
+    let verdicts = &shared.verdicts;
+    let all: Vec<NginxServer<'a>> = blocks
+        .iter()
+        .map(|block| {
+            verdicts.converted(block);
+            let scope = http.inner(block.children());
+            NginxServer {
+                block,
+                listens: listens(verdicts, &scope),
+                names: names(verdicts, &scope),
+                scope,
+            }
+        })
+        .collect();
+    let mut taken: BTreeSet<(u16, String)> = BTreeSet::new();
+    let mut tests = 0;
+    // Hosts whose redirect from port 80 is that of their site on 443, by server.
+    let merged = merged_redirects(&all);
+    let bare = bare_servers(&all, &merged);
+    for (index, server) in all.iter().enumerate() {
+        one_server(
+            shared, &all, index, server, &bare, &merged, &mut taken, &mut tests, draft,
+        );
+    }
+}
+
+/// Whether a server on port 80 only leads `host` to HTTPS under the same name.
+fn leads_to_https(server: &NginxServer<'_>, host: &str) -> bool {
+    let first = server.names.hosts.first().map_or("", String::as_str);
+    let same = |text: &str| {
+        let Some(rest) = text.strip_prefix("https://") else {
+            return false;
+        };
+        ["$host", "${host}", "$http_host", "$server_name", host]
+            .iter()
+            .any(|name| {
+                let fits = *name != "$server_name" || first == host;
+                fits && rest.strip_prefix(name).is_some_and(|rest| {
+                    let rest = rest.strip_prefix(":443").unwrap_or(rest);
+                    matches!(
+                        rest,
+                        "$request_uri"
+                            | "$uri"
+                            | "$uri$is_args$args"
+                            | "$request_uri?"
+                            | "/$1"
+                            | "$1"
+                            | "/$request_uri"
+                            | "${request_uri}"
+                    )
+                })
+            })
+    };
+    let returns = |block: &[NginxDirective]| {
+        block.iter().any(|d| {
+            d.name == "return"
+                && matches!(d.arg(0), "301" | "302" | "307" | "308")
+                && same(d.arg(1))
+                || d.name == "return" && d.args.len() == 1 && same(d.arg(0))
+                || d.name == "rewrite"
+                    && same(d.arg(1))
+                    && super::answer::matches_all(d.arg(0)).is_some()
+        })
+    };
+    let block = server.block.children();
+    let mut locations = block.iter().filter(|d| d.name == "location");
+    let by_condition = block.iter().any(|d| {
+        let text = d.args.join(" ");
+        let text = text.trim_matches(['(', ')', ' ']).replace(['"', '\''], "");
+        d.name == "if"
+            && (text == format!("$host = {host}")
+                || text.starts_with("$scheme")
+                || text.starts_with("$https"))
+            && returns(d.children())
+    });
+    if by_condition || returns(block) {
+        return true;
+    }
+    match (locations.next(), locations.next()) {
+        (Some(only), None) => only.args == ["/"] && returns(only.children()),
+        _ => false,
+    }
+}
+
+/// The server on a port that answers for a host.
+fn serving<'s, 'a>(all: &'s [NginxServer<'a>], port: u16, host: &str) -> Option<usize> {
+    let on = |server: &NginxServer<'_>| server.on(port).next().is_some();
+    let exact = all
+        .iter()
+        .position(|s| on(s) && s.names.hosts.iter().any(|name| name == host));
+    let wild = || {
+        let mut best: Option<(usize, usize)> = None;
+        for (at, server) in all.iter().enumerate().filter(|(_, s)| on(s)) {
+            for name in server.names.hosts.iter().filter(|n| covers(n, host)) {
+                if best.is_none_or(|(length, _)| name.len() > length) {
+                    best = Some((name.len(), at));
+                }
+            }
+        }
+        best.map(|(_, at)| at)
+    };
+    exact.or_else(wild).or_else(|| default_of(all, port))
+}
+
+/// The server of a port that answers for unknown hosts.
+fn default_of(all: &[NginxServer<'_>], port: u16) -> Option<usize> {
+    let explicit = all
+        .iter()
+        .position(|s| s.on(port).any(|listen| listen.default));
+    explicit.or_else(|| all.iter().position(|s| s.on(port).next().is_some()))
+}
+
+/// For each host on 443: whether plain HTTP leads to it.
+fn merged_redirects(all: &[NginxServer<'_>]) -> BTreeSet<(usize, String)> {
+    let mut merged = BTreeSet::new();
+    for server in all {
+        if !server.on(443).any(|listen| listen.tls) {
+            continue;
+        }
+        for host in &server.names.hosts {
+            if let Some(at) = serving(all, 80, host)
+                && let Some(found) = all.get(at)
+                && (leads_to_https(found, host) || std::ptr::eq(found.block, server.block))
+            {
+                merged.insert((at, host.clone()));
+            }
+        }
+    }
+    merged
+}
+
+/// The servers on 443 that are written without a port: nothing else answers their hosts on 80.
+fn bare_servers(all: &[NginxServer<'_>], merged: &BTreeSet<(usize, String)>) -> Vec<bool> {
+    all.iter()
+        .map(|server| {
+            server
+                .names
+                .hosts
+                .iter()
+                .all(|host| match serving(all, 80, host) {
+                    None => true,
+                    Some(at) => merged.contains(&(at, host.clone())),
+                })
+        })
+        .collect()
+}
+
+/// A real domain, not a name for any host.
+fn is_domain(host: &str) -> bool {
+    host.contains('.') && host.parse::<IpAddr>().is_err()
+}
+
+#[allow(clippy::too_many_arguments)] // all of it decides about one server
+fn one_server<'a>(
+    shared: &NginxShared<'a>,
+    all: &[NginxServer<'a>],
+    index: usize,
+    server: &NginxServer<'a>,
+    bare: &[bool],
+    merged: &BTreeSet<(usize, String)>,
+    taken: &mut BTreeSet<(u16, String)>,
+    tests: &mut usize,
+    draft: &mut Draft,
+) {
+    let verdicts = &shared.verdicts;
+    let mut groups: Vec<(u16, bool, Vec<&NginxListen<'a>>)> = Vec::new();
+    for listen in server.listens.iter().filter(|l| l.unix.is_none()) {
+        match groups.iter_mut().find(|(port, ..)| *port == listen.port) {
+            Some((_, tls, list)) => {
+                *tls |= listen.tls;
+                list.push(listen);
+            }
+            None => groups.push((listen.port, listen.tls, vec![listen])),
+        }
+    }
+    let both = groups.iter().any(|(port, tls, _)| *port == 443 && *tls);
+    let mut written = false;
+    let mut reached = false;
+    for (port, tls, list) in &groups {
+        let is_default = default_of(all, *port) == Some(index);
+        let explicit = list.iter().any(|listen| listen.default);
+        let nameless = !server.names.hosts.iter().any(|host| is_domain(host));
+        let catch_all = is_default && (explicit || nameless);
+        let mut hosts: Vec<String> = server.names.hosts.clone();
+        if *port == 80 && !tls {
+            // These hosts' sites redirect by themselves.
+            let own = both && !catch_all;
+            let before = hosts.len();
+            hosts.retain(|host| {
+                !merged.contains(&(index, host.clone())) || !bare_host(all, bare, host)
+            });
+            reached |= hosts.len() < before;
+            let redirects_all = leads_to_https(server, "\u{0}");
+            let catch_needed = all.iter().enumerate().any(|(at, other)| {
+                other.on(443).any(|l| l.tls)
+                    && default_of(all, 443) == Some(at)
+                    && (other.on(443).any(|l| l.default)
+                        || !other.names.hosts.iter().any(|h| is_domain(h)))
+            });
+            if catch_all
+                && redirects_all
+                && !catch_needed
+                && merged.iter().any(|(at, _)| *at == index)
+            {
+                verdicts
+                    .note("A host that no site has gets 404 on port 80, where nginx redirects it.");
+                verdicts.rest(server.block, &Verdict::Default);
+                reached = true;
+                continue;
+            }
+            if own && hosts.is_empty() {
+                for listen in list {
+                    if let Some(directive) = listen.directive
+                        && !leads_to_https(
+                            server,
+                            server.names.hosts.first().map_or("", String::as_str),
+                        )
+                    {
+                        verdicts
+                            .differs(directive, "plain HTTP is redirected to HTTPS, not served");
+                    }
+                }
+                continue;
+            }
+        }
+        if !catch_all {
+            hosts.retain(|host| taken.insert((*port, host.clone())));
+        } else if !taken.insert((*port, String::new())) {
+            continue;
+        }
+        if hosts.is_empty() && !catch_all {
+            continue;
+        }
+        reached = true;
+        let is_bare = *tls
+            && *port == 443
+            && !catch_all
+            && bare.get(index).copied().unwrap_or(false)
+            && hosts.iter().all(|host| is_host_for_bare(host));
+        if is_default && !catch_all {
+            let redirect = merged.iter().any(|(at, _)| *at == index) && *port == 80;
+            match server.names.directive.filter(|_| !redirect) {
+                Some(directive) => verdicts.differs(
+                    directive,
+                    format!("nginx also answers hosts on port {port} that no server names, as this server is the first; Lockgate refuses them"),
+                ),
+                None => verdicts.note("A host that no site has is refused."),
+            }
+        }
+        if is_bare && all.iter().all(|other| other.on(80).next().is_none()) {
+            let first = list.first().and_then(|listen| listen.directive);
+            if let Some(directive) = first {
+                verdicts.differs(
+                    directive,
+                    "Lockgate also listens on port 80 and redirects to HTTPS; with the port in the site's name it does not",
+                );
+            }
+        }
+        let site_key = |host: &str| {
+            let host = match host.contains(':') {
+                true => format!("[{host}]"),
+                false => host.to_owned(),
+            };
+            if is_bare {
+                host
+            } else {
+                format!("{host}:{port}")
+            }
+        };
+        let key = match (catch_all, hosts.first()) {
+            (false, Some(first)) => site_key(first),
+            _ => format!(":{port}"),
+        };
+        let mut head = NginxRoute::new("/*", NginxAction::Respond, server.block);
+        let aliases: Vec<String> = if catch_all {
+            // An exact host would lose against another site's wildcard.
+            hosts
+                .iter()
+                .filter(|host| {
+                    all.iter().enumerate().any(|(at, other)| {
+                        at != index
+                            && other.on(*port).next().is_some()
+                            && other
+                                .names
+                                .hosts
+                                .iter()
+                                .any(|n| n.starts_with('*') && covers(n, host))
+                    })
+                })
+                .cloned()
+                .collect()
+        } else {
+            hosts.iter().skip(1).cloned().collect()
+        };
+        if !aliases.is_empty() {
+            head.set("alias", aliases);
+        }
+        set_listen(list, &mut head);
+        if list.iter().any(|listen| listen.proxy_protocol) {
+            if draft.top.get("trusted").is_some() {
+                head.set("accept_proxy", "require");
+            } else {
+                for directive in list.iter().filter_map(|listen| listen.directive) {
+                    verdicts.refuse(
+                        directive,
+                        "PROXY headers are believed from `trusted` addresses alone, and none are named",
+                        Some("write trusted = [\"10.0.0.0/8\"] at the top and accept_proxy = \"require\""),
+                    );
+                }
+            }
+        }
+        if *tls {
+            if let Some(listen) = list.iter().find(|listen| listen.tls) {
+                add_tls(verdicts, &server.scope, listen, &mut head);
+            }
+        } else {
+            for name in ["ssl_certificate", "ssl_certificate_key"] {
+                for directive in server.scope.own(name) {
+                    verdicts.default(directive);
+                }
+            }
+        }
+        access_log(shared, &server.scope, &mut head);
+        let words = NginxWords {
+            tls: *tls,
+            port: *port,
+            server_name: hosts.first().filter(|host| !host.starts_with('*')).cloned(),
+            capture: None,
+        };
+        let origin_host = match hosts.first().filter(|_| !catch_all) {
+            Some(host) => host.replace("*.", "any."),
+            None if *tls => server
+                .names
+                .hosts
+                .first()
+                .cloned()
+                .unwrap_or_else(|| "example.com".to_owned()),
+            None => "example.com".to_owned(),
+        };
+        let usual = if *tls { 443 } else { 80 };
+        let origin = format!(
+            "{}://{origin_host}{}",
+            if *tls { "https" } else { "http" },
+            if *port == usual {
+                String::new()
+            } else {
+                format!(":{port}")
+            }
+        );
+        emit(
+            shared,
+            server,
+            head,
+            key,
+            origin,
+            words,
+            if catch_all { &[] } else { &hosts },
+            tests,
+            draft,
+        );
+        written = true;
+    }
+    for listen in server.listens.iter().filter(|l| l.unix.is_some()) {
+        if written {
+            if let Some(directive) = listen.directive {
+                verdicts.refuse(
+                    directive,
+                    "a site on a Unix socket is a table of its own",
+                    None,
+                );
+            }
+            continue;
+        }
+        let Some(path) = &listen.unix else { continue };
+        let mut head = NginxRoute::new("/*", NginxAction::Respond, server.block);
+        access_log(shared, &server.scope, &mut head);
+        let origin = "http://example.com".to_owned();
+        emit(
+            shared,
+            server,
+            head,
+            format!("unix:{path}"),
+            origin,
+            NginxWords::default(),
+            &[],
+            tests,
+            draft,
+        );
+        written = true;
+    }
+    let verdict = if written {
+        return;
+    } else if reached
+        || server
+            .names
+            .hosts
+            .iter()
+            .any(|host| merged.contains(&(index, host.clone())))
+    {
+        Verdict::Default
+    } else if server.names.lost || server.listens.is_empty() {
+        Verdict::not_supported("no host or address of this server can be written", None)
+    } else {
+        Verdict::not_supported(
+            "no request reaches this server: another one has its hosts, or none can match its names",
+            None,
+        )
+    };
+    verdicts.rest(server.block, &verdict);
+}
+
+fn is_host_for_bare(host: &str) -> bool {
+    !host.is_empty()
+}
+
+/// Whether the host's site on 443 is written without a port.
+fn bare_host(all: &[NginxServer<'_>], bare: &[bool], host: &str) -> bool {
+    let Some(at) = all
+        .iter()
+        .position(|s| s.on(443).any(|l| l.tls) && s.names.hosts.iter().any(|name| name == host))
+    else {
+        return false;
+    };
+    let nameless = all.get(at).is_some_and(|s| {
+        default_of(all, 443) == Some(at)
+            && (s.on(443).any(|l| l.default) || !s.names.hosts.iter().any(|h| is_domain(h)))
+    });
+    bare.get(at).copied().unwrap_or(false) && !nameless
+}
+
+fn set_listen(list: &[&NginxListen<'_>], head: &mut NginxRoute) {
+    if list.iter().any(|listen| listen.ip.is_none()) {
+        return;
+    }
+    let mut ips: Vec<String> = Vec::new();
+    for ip in list.iter().filter_map(|listen| listen.ip) {
+        let text = match ip {
+            IpAddr::V4(ip) => ip.to_string(),
+            IpAddr::V6(ip) => format!("[{ip}]"),
+        };
+        if !ips.contains(&text) {
+            ips.push(text);
+        }
+    }
+    head.set("listen", ips);
+}
+
+/// `access_log` of a server.
+fn access_log<'a>(shared: &NginxShared<'a>, scope: &NginxScope<'a>, head: &mut NginxRoute) {
+    if let Some(value) = log_value(shared, scope.own("access_log")) {
+        head.set("access_log", value);
+    }
+}
+
+/// The value of `access_log` for the directives of one level.
+pub(super) fn log_value(
+    shared: &NginxShared<'_>,
+    directives: &[&NginxDirective],
+) -> Option<DraftValue> {
+    let verdicts = &shared.verdicts;
+    let mut value = None;
+    for (index, directive) in directives.iter().enumerate() {
+        if index > 0 {
+            verdicts.refuse(directive, "a site has one access log", None);
+            continue;
+        }
+        let target = directive.arg(0);
+        if target == "off" {
+            verdicts.converted(directive);
+            value = Some(false.into());
+            continue;
+        }
+        if target.starts_with("syslog:") || target.contains('$') {
+            verdicts.refuse(
+                directive,
+                "the log is written to a file, stdout or stderr",
+                None,
+            );
+            continue;
+        }
+        let format = directive.args.get(1).filter(|arg| !arg.contains('='));
+        let options = directive.args.iter().any(|arg| arg.starts_with("if="));
+        let stream = match target {
+            "/dev/stdout" | "/proc/self/fd/1" => Some("stdout"),
+            "/dev/stderr" => Some("stderr"),
+            _ => None,
+        };
+        let place = stream.unwrap_or(target);
+        match format.map(String::as_str) {
+            None | Some("combined" | "main") if !options => verdicts.converted(directive),
+            _ => {
+                verdicts.differs(
+                    directive,
+                    "lines have the combined format, and all requests are logged",
+                );
+            }
+        }
+        if let Some(format) = format {
+            shared.formats.borrow_mut().push(format.clone());
+        }
+        if stream.is_some() || place.contains('/') {
+            value = Some(format!("combined:{place}").into());
+        }
+    }
+    value
+}
+
+#[allow(clippy::too_many_arguments)] // what one site is made of
+fn emit<'a>(
+    shared: &NginxShared<'a>,
+    server: &NginxServer<'a>,
+    head: NginxRoute,
+    key: String,
+    origin: String,
+    words: NginxWords,
+    hosts: &[String],
+    tests: &mut usize,
+    draft: &mut Draft,
+) {
+    let mut list = Vec::new();
+    locations(&server.scope, server.block.children(), &mut list);
+    let site = NginxSite {
+        shared,
+        scope: server.scope.clone(),
+        words,
+        locations: list,
+        php: runs_php(server.block.children()),
+    };
+    let mut routes = routes_of(&site, server.block, hosts);
+    if routes.is_empty() {
+        let mut route = NginxRoute::new("/*", NginxAction::Respond, server.block);
+        route
+            .comments
+            .push("This could not be converted: write what answers instead.".to_owned());
+        route.set("respond", 501_i64);
+        routes.push(route);
+    }
+    write_site(
+        draft,
+        NginxSiteDraft {
+            key,
+            origin,
+            head,
+            routes,
+        },
+        tests,
+    );
+}
