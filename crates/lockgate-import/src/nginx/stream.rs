@@ -178,10 +178,8 @@ fn relay<'a>(
             }
         }
     }
-    let mut out = DraftTable {
-        comments: table.comments.clone(),
-        ..DraftTable::default()
-    };
+    let mut out = DraftTable::default();
+    out.comments.clone_from(&table.comments);
     table.write(&mut out);
     *draft.top.table("tcp").table(&key) = out;
 }

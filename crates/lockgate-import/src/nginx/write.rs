@@ -88,10 +88,8 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
     }
     common.write(&mut table);
     for route in site.routes {
-        let mut inner = DraftTable {
-            comments: route.comments.clone(),
-            ..DraftTable::default()
-        };
+        let mut inner = DraftTable::default();
+        inner.comments.clone_from(&route.comments);
         let key = route.key.clone();
         route.write(&mut inner);
         *table.table("path").table(&key) = inner;
