@@ -10,6 +10,10 @@ struct Disk;
 
 impl SourceFiles for Disk {
     fn read(&self, path: &Path) -> Result<String, String> {
+        // What this machine has in /etc is no part of the source.
+        if path.starts_with("/etc") || path.starts_with("/usr") {
+            return Err("no such file".to_owned());
+        }
         let bytes = std::fs::read(path).map_err(|error| error.to_string())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
