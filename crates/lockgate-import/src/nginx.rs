@@ -119,7 +119,8 @@ fn convert(
     for directive in tree.iter().filter(|d| d.name == "stream") {
         stream::stream(&shared.verdicts, directive, draft);
     }
-    leftovers(&shared, &scope, &http, &blocks);
+    let served = draft.top.find_table("site").is_some();
+    leftovers(&shared, &http, &blocks, served);
     let NginxShared { verdicts, .. } = shared;
     let NginxVerdicts { report, notes } = verdicts;
     draft.preface.push("Converted from nginx.".to_owned());
@@ -197,13 +198,15 @@ const UNUSED: &[&str] = &[
     "alias",
     "grpc_set_header",
     "error_page",
+    "more_set_headers",
+    "more_clear_headers",
 ];
 
 fn leftovers(
     shared: &NginxShared<'_>,
-    scope: &NginxScope<'_>,
     http: &[&NginxDirective],
     servers: &[&NginxDirective],
+    served: bool,
 ) {
     let verdicts = &shared.verdicts;
     for directive in http {
@@ -248,8 +251,11 @@ fn leftovers(
     }
     for directive in all {
         if UNUSED.contains(&directive.name.as_str()) && !known(directive) {
-            verdicts.default(directive);
+            if served {
+                verdicts.default(directive);
+            } else {
+                verdicts.refuse(directive, "there is no site that it belongs to", None);
+            }
         }
     }
-    let _ = scope;
 }

@@ -1,7 +1,7 @@
 //! Who may use a route: allow and deny, passwords, services that are asked, and rate limits.
 
 use super::proxy::proxy_target;
-use super::route::{NginxRoute, NginxSite, inline};
+use super::route::{NginxRoute, NginxSite, inline, place_of};
 use super::scope::{NginxPart, NginxScope, parts_of};
 use super::syntax::NginxDirective;
 use super::values::NginxNetwork;
@@ -49,7 +49,7 @@ pub(super) fn add_access<'a>(
             verdicts.rest(directive, &Verdict::not_supported(because, None));
             route
                 .closed
-                .push(format!("{}: {}", directive.place, directive.name));
+                .push(format!("{}: {}", place_of(directive), directive.name));
         }
     }
     networks(site, scope, route);
@@ -122,7 +122,7 @@ fn networks<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
                         "this is no network: the route refuses all clients until it is written in `deny`",
                         None,
                     );
-                    route.closed.push(format!("{}: deny", directive.place));
+                    route.closed.push(format!("{}: deny", place_of(directive)));
                 }
                 Some(network) if *allows => {
                     verdicts.converted(directive);
@@ -198,7 +198,9 @@ fn password<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
             if let Some(file) = file {
                 verdicts.refuse(file, because, None);
             }
-            route.closed.push(format!("{}: auth_basic", basic.place));
+            route
+                .closed
+                .push(format!("{}: auth_basic", place_of(basic)));
         }
     }
 }
@@ -232,7 +234,7 @@ fn service<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ngi
         );
         route
             .closed
-            .push(format!("{}: auth_request", request.place));
+            .push(format!("{}: auth_request", place_of(request)));
         return;
     };
     verdicts.converted(pass);

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use super::route::{NginxRoute, inline};
+use super::route::{NginxRoute, inline, place_of};
 use super::scope::{NginxScope, NginxVerdicts};
 use super::syntax::NginxDirective;
 use crate::{DraftValue, Verdict};
@@ -299,7 +299,7 @@ fn client_certificates<'a>(
             );
             route
                 .closed
-                .push(format!("{}: ssl_verify_client", verify.place));
+                .push(format!("{}: ssl_verify_client", place_of(verify)));
         }
     }
 }

@@ -76,7 +76,7 @@ impl NginxRoute {
         Self {
             key: key.to_owned(),
             action,
-            comments: vec![origin.place.to_string()],
+            comments: vec![place_of(origin)],
             keys: Vec::new(),
             closed: Vec::new(),
         }
@@ -133,7 +133,8 @@ impl NginxRoute {
             "index" | "try" | "not_found" | "listing" | "types" | "charset" | "precompressed" => {
                 self.action == NginxAction::Files
             }
-            "compress" | "cache" => {
+            "compress" => self.action == NginxAction::Proxy || self.get("compress").is_some(),
+            "cache" => {
                 matches!(self.action, NginxAction::Proxy | NginxAction::Files)
             }
             _ => true,
@@ -152,7 +153,14 @@ impl NginxRoute {
     }
 }
 
-/// The name of a file without a folder, for texts.
+/// The file, without its folder, and the line of a directive.
+pub(super) fn place_of(directive: &NginxDirective) -> String {
+    let place = &directive.place;
+    let name = place.file.file_name().unwrap_or(place.file.as_os_str());
+    format!("{}:{}", name.to_string_lossy(), place.line)
+}
+
+/// A table on one line.
 pub(super) fn inline(keys: Vec<(&str, DraftValue)>) -> DraftValue {
     DraftValue::Inline(
         keys.into_iter()

@@ -443,6 +443,9 @@ fn one_server<'a>(
             None,
         )
     };
+    if matches!(verdict, Verdict::NotSupported { .. }) {
+        verdicts.set(server.block, verdict.clone());
+    }
     verdicts.rest(server.block, &verdict);
 }
 

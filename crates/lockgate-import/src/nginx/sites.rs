@@ -4,7 +4,7 @@ use super::access::add_access;
 use super::answer::{answer, foreign_handler, matches_all, options_route, redirecting};
 use super::fields::add_fields;
 use super::pattern::{NginxMatch, NginxPath, NginxPattern, media_type, pattern_of, regex};
-use super::route::{NginxAction, NginxRoute, NginxSite};
+use super::route::{NginxAction, NginxRoute, NginxSite, place_of};
 use super::scope::NginxScope;
 use super::syntax::NginxDirective;
 use super::values::{NginxWords, redirect_target};
@@ -127,7 +127,9 @@ pub(super) fn routes_of<'a>(
             _ => {}
         }
     }
-    if !routes.iter().any(|route| route.key == "/*") && site.scope.last("root").is_some() {
+    if !routes.iter().any(|route| route.key == "/*")
+        && (site.scope.last("root").is_some() || site.scope.last("try_files").is_some())
+    {
         let mut route = answer(site, &site.scope, &base_path, server);
         finish(site, &site.scope, &mut route);
         routes.push(route);
@@ -375,6 +377,7 @@ fn extensions<'a>(
                 | "gzip"
                 | "proxy_redirect"
                 | "gzip_types"
+                | "include"
                 | "brotli_static"
                 | "index"
                 | "default_type"
@@ -397,6 +400,7 @@ fn extensions<'a>(
         add_fields(site, &place.scope, &mut trial);
         let same = routes.get(at).is_some_and(|route| {
             trial.action == route.action
+                && matches!(trial.action, NginxAction::Files | NginxAction::Proxy)
                 && trial.get("root") == route.get("root")
                 && trial.get("proxy") == route.get("proxy")
         });
@@ -465,6 +469,20 @@ fn hidden<'a>(
     if denies && !proxied {
         // Of files, Lockgate serves no such name.
         verdicts.rest(place.location, &Verdict::Default);
+    } else if denies {
+        for route in affected(place, places, routes).filter(|r| r.action == NginxAction::Proxy) {
+            let rule = place.location.args.join(" ");
+            route
+                .closed
+                .push(format!("{}: location {rule}", place_of(place.location)));
+        }
+        verdicts.rest(
+            place.location,
+            &Verdict::not_supported(
+                "names that begin with a dot are refused among files, not for an application: its routes refuse all clients",
+                Some("remove `deny` where the application has nothing to hide below such names"),
+            ),
+        );
     } else {
         other(site, place, routes, places);
     }
@@ -478,7 +496,6 @@ fn other<'a>(
     places: &[NginxPlace<'a>],
 ) {
     let verdicts = site.verdicts();
-    let line = &place.location.place;
     if restricts(place.location.children()) && foreign_handler(&place.scope).is_none() {
         let mut hit = false;
         for route in affected(place, places, routes) {
@@ -569,7 +586,7 @@ fn conditions<'a>(
         if restricts(condition.children()) {
             closed.push(format!(
                 "{}: if {}",
-                condition.place,
+                place_of(condition),
                 condition.args.join(" ")
             ));
             verdicts.rest(

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use super::route::inline;
+use super::route::{inline, place_of};
 use super::scope::NginxVerdicts;
 use super::syntax::NginxDirective;
 use super::values::{duration, nginx_millis};
@@ -227,7 +227,7 @@ impl<'a> NginxUpstream<'a> {
                 continue;
             }
             let mut pool = DraftTable::default();
-            pool.comments.push(self.block.place.to_string());
+            pool.comments.push(place_of(self.block));
             pool.set("endpoints", DraftValue::List(self.endpoints.clone()));
             for (key, value) in &self.keys {
                 pool.set(key, value.clone());

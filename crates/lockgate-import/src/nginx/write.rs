@@ -7,6 +7,9 @@ use crate::{Draft, DraftTable, DraftValue};
 /// The most `[[test]]` tables of a file.
 const MOST_TESTS: usize = 50;
 
+/// What a comment says about a rule that could not be converted.
+const CLOSED: &str = "Refuses all clients until this rule is written anew";
+
 /// Keys that `false` removes from a path.
 const REMOVABLE: &[&str] = &["auth", "allow", "deny", "limit", "cache", "compress"];
 
@@ -28,7 +31,7 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
             route.closed.extend(site.head.closed.iter().cloned());
         }
         for reason in std::mem::take(&mut route.closed) {
-            let text = format!("Refuses all clients until this rule is written anew: {reason}");
+            let text = format!("{CLOSED}: {reason}");
             if !route.comments.contains(&text) {
                 route.comments.push(text);
             }
@@ -64,6 +67,16 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
         site.routes.retain(|route| {
             route.key == "/*" || route.keys.len() > 1 || route.get("root") != Some(&root)
         });
+    }
+    if common.get("deny") == Some(&everyone()) {
+        for route in &mut site.routes {
+            let (mut closing, own) = std::mem::take(&mut route.comments)
+                .into_iter()
+                .partition(|text| text.starts_with(CLOSED));
+            route.comments = own;
+            closing.retain(|text| !table.comments.contains(text));
+            table.comments.append(&mut closing);
+        }
     }
     for route in &site.routes {
         if *tests >= MOST_TESTS {
@@ -111,7 +124,8 @@ impl NginxRoute {
 
 /// Whether a comment only names a line.
 fn is_place(text: &str) -> bool {
-    !text.contains(' ')
+    text.rsplit_once(':')
+        .is_some_and(|(_, line)| line.parse::<usize>().is_ok())
 }
 
 /// Moves to the site what holds for all routes. Says whether the route `"/*"` may be the site.
