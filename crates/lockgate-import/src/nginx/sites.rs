@@ -416,11 +416,12 @@ fn extensions<'a>(
             if types.len() < list.len() {
                 because.push_str(", and those of unknown extensions are left out");
             }
-            if lost {
-                because.push_str("; fields other than Cache-Control are those of all paths");
-            }
+
             for header in place.scope.own("add_header") {
-                if policy.is_none() || !header.arg(0).eq_ignore_ascii_case("cache-control") {
+                let field = header.arg(0).to_ascii_lowercase();
+                let of_all = routes.get(at).and_then(|route| field_of(route, &field));
+                let same = of_all.is_some() && of_all == field_of(&trial, &field);
+                if !same && (policy.is_none() || field != "cache-control") {
                     verdicts.differs(
                         header,
                         "a field is set for all paths or for one, not by extension: it is left out",
@@ -451,6 +452,17 @@ fn extensions<'a>(
         }
     }
     other(site, place, routes, places);
+}
+
+/// The value of a response field that a route sets.
+fn field_of<'r>(route: &'r NginxRoute, field: &str) -> Option<&'r DraftValue> {
+    match route.get("headers") {
+        Some(DraftValue::Inline(fields)) => fields
+            .iter()
+            .find(|(name, _)| name == field)
+            .map(|(_, value)| value),
+        _ => None,
+    }
 }
 
 /// `/\.`: names that begin with a dot.
@@ -500,7 +512,8 @@ fn other<'a>(
         let mut hit = false;
         for route in affected(place, places, routes) {
             route.closed.push(format!(
-                "{line}: location {}",
+                "{}: location {}",
+                place_of(place.location),
                 place.location.args.join(" ")
             ));
             hit = true;
@@ -529,7 +542,11 @@ fn other<'a>(
     verdicts.rest(
         place.location,
         &Verdict::not_supported(
-            "paths are not matched by regular expressions: these requests go where the other paths lead",
+            if place.pattern.regex {
+                "paths are not matched by regular expressions: these requests go where the other paths lead"
+            } else {
+                "its path cannot be the name of a table: these requests go where the other paths lead"
+            },
             Some("write a path table, such as [site.\"example.com\".path.\"/x/*\"]"),
         ),
     );

@@ -104,6 +104,7 @@ impl<'a> NginxUpstream<'a> {
                     keys.push(("for", duration(millis).into()));
                 }
                 match errors {
+                    _ if millis == 0 => this.keys.push(("eject", false.into())),
                     0 => this.keys.push(("eject", false.into())),
                     5 if millis == 10_000 => {}
                     _ => this.keys.push(("eject", inline(keys))),
@@ -190,7 +191,8 @@ impl<'a> NginxUpstream<'a> {
     pub(super) fn value(&self, kind: usize, tcp: bool) -> Option<DraftValue> {
         match self.endpoints.as_slice() {
             [] => None,
-            [only @ DraftValue::Text(_)] if self.keys.is_empty() => Some(only.clone()),
+            // Of one address there is nothing to choose.
+            [only @ DraftValue::Text(_)] => Some(only.clone()),
             many if tcp && self.keys.is_empty() => Some(DraftValue::List(many.to_vec())),
             _ => {
                 self.used.get(kind)?.set(true);

@@ -56,7 +56,7 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
     let mut common = head.clone_empty();
     common.keys = std::mem::take(&mut head.keys);
     let base_fits = hoist(&mut site.routes, base, &mut common);
-    // A path with the same files and nothing else is the site.
+    // A path with the same action and nothing else is the site.
     if let Some(at) = base
         && base_fits
         && let Some(root) = site
@@ -65,7 +65,7 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
             .and_then(|base| base.get("root").cloned())
     {
         site.routes.retain(|route| {
-            route.key == "/*" || route.keys.len() > 1 || route.get("root") != Some(&root)
+            route.key == "/*" || route.keys.len() > 1 || route.get(verb) != Some(&root)
         });
     }
     if common.get("deny") == Some(&everyone()) {
