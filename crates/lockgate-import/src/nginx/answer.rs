@@ -338,7 +338,9 @@ fn files<'a>(
         );
         return None;
     }
-    if site.php {
+    // A file that is named alone, or that nginx serves without asking for scripts, is no script.
+    let harmless = path.strong && !path.key.contains(".php");
+    if site.php && !harmless {
         verdicts.refuse(
             directive,
             "the folder holds scripts of PHP, which would be sent as text",

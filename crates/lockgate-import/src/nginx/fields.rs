@@ -269,7 +269,13 @@ fn error_pages<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut
         };
         let numbers: Option<Vec<u16>> = statuses.iter().map(|s| s.parse().ok()).collect();
         let file = numbers
-            .filter(|_| target.starts_with('/') && !target.contains(['$', '?']))
+            .filter(|numbers| {
+                let errors = numbers.iter().all(|n| (400..600).contains(n));
+                errors
+                    && target.starts_with('/')
+                    && !target.contains(['$', '?'])
+                    && !target.contains(".php")
+            })
             .and_then(|numbers| Some((numbers, error_file(site, scope, target)?)));
         let Some((numbers, (root, file))) = file else {
             verdicts.refuse(

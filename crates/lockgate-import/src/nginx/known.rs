@@ -202,6 +202,11 @@ const ABSENT: &[(&str, &str, &str)] = &[
     ("proxy_set_body", "a request keeps its body", ""),
     ("proxy_pass_request_body", "a request keeps its body", ""),
     (
+        "match",
+        "checks belong to a pool",
+        "write health = { path = \"/health\" } in the [pool] table",
+    ),
+    (
         "health_check",
         "checks belong to a pool",
         "write health = { path = \"/health\" } in the [pool] table",

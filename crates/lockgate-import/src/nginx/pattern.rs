@@ -26,6 +26,8 @@ pub(super) struct NginxPath {
     pub(super) loose: bool,
     /// Whether the first group of the regular expression is what `*` matches.
     pub(super) captures: bool,
+    /// Whether nginx asks no regular expression for it: `=` and `^~`.
+    pub(super) strong: bool,
 }
 
 impl NginxPath {
@@ -34,6 +36,7 @@ impl NginxPath {
             key: path.to_owned(),
             loose: false,
             captures: false,
+            strong: false,
         })
     }
 
@@ -44,7 +47,18 @@ impl NginxPath {
             key: format!("{base}/*"),
             loose: !prefix.ends_with('/'),
             captures: false,
+            strong: false,
         })
+    }
+
+    /// Every path.
+    pub(super) fn all() -> Self {
+        Self {
+            key: "/*".to_owned(),
+            loose: false,
+            captures: false,
+            strong: false,
+        }
     }
 
     /// The path without `/*`.
@@ -93,8 +107,9 @@ pub(super) fn pattern_of(location: &NginxDirective) -> NginxPattern {
         }
         _ => ("?", ""),
     };
+    let strong = matches!(sign, "=" | "^~");
     let paths = |path: Option<NginxPath>| match path {
-        Some(path) => NginxMatch::Paths(vec![path]),
+        Some(path) => NginxMatch::Paths(vec![NginxPath { strong, ..path }]),
         None => NginxMatch::Other,
     };
     let what = match sign {
@@ -108,7 +123,7 @@ pub(super) fn pattern_of(location: &NginxDirective) -> NginxPattern {
         what,
         regex: sign.starts_with('~'),
         any_case: sign == "~*",
-        strong: matches!(sign, "=" | "^~"),
+        strong,
     }
 }
 

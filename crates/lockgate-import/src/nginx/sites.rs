@@ -72,11 +72,7 @@ pub(super) fn routes_of<'a>(
     let verdicts = site.verdicts();
     let mut routes: Vec<NginxRoute> = Vec::new();
     let mut closed: Vec<String> = Vec::new();
-    let base_path = NginxPath {
-        key: "/*".to_owned(),
-        loose: false,
-        captures: false,
-    };
+    let base_path = NginxPath::all();
     conditions(
         site,
         &site.scope,
@@ -237,6 +233,7 @@ fn add_paths<'a>(
         &mut more,
     );
     finish(site, &place.scope, &mut route);
+    let closed_by = closed.clone();
     route.closed.append(&mut closed);
     for log in place.scope.own("access_log") {
         verdicts.differs(log, "a path has the access log of its site");
@@ -248,6 +245,21 @@ fn add_paths<'a>(
                 extra.set(key, value.clone());
             }
         }
+    }
+    // `location /a { proxy_pass http://x/b; }` sends /a itself to /b, not to /b/.
+    let twin = path.loose
+        && matches!(route.get("rewrite"), Some(DraftValue::Text(text)) if text.ends_with("/{*}"))
+        && !routes.iter().any(|known| known.key == path.base());
+    if twin {
+        let exact = NginxPath {
+            key: path.base().to_owned(),
+            loose: false,
+            ..path.clone()
+        };
+        let mut route = answer(site, &place.scope, &exact, place.location);
+        finish(site, &place.scope, &mut route);
+        route.closed.extend(closed_by.iter().cloned());
+        routes.push(route);
     }
     insert(site, place, route, path, routes);
     for extra in more {
@@ -386,11 +398,7 @@ fn extensions<'a>(
             || d.name.starts_with("open_file_cache")
             || d.name.starts_with("more_set")
     });
-    let base = NginxPath {
-        key: "/*".to_owned(),
-        loose: false,
-        captures: false,
-    };
+    let base = NginxPath::all();
     let types: Vec<&str> = list.iter().filter_map(|e| media_type(e)).collect();
     let from_root = place.inside.as_deref().unwrap_or("").is_empty();
     let target = routes.iter().position(|route| route.key == "/*");
@@ -409,9 +417,7 @@ fn extensions<'a>(
                 Some(DraftValue::Text(policy)) => Some(policy.clone()),
                 _ => None,
             };
-            let lost = ["headers"]
-                .iter()
-                .any(|key| trial.get(key).is_some() && !place.scope.own("add_header").is_empty());
+
             let mut because = "files are chosen by media type here, not by extension".to_owned();
             if types.len() < list.len() {
                 because.push_str(", and those of unknown extensions are left out");
@@ -589,11 +595,7 @@ fn conditions<'a>(
             verdicts.rest(condition, &Verdict::Default);
             continue;
         }
-        let whole = NginxPath {
-            key: "/*".to_owned(),
-            loose: false,
-            captures: false,
-        };
+        let whole = NginxPath::all();
         if let Some(mut route) = options_route(site, scope, condition, path.unwrap_or(&whole)) {
             let inner = scope.inner(condition.children());
             add_fields(site, &inner, &mut route);
@@ -622,6 +624,24 @@ fn conditions<'a>(
     }
 }
 
+/// Whether a location lies below a path: here it would win over the path, in nginx it does not.
+fn covers_location(site: &NginxSite<'_, '_>, path: &NginxPath) -> bool {
+    let below = |theirs: &NginxPath| {
+        theirs
+            .base()
+            .strip_prefix(path.base())
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    path.is_prefix()
+        && site
+            .locations
+            .iter()
+            .any(|(_, location)| match pattern_of(location).what {
+                NginxMatch::Paths(paths) => paths.iter().any(below),
+                _ => false,
+            })
+}
+
 /// The rewrites of a server, which come before its locations.
 fn server_rewrites<'a>(
     site: &NginxSite<'a, '_>,
@@ -639,17 +659,14 @@ fn server_rewrites<'a>(
                     } else {
                         to.replace(group, "$uri")
                     };
-                    (
-                        vec![NginxPath {
-                            key: "/*".to_owned(),
-                            loose: false,
-                            captures: false,
-                        }],
-                        to,
-                    )
+                    (vec![NginxPath::all()], to)
                 }
                 None => match regex(from, false) {
-                    NginxMatch::Paths(paths) if paths.iter().all(|p| !p.loose) => (paths, to),
+                    NginxMatch::Paths(paths)
+                        if paths.iter().all(|p| !p.loose && !covers_location(site, p)) =>
+                    {
+                        (paths, to)
+                    }
                     _ => return None,
                 },
             };

@@ -59,10 +59,14 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
     // A path with the same action and nothing else is the site.
     if let Some(at) = base
         && base_fits
-        && let Some(root) = site
-            .routes
-            .get(at)
-            .and_then(|base| base.get("root").cloned())
+        && let Some((verb, root)) = site.routes.get(at).and_then(|base| {
+            let verb = if base.action == NginxAction::Files {
+                "root"
+            } else {
+                "proxy"
+            };
+            Some((verb, base.get(verb).cloned()?))
+        })
     {
         site.routes.retain(|route| {
             route.key == "/*" || route.keys.len() > 1 || route.get(verb) != Some(&root)
