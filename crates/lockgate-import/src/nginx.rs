@@ -104,6 +104,7 @@ fn convert(
         formats: RefCell::new(Vec::new()),
     };
     real_ip(&shared.verdicts, &scope, draft);
+    acme(&shared.verdicts, &scope, draft);
     if let Some(value) = servers::log_value(&shared, scope.own("access_log")) {
         draft.top.set("access_log", value);
     }
@@ -132,6 +133,42 @@ fn convert(
     }
     draft.preface.extend(notes.into_inner());
     report.into_inner()
+}
+
+/// `acme_issuer` of nginx's own module.
+fn acme(verdicts: &NginxVerdicts, scope: &NginxScope<'_>, draft: &mut Draft) {
+    for (index, issuer) in scope.own("acme_issuer").iter().enumerate() {
+        if index > 0 {
+            let because = "all sites have the authority of [acme]";
+            verdicts.rest(
+                issuer,
+                &Verdict::not_supported(because, Some("write `acme` in a site")),
+            );
+            continue;
+        }
+        verdicts.converted(issuer);
+        let table = draft.top.table("acme");
+        for entry in issuer.children() {
+            match entry.name.as_str() {
+                "uri" if entry.arg(0) == "https://acme-v02.api.letsencrypt.org/directory" => {
+                    verdicts.default(entry);
+                }
+                "uri" if entry.arg(0).starts_with("https://") => {
+                    verdicts.converted(entry);
+                    table.set("directory", entry.arg(0));
+                }
+                "contact" => {
+                    let address = entry.arg(0);
+                    verdicts.converted(entry);
+                    table.set("email", address.strip_prefix("mailto:").unwrap_or(address));
+                }
+                "accept_terms_of_service" | "state_path" | "challenge" | "profile" => {
+                    verdicts.default(entry);
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// `set_real_ip_from` and `real_ip_header`.

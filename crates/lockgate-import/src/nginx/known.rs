@@ -221,7 +221,13 @@ pub(super) fn settle_known(verdicts: &NginxVerdicts, tree: &[NginxDirective]) {
         if inner_default {
             verdicts.rest(directive, &Verdict::Default);
         } else {
-            all.extend(directive.children());
+            // The entries of these are no directives.
+            if !matches!(
+                directive.name.as_str(),
+                "map" | "types" | "geo" | "acme_issuer"
+            ) {
+                all.extend(directive.children());
+            }
         }
     }
 }
@@ -277,7 +283,14 @@ fn one(verdicts: &NginxVerdicts, directive: &NginxDirective) -> bool {
         }
         _ if DEFAULTS.contains(&format!(" {name} ")) => verdicts.default(directive),
         _ => {
-            let absent = ABSENT.iter().find(|(start, ..)| name.starts_with(start));
+            let absent = ABSENT.iter().find(|(start, ..)| {
+                name.strip_prefix(start).is_some_and(|rest| {
+                    rest.is_empty()
+                        || start.ends_with('_')
+                        || rest.starts_with('_')
+                        || *start == "geo" && rest.starts_with("ip")
+                })
+            });
             if let Some((_, because, instead)) = absent
                 && !matches!(name, "geo_default")
                 && !(name == "log_format")

@@ -192,11 +192,12 @@ pub(super) fn covers(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// Adds the certificates and rules of TLS. Without a certificate that is known, Lockgate's own.
+/// Adds the certificates and rules of TLS; a `bare` site has TLS without a word. Without a certificate that is known, Lockgate's own.
 pub(super) fn add_tls<'a>(
     verdicts: &NginxVerdicts,
     scope: &NginxScope<'a>,
     listen: &NginxListen<'a>,
+    bare: bool,
     route: &mut NginxRoute,
 ) {
     let certs = scope.nearest("ssl_certificate");
@@ -211,7 +212,18 @@ pub(super) fn add_tls<'a>(
                 && !text.starts_with("engine:")
         });
     let mut tls: Vec<(&str, DraftValue)> = Vec::new();
-    if known {
+    let acme = scope.last("acme_certificate").filter(|_| {
+        certs
+            .iter()
+            .chain(keys)
+            .all(|d| d.arg(0).starts_with("$acme_certificate"))
+    });
+    if let Some(acme) = acme {
+        // [acme] gets it.
+        for directive in certs.iter().chain(keys).chain([&acme]) {
+            verdicts.converted(directive);
+        }
+    } else if known {
         for directive in certs.iter().chain(keys) {
             verdicts.converted(directive);
         }
@@ -247,7 +259,7 @@ pub(super) fn add_tls<'a>(
         let has = |v: &str| protocols.args.iter().any(|arg| arg == v);
         if has("TLSv1.3") && protocols.args.len() == 1 {
             tls.push(("policy", "modern".into()));
-        } else if has("TLSv1.2") && !has("TLSv1.3") {
+        } else if has("TLSv1.2") && protocols.args.len() == 1 {
             tls.push(("policy", inline(vec![("versions", vec!["1.2"].into())])));
         }
     }
@@ -255,6 +267,7 @@ pub(super) fn add_tls<'a>(
     let value = match tls.as_slice() {
         [("cert", DraftValue::Text(path))] => DraftValue::Text(path.clone()),
         [("issuer", _)] => "internal".into(),
+        [] if bare => return,
         _ => inline(tls),
     };
     route.set("tls", value);

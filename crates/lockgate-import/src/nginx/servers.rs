@@ -348,7 +348,7 @@ fn one_server<'a>(
         }
         if *tls {
             if let Some(listen) = list.iter().find(|listen| listen.tls) {
-                add_tls(verdicts, &server.scope, listen, &mut head);
+                add_tls(verdicts, &server.scope, listen, is_bare, &mut head);
             }
         } else {
             for name in ["ssl_certificate", "ssl_certificate_key"] {

@@ -128,7 +128,7 @@ fn relay<'a>(
         verdicts.default(directive);
     }
     if listen.tls {
-        add_tls(verdicts, scope, listen, &mut table);
+        add_tls(verdicts, scope, listen, false, &mut table);
         if table.get("tls") == Some(&"internal".into()) {
             table.remove("tls");
             verdicts.refuse(server, "a relay on TLS needs a certificate", None);

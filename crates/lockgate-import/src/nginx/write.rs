@@ -103,6 +103,10 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
             site.routes.insert(0, base);
         }
     }
+    if common.keys.is_empty() {
+        // The site has no header of its own then.
+        table.comments.retain(|text| !is_place(text));
+    }
     common.write(&mut table);
     for route in site.routes {
         let mut inner = DraftTable::default();
