@@ -1,6 +1,5 @@
 //! Sites as tables: what all routes have stands in the site, and the tests that pin them.
 
-use super::access::everyone;
 use super::route::{NginxAction, NginxRoute};
 use crate::{Draft, DraftTable, DraftValue};
 
@@ -35,11 +34,21 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
             if !route.comments.contains(&text) {
                 route.comments.push(text);
             }
-            route.set("deny", everyone());
-            route.remove("allow");
+            // What is denied or allowed besides stays, for when this is taken out.
+            let mut all = vec![DraftValue::from("0.0.0.0/0"), "::/0".into()];
+            if let Some(DraftValue::List(known)) = route.get("deny") {
+                all.extend(
+                    known
+                        .iter()
+                        .filter(|net| !all.contains(net))
+                        .cloned()
+                        .collect::<Vec<_>>(),
+                );
+            }
+            route.set("deny", DraftValue::List(all));
         }
         // A route that serves none needs no action of its own.
-        let closed = route.get("deny") == Some(&everyone());
+        let closed = refuses_all(route.get("deny"));
         if closed
             && route.comments.len() == 1
             && !matches!(route.get("respond"), Some(DraftValue::Number(_)))
@@ -72,7 +81,7 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
             route.key == "/*" || route.keys.len() > 1 || route.get(verb) != Some(&root)
         });
     }
-    if common.get("deny") == Some(&everyone()) {
+    if refuses_all(common.get("deny")) {
         for route in &mut site.routes {
             let (mut closing, own) = std::mem::take(&mut route.comments)
                 .into_iter()
@@ -128,6 +137,11 @@ impl NginxRoute {
             closed: Vec::new(),
         }
     }
+}
+
+/// Whether a `deny` refuses every client.
+fn refuses_all(deny: Option<&DraftValue>) -> bool {
+    matches!(deny, Some(DraftValue::List(list)) if list.contains(&"0.0.0.0/0".into()) && list.contains(&"::/0".into()))
 }
 
 /// Whether a comment only names a line.
@@ -274,7 +288,7 @@ fn pin(
     let free = ["auth", "allow", "limit", "deny"]
         .iter()
         .all(|key| off(rule(key)));
-    if rule("deny") == Some(everyone()) {
+    if refuses_all(rule("deny").as_ref()) {
         expect.push(("status".to_owned(), 403_i64.into()));
     } else if free {
         expectation(origin, route, &path, &mut expect);
