@@ -119,6 +119,11 @@ impl DraftTable {
         &mut self.tables[at].1
     }
 
+    /// Adds a table under a name that no other table has.
+    pub fn append_table(&mut self, name: &str, table: Self) {
+        self.tables.push((name.to_owned(), table));
+    }
+
     /// The table of that name, if there is one.
     pub fn find_table(&self, name: &str) -> Option<&Self> {
         self.tables()

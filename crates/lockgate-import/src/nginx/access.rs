@@ -1,5 +1,7 @@
 //! Who may use a route: allow and deny, passwords, services that are asked, and rate limits.
 
+use std::collections::BTreeSet;
+
 use super::proxy::proxy_target;
 use super::route::{NginxRoute, NginxSite, inline, place_of};
 use super::scope::{NginxPart, NginxScope, parts_of};
@@ -31,6 +33,9 @@ const CLOSING: &[&str] = &[
     "SecRulesEnabled",
     "naxsi",
 ];
+
+/// The most pairs of an allowed and a denied network that are compared.
+const MOST_PAIRS: usize = 4_000_000;
 
 /// Adds the rules of access that hold in a scope.
 pub(super) fn add_access<'a>(
@@ -94,6 +99,18 @@ fn networks<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
         }
     }
     rules.sort_by_key(|(_, directive)| directive.id);
+    let allows = rules.iter().filter(|(allows, _)| *allows).count();
+    if allows.saturating_mul(rules.len() - allows) > MOST_PAIRS {
+        for (_, directive) in &rules {
+            verdicts.refuse(
+                directive,
+                "too many networks are allowed and denied at once to tell which wins",
+                None,
+            );
+        }
+        route.closed.push("allow and deny".to_owned());
+        return;
+    }
     let mut allow: Vec<(NginxNetwork, &NginxDirective)> = Vec::new();
     let mut deny: Vec<(NginxNetwork, &NginxDirective)> = Vec::new();
     let mut last = None;
@@ -143,13 +160,12 @@ fn networks<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
         }
     }
     let texts = |list: &[(NginxNetwork, &NginxDirective)]| -> DraftValue {
-        let mut texts: Vec<String> = Vec::new();
-        for (network, _) in list {
-            if !texts.contains(&network.text()) {
-                texts.push(network.text());
-            }
-        }
-        texts.into()
+        let mut seen = BTreeSet::new();
+        let texts = list.iter().map(|(network, _)| network.text());
+        texts
+            .filter(|text| seen.insert(text.clone()))
+            .collect::<Vec<_>>()
+            .into()
     };
     if last == Some(false) {
         if allow.is_empty() {
@@ -215,16 +231,11 @@ fn service<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ngi
         return;
     }
     let path = request.arg(0);
-    let found = site
-        .location(|args| {
-            matches!(args, [sign, text] if sign == "=" && text == path)
-                || matches!(args, [text] if text == path)
-        })
-        .and_then(|(inner, _)| {
-            let pass = inner.own("proxy_pass").last().copied()?;
-            let target = proxy_target(site, inner, pass)?;
-            Some((pass, target))
-        });
+    let found = site.location_of(path).and_then(|(inner, _)| {
+        let pass = inner.own("proxy_pass").last().copied()?;
+        let target = proxy_target(site, inner, pass)?;
+        Some((pass, target))
+    });
     let both = route.get("auth").is_some();
     let Some((pass, target)) = found.filter(|(_, target)| !target.tls && !both) else {
         verdicts.refuse(

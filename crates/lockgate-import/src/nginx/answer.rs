@@ -451,9 +451,7 @@ fn named<'a>(
     origin: &'a NginxDirective,
 ) -> Option<NginxRoute> {
     let verdicts = site.verdicts();
-    let Some((scope, location)) =
-        site.location(|args| args.len() == 1 && args.iter().all(|a| a == name))
-    else {
+    let Some((scope, location)) = site.location(name) else {
         verdicts.refuse(tries, "there is no location of that name", None);
         return None;
     };

@@ -316,10 +316,7 @@ fn error_file<'a>(
     scope: &NginxScope<'a>,
     target: &str,
 ) -> Option<(String, String)> {
-    let location = site.location(|args| {
-        matches!(args, [sign, text] if sign == "=" && text == target)
-            || matches!(args, [text] if text == target)
-    });
+    let location = site.location_of(target);
     let (scope, block) = match location {
         Some((inner, location)) => (inner, Some(*location)),
         None => (scope, None),

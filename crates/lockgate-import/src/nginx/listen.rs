@@ -1,5 +1,6 @@
 //! `listen`, `server_name` and the certificates of a server.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use super::route::{NginxRoute, inline, place_of};
@@ -124,6 +125,7 @@ pub(super) struct NginxNames<'a> {
 /// Reads `server_name`.
 pub(super) fn names<'a>(verdicts: &NginxVerdicts, scope: &NginxScope<'a>) -> NginxNames<'a> {
     let mut names = NginxNames::default();
+    let mut seen = BTreeSet::new();
     for directive in scope.own("server_name") {
         names.directive = Some(directive);
         verdicts.converted(directive);
@@ -142,7 +144,7 @@ pub(super) fn names<'a>(verdicts: &NginxVerdicts, scope: &NginxScope<'a>) -> Ngi
                 );
             } else if hosts.iter().all(|host| is_host(host)) {
                 for host in hosts {
-                    if !names.hosts.contains(&host) {
+                    if seen.insert(host.clone()) {
                         names.hosts.push(host);
                     }
                 }

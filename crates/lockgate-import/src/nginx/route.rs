@@ -186,6 +186,8 @@ pub(super) struct NginxSite<'a, 's> {
     pub(super) words: NginxWords,
     /// All locations with their scopes, for `@name` and for `auth_request`.
     pub(super) locations: Vec<(NginxScope<'a>, &'a NginxDirective)>,
+    /// Where in `locations` a location stands, by its arguments.
+    pub(super) by_args: BTreeMap<String, usize>,
     /// Whether scripts of PHP lie among the files.
     pub(super) php: bool,
 }
@@ -195,13 +197,14 @@ impl<'a> NginxSite<'a, '_> {
         &self.shared.verdicts
     }
 
-    /// The location with exactly these arguments.
-    pub(super) fn location(
-        &self,
-        matches: impl Fn(&[String]) -> bool,
-    ) -> Option<&(NginxScope<'a>, &'a NginxDirective)> {
-        self.locations
-            .iter()
-            .find(|(_, location)| matches(&location.args))
+    /// The location with exactly these arguments, joined by a space.
+    pub(super) fn location(&self, args: &str) -> Option<&(NginxScope<'a>, &'a NginxDirective)> {
+        self.locations.get(*self.by_args.get(args)?)
+    }
+
+    /// The location of a path: `= /x` or `/x`.
+    pub(super) fn location_of(&self, path: &str) -> Option<&(NginxScope<'a>, &'a NginxDirective)> {
+        self.location(&format!("= {path}"))
+            .or_else(|| self.location(path))
     }
 }

@@ -7,6 +7,9 @@ use std::rc::Rc;
 use super::syntax::NginxDirective;
 use crate::{ConversionReport, Verdict};
 
+/// The most `set` and `if` on a level that are looked through for a variable.
+const MOST_SETS: usize = 500;
+
 /// The directives of one level, by name.
 pub(super) type NginxLevel<'a> = Rc<HashMap<&'a str, Vec<&'a NginxDirective>>>;
 
@@ -122,6 +125,14 @@ impl<'a> NginxScope<'a> {
                 .filter(|set| set.arg(0).strip_prefix('$') == Some(name))
                 .collect()
         };
+        let many = |level: &NginxLevel<'a>| {
+            ["set", "if"]
+                .iter()
+                .any(|name| level.get(name).is_some_and(|d| d.len() > MOST_SETS))
+        };
+        if self.levels.iter().any(many) {
+            return None;
+        }
         for level in &self.levels {
             let conditions = level.get("if").into_iter().flatten();
             let mut inner = conditions.flat_map(|condition| condition.children());

@@ -1,6 +1,6 @@
 //! The servers of http: which hosts and ports they have, which only lead to HTTPS, and their sites.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use super::listen::{NginxListen, NginxNames, add_tls, covers, listens, names};
@@ -52,12 +52,24 @@ pub(super) fn servers<'a>(
     let mut taken: BTreeSet<(u16, String)> = BTreeSet::new();
     let mut tests = 0;
     // Hosts whose redirect from port 80 is that of their site on 443, by server.
-    let merged = merged_redirects(&all);
-    let bare = bare_servers(&all, &merged);
+    let hosts = NginxHosts::new(&all);
+    let merged = merged_redirects(&all, &hosts);
+    let bare = bare_servers(&all, &hosts, &merged);
+    // Whether one site answers every host on 443, and whether anything listens on 80.
+    let catch_needed = hosts
+        .default_of(443)
+        .is_some_and(|at| answers_all(&all, at, 443));
+    let on_80 = hosts.default_of(80).is_some();
+    let world = NginxWorld {
+        all: &all,
+        hosts: &hosts,
+        bare: &bare,
+        merged: &merged,
+        catch_needed,
+        on_80,
+    };
     for (index, server) in all.iter().enumerate() {
-        one_server(
-            shared, &all, index, server, &bare, &merged, &mut taken, &mut tests, draft,
-        );
+        one_server(shared, &world, index, server, &mut taken, &mut tests, draft);
     }
 }
 
@@ -119,43 +131,72 @@ fn leads_to_https(server: &NginxServer<'_>, host: &str) -> bool {
     }
 }
 
-/// The server on a port that answers for a host.
-fn serving<'s, 'a>(all: &'s [NginxServer<'a>], port: u16, host: &str) -> Option<usize> {
-    let on = |server: &NginxServer<'_>| server.on(port).next().is_some();
-    let exact = all
-        .iter()
-        .position(|s| on(s) && s.names.hosts.iter().any(|name| name == host));
-    let wild = || {
-        let mut best: Option<(usize, usize)> = None;
-        for (at, server) in all.iter().enumerate().filter(|(_, s)| on(s)) {
-            for name in server.names.hosts.iter().filter(|n| covers(n, host)) {
-                if best.is_none_or(|(length, _)| name.len() > length) {
-                    best = Some((name.len(), at));
-                }
-            }
-        }
-        best.map(|(_, at)| at)
-    };
-    exact.or_else(wild).or_else(|| default_of(all, port))
+/// Which server answers for a host, by port.
+struct NginxHosts<'s> {
+    exact: BTreeMap<(u16, &'s str), usize>,
+    wild: BTreeMap<(u16, &'s str), usize>,
+    /// The server for unknown hosts.
+    default: BTreeMap<u16, usize>,
 }
 
-/// The server of a port that answers for unknown hosts.
-fn default_of(all: &[NginxServer<'_>], port: u16) -> Option<usize> {
-    let explicit = all
-        .iter()
-        .position(|s| s.on(port).any(|listen| listen.default));
-    explicit.or_else(|| all.iter().position(|s| s.on(port).next().is_some()))
+impl<'s> NginxHosts<'s> {
+    fn new(all: &'s [NginxServer<'_>]) -> Self {
+        let mut this = Self {
+            exact: BTreeMap::new(),
+            wild: BTreeMap::new(),
+            default: BTreeMap::new(),
+        };
+        let mut explicit = BTreeSet::new();
+        for (at, server) in all.iter().enumerate() {
+            for listen in server.listens.iter().filter(|l| l.unix.is_none()) {
+                for host in &server.names.hosts {
+                    let map = match host.strip_prefix('*') {
+                        Some(_) => &mut this.wild,
+                        None => &mut this.exact,
+                    };
+                    map.entry((listen.port, host.as_str())).or_insert(at);
+                }
+                if listen.default && explicit.insert(listen.port) {
+                    this.default.insert(listen.port, at);
+                }
+                this.default.entry(listen.port).or_insert(at);
+            }
+        }
+        this
+    }
+
+    fn serving(&self, port: u16, host: &str) -> Option<usize> {
+        if let Some(at) = self
+            .exact
+            .get(&(port, host))
+            .or_else(|| self.wild.get(&(port, host)))
+        {
+            return Some(*at);
+        }
+        let mut rest = host.strip_prefix("*.").unwrap_or(host);
+        while let Some((_, domain)) = rest.split_once('.') {
+            if let Some(at) = self.wild.get(&(port, format!("*.{domain}").as_str())) {
+                return Some(*at);
+            }
+            rest = domain;
+        }
+        self.default.get(&port).copied()
+    }
+
+    fn default_of(&self, port: u16) -> Option<usize> {
+        self.default.get(&port).copied()
+    }
 }
 
 /// For each host on 443: whether plain HTTP leads to it.
-fn merged_redirects(all: &[NginxServer<'_>]) -> BTreeSet<(usize, String)> {
+fn merged_redirects(all: &[NginxServer<'_>], index: &NginxHosts<'_>) -> BTreeSet<(usize, String)> {
     let mut merged = BTreeSet::new();
     for server in all {
         if !server.on(443).any(|listen| listen.tls) {
             continue;
         }
         for host in &server.names.hosts {
-            if let Some(at) = serving(all, 80, host)
+            if let Some(at) = index.serving(80, host)
                 && let Some(found) = all.get(at)
                 && (leads_to_https(found, host) || std::ptr::eq(found.block, server.block))
             {
@@ -167,14 +208,18 @@ fn merged_redirects(all: &[NginxServer<'_>]) -> BTreeSet<(usize, String)> {
 }
 
 /// The servers on 443 that are written without a port: nothing else answers their hosts on 80.
-fn bare_servers(all: &[NginxServer<'_>], merged: &BTreeSet<(usize, String)>) -> Vec<bool> {
+fn bare_servers(
+    all: &[NginxServer<'_>],
+    index: &NginxHosts<'_>,
+    merged: &BTreeSet<(usize, String)>,
+) -> Vec<bool> {
     all.iter()
         .map(|server| {
             server
                 .names
                 .hosts
                 .iter()
-                .all(|host| match serving(all, 80, host) {
+                .all(|host| match index.serving(80, host) {
                     None => true,
                     Some(at) => merged.contains(&(at, host.clone())),
                 })
@@ -187,19 +232,45 @@ fn is_domain(host: &str) -> bool {
     host.contains('.') && host.parse::<IpAddr>().is_err()
 }
 
-#[allow(clippy::too_many_arguments)] // all of it decides about one server
+/// What all servers together decide.
+struct NginxWorld<'w, 'a> {
+    all: &'w [NginxServer<'a>],
+    hosts: &'w NginxHosts<'w>,
+    bare: &'w [bool],
+    merged: &'w BTreeSet<(usize, String)>,
+    catch_needed: bool,
+    on_80: bool,
+}
+
+/// Whether a server that is the default of a port stands for every host there.
+fn answers_all(all: &[NginxServer<'_>], at: usize, port: u16) -> bool {
+    all.get(at).is_some_and(|server| {
+        server.on(port).any(|listen| listen.default)
+            || !server.names.hosts.iter().any(|host| is_domain(host))
+    })
+}
+
 fn one_server<'a>(
     shared: &NginxShared<'a>,
-    all: &[NginxServer<'a>],
+    world: &NginxWorld<'_, 'a>,
     index: usize,
     server: &NginxServer<'a>,
-    bare: &[bool],
-    merged: &BTreeSet<(usize, String)>,
     taken: &mut BTreeSet<(u16, String)>,
     tests: &mut usize,
     draft: &mut Draft,
 ) {
     let verdicts = &shared.verdicts;
+    let NginxWorld {
+        all,
+        hosts: known,
+        bare,
+        merged,
+        ..
+    } = world;
+    let has_merged = merged
+        .range((index, String::new())..)
+        .next()
+        .is_some_and(|(at, _)| *at == index);
     let mut groups: Vec<(u16, bool, Vec<&NginxListen<'a>>)> = Vec::new();
     for listen in server.listens.iter().filter(|l| l.unix.is_none()) {
         match groups.iter_mut().find(|(port, ..)| *port == listen.port) {
@@ -214,7 +285,7 @@ fn one_server<'a>(
     let mut written = false;
     let mut reached = false;
     for (port, tls, list) in &groups {
-        let is_default = default_of(all, *port) == Some(index);
+        let is_default = known.default_of(*port) == Some(index);
         let explicit = list.iter().any(|listen| listen.default);
         let nameless = !server.names.hosts.iter().any(|host| is_domain(host));
         let catch_all = is_default && (explicit || nameless);
@@ -223,22 +294,11 @@ fn one_server<'a>(
             // These hosts' sites redirect by themselves.
             let own = both && !catch_all;
             let before = hosts.len();
-            hosts.retain(|host| {
-                !merged.contains(&(index, host.clone())) || !bare_host(all, bare, host)
-            });
+            hosts
+                .retain(|host| !merged.contains(&(index, host.clone())) || !bare_host(world, host));
             reached |= hosts.len() < before;
             let redirects_all = leads_to_https(server, "\u{0}");
-            let catch_needed = all.iter().enumerate().any(|(at, other)| {
-                other.on(443).any(|l| l.tls)
-                    && default_of(all, 443) == Some(at)
-                    && (other.on(443).any(|l| l.default)
-                        || !other.names.hosts.iter().any(|h| is_domain(h)))
-            });
-            if catch_all
-                && redirects_all
-                && !catch_needed
-                && merged.iter().any(|(at, _)| *at == index)
-            {
+            if catch_all && redirects_all && !world.catch_needed && has_merged {
                 verdicts
                     .note("A host that no site has gets 404 on port 80, where nginx redirects it.");
                 verdicts.rest(server.block, &Verdict::Default);
@@ -275,7 +335,7 @@ fn one_server<'a>(
             && bare.get(index).copied().unwrap_or(false)
             && hosts.iter().all(|host| is_host_for_bare(host));
         if is_default && !catch_all {
-            let redirect = merged.iter().any(|(at, _)| *at == index) && *port == 80;
+            let redirect = has_merged && *port == 80;
             match server.names.directive.filter(|_| !redirect) {
                 Some(directive) => verdicts.differs(
                     directive,
@@ -284,7 +344,7 @@ fn one_server<'a>(
                 None => verdicts.note("A host that no site has is refused."),
             }
         }
-        if is_bare && all.iter().all(|other| other.on(80).next().is_none()) {
+        if is_bare && !world.on_80 {
             let first = list.first().and_then(|listen| listen.directive);
             if let Some(directive) = first {
                 verdicts.differs(
@@ -454,18 +514,21 @@ fn is_host_for_bare(host: &str) -> bool {
 }
 
 /// Whether the host's site on 443 is written without a port.
-fn bare_host(all: &[NginxServer<'_>], bare: &[bool], host: &str) -> bool {
-    let Some(at) = all
-        .iter()
-        .position(|s| s.on(443).any(|l| l.tls) && s.names.hosts.iter().any(|name| name == host))
-    else {
+fn bare_host(world: &NginxWorld<'_, '_>, host: &str) -> bool {
+    let found = world
+        .hosts
+        .exact
+        .get(&(443, host))
+        .or_else(|| world.hosts.wild.get(&(443, host)));
+    let Some(at) = found.copied() else {
         return false;
     };
-    let nameless = all.get(at).is_some_and(|s| {
-        default_of(all, 443) == Some(at)
-            && (s.on(443).any(|l| l.default) || !s.names.hosts.iter().any(|h| is_domain(h)))
-    });
-    bare.get(at).copied().unwrap_or(false) && !nameless
+    let tls = world
+        .all
+        .get(at)
+        .is_some_and(|s| s.on(443).any(|listen| listen.tls));
+    let nameless = world.hosts.default_of(443) == Some(at) && answers_all(world.all, at, 443);
+    tls && world.bare.get(at).copied().unwrap_or(false) && !nameless
 }
 
 fn set_listen(list: &[&NginxListen<'_>], head: &mut NginxRoute) {
@@ -559,7 +622,12 @@ fn emit<'a>(
 ) {
     let mut list = Vec::new();
     locations(&server.scope, server.block.children(), &mut list);
+    let mut by_args = BTreeMap::new();
+    for (at, (_, location)) in list.iter().enumerate() {
+        by_args.entry(location.args.join(" ")).or_insert(at);
+    }
     let site = NginxSite {
+        by_args,
         shared,
         scope: server.scope.clone(),
         words,

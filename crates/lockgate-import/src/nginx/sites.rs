@@ -1,5 +1,7 @@
 //! The routes of a server: its locations in nginx's order, its conditions and rewrites.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::access::add_access;
 use super::answer::{answer, foreign_handler, matches_all, options_route, redirecting};
 use super::fields::add_fields;
@@ -63,6 +65,42 @@ pub(super) fn runs_php(block: &[NginxDirective]) -> bool {
     false
 }
 
+/// Routes in their order, found by key.
+struct NginxRoutes {
+    list: Vec<NginxRoute>,
+    index: BTreeMap<String, usize>,
+}
+
+impl NginxRoutes {
+    fn new(list: Vec<NginxRoute>) -> Self {
+        let index = list
+            .iter()
+            .enumerate()
+            .map(|(at, route)| (route.key.clone(), at));
+        Self {
+            index: index.collect(),
+            list,
+        }
+    }
+
+    fn find(&self, key: &str) -> Option<usize> {
+        self.index.get(key).copied()
+    }
+
+    fn push(&mut self, route: NginxRoute) {
+        self.index.insert(route.key.clone(), self.list.len());
+        self.list.push(route);
+    }
+
+    fn rename(&mut self, at: usize, key: String) {
+        if let Some(route) = self.list.get_mut(at) {
+            self.index.remove(&route.key);
+            self.index.insert(key.clone(), at);
+            route.key = key;
+        }
+    }
+}
+
 /// The routes of a server.
 pub(super) fn routes_of<'a>(
     site: &NginxSite<'a, '_>,
@@ -99,11 +137,20 @@ pub(super) fn routes_of<'a>(
         return routes;
     }
     let places = places(site, server);
+    let rivals = rivals_of(&places);
+    let mut routes = NginxRoutes::new(routes);
     for place in &places {
         match &place.pattern.what {
             NginxMatch::Paths(paths) => {
                 for path in paths {
-                    add_paths(site, place, &places, path, host_names, &mut routes);
+                    add_paths(
+                        site,
+                        place,
+                        (&places, &rivals),
+                        path,
+                        host_names,
+                        &mut routes,
+                    );
                 }
             }
             NginxMatch::Named => {
@@ -123,6 +170,7 @@ pub(super) fn routes_of<'a>(
             _ => {}
         }
     }
+    let mut routes = routes.list;
     if !routes.iter().any(|route| route.key == "/*")
         && (site.scope.last("root").is_some() || site.scope.last("try_files").is_some())
     {
@@ -138,7 +186,16 @@ pub(super) fn routes_of<'a>(
             Some(instead),
         );
     }
-    for place in &places {
+    let regexes = places.iter().filter(|place| place.pattern.regex).count();
+    if regexes > MOST_RIVALS {
+        // To tell which of them restricts which route would take too long.
+        let because = "there are too many regular expressions: all routes refuse all clients";
+        for place in places.iter().filter(|place| place.pattern.regex) {
+            verdicts.rest(place.location, &Verdict::not_supported(because, None));
+        }
+        closed.push(because.to_owned());
+    }
+    for place in places.iter().filter(|_| regexes <= MOST_RIVALS) {
         match &place.pattern.what {
             NginxMatch::Extensions(list) => extensions(site, place, list, &mut routes, &places),
             NginxMatch::Hidden(names) => hidden(site, place, names, &mut routes, &places),
@@ -194,13 +251,13 @@ fn finish<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ngin
 fn add_paths<'a>(
     site: &NginxSite<'a, '_>,
     place: &NginxPlace<'a>,
-    places: &[NginxPlace<'a>],
+    (places, rivals): (&[NginxPlace<'a>], &NginxRivals),
     path: &NginxPath,
     host_names: &[String],
-    routes: &mut Vec<NginxRoute>,
+    routes: &mut NginxRoutes,
 ) {
     let verdicts = site.verdicts();
-    if let Some(winner) = shadowed(place, places, path) {
+    if let Some(winner) = shadowed(place, places, rivals, path) {
         let because = format!("line {} takes these requests", winner.location.place.line);
         verdicts.rest(place.location, &Verdict::not_supported(because, None));
         return;
@@ -249,7 +306,7 @@ fn add_paths<'a>(
     // `location /a { proxy_pass http://x/b; }` sends /a itself to /b, not to /b/.
     let twin = path.loose
         && matches!(route.get("rewrite"), Some(DraftValue::Text(text)) if text.ends_with("/{*}"))
-        && !routes.iter().any(|known| known.key == path.base());
+        && routes.find(path.base()).is_none();
     if twin {
         let exact = NginxPath {
             key: path.base().to_owned(),
@@ -263,7 +320,7 @@ fn add_paths<'a>(
     }
     insert(site, place, route, path, routes);
     for extra in more {
-        if !routes.iter().any(|route| route.key == extra.key) {
+        if routes.find(&extra.key).is_none() {
             routes.push(extra);
         }
     }
@@ -275,14 +332,14 @@ fn insert(
     place: &NginxPlace<'_>,
     mut route: NginxRoute,
     path: &NginxPath,
-    routes: &mut Vec<NginxRoute>,
+    routes: &mut NginxRoutes,
 ) {
-    let Some(at) = routes.iter().position(|known| known.key == route.key) else {
+    let Some(at) = routes.find(&route.key) else {
         routes.push(route);
         return;
     };
     let exact = path.base().to_owned();
-    if exact.is_empty() || routes.iter().any(|known| known.key == exact) {
+    if exact.is_empty() || routes.find(&exact).is_some() {
         let because = "another location matches the same paths";
         site.verdicts()
             .set(place.location, Verdict::not_supported(because, None));
@@ -290,42 +347,74 @@ fn insert(
     }
     if path.loose {
         route.key = exact;
-    } else if let Some(known) = routes.get_mut(at) {
-        known.key = exact;
+    } else {
+        routes.rename(at, exact);
     }
     routes.push(route);
+}
+
+/// The locations that may win over another one: those with `^~`, `=` and regular expressions.
+struct NginxRivals {
+    regex: Vec<usize>,
+    all: Vec<usize>,
+}
+
+/// The most rivals that are looked through for each location.
+const MOST_RIVALS: usize = 2000;
+
+fn rivals_of(places: &[NginxPlace<'_>]) -> NginxRivals {
+    let of = |wanted: &dyn Fn(&NginxPattern) -> bool| {
+        let all = places.iter().enumerate();
+        let found = all.filter(|(_, place)| {
+            wanted(&place.pattern) && matches!(place.pattern.what, NginxMatch::Paths(_))
+        });
+        found.map(|(at, _)| at).take(MOST_RIVALS).collect()
+    };
+    NginxRivals {
+        regex: of(&|pattern| pattern.regex),
+        all: of(&|pattern| pattern.regex || pattern.strong),
+    }
 }
 
 /// The location that nginx asks first for all paths of this one.
 fn shadowed<'p, 'a>(
     place: &NginxPlace<'a>,
     places: &'p [NginxPlace<'a>],
+    rivals: &NginxRivals,
     path: &NginxPath,
 ) -> Option<&'p NginxPlace<'a>> {
     if place.pattern.strong && !place.pattern.regex {
         return None;
     }
-    places.iter().find(|other| {
-        if other.location.id == place.location.id {
-            return false;
-        }
-        let NginxMatch::Paths(theirs) = &other.pattern.what else {
-            return false;
-        };
-        let wins = if place.pattern.regex {
-            // `^~` before a regular expression; of two regular expressions the first.
-            other.pattern.strong || other.pattern.regex && other.location.id < place.location.id
-        } else {
-            other.pattern.regex && !other.pattern.any_case
-        };
-        wins && theirs.iter().any(|their| {
-            their.is_prefix()
-                && path.base().strip_prefix(their.base()).is_some_and(|r| {
-                    (r.is_empty() || r.starts_with('/'))
-                        && !(their.base().is_empty() && !other.pattern.regex)
-                })
+    let rivals = if place.pattern.regex {
+        &rivals.all
+    } else {
+        &rivals.regex
+    };
+    rivals
+        .iter()
+        .filter_map(|at| places.get(*at))
+        .find(|other| {
+            if other.location.id == place.location.id {
+                return false;
+            }
+            let NginxMatch::Paths(theirs) = &other.pattern.what else {
+                return false;
+            };
+            let wins = if place.pattern.regex {
+                // `^~` before a regular expression; of two regular expressions the first.
+                other.pattern.strong || other.pattern.regex && other.location.id < place.location.id
+            } else {
+                other.pattern.regex && !other.pattern.any_case
+            };
+            wins && theirs.iter().any(|their| {
+                their.is_prefix()
+                    && path.base().strip_prefix(their.base()).is_some_and(|r| {
+                        (r.is_empty() || r.starts_with('/'))
+                            && !(their.base().is_empty() && !other.pattern.regex)
+                    })
+            })
         })
-    })
 }
 
 /// The routes that a location with a regular expression may take requests from.
@@ -334,7 +423,7 @@ fn affected<'r>(
     places: &[NginxPlace<'_>],
     routes: &'r mut [NginxRoute],
 ) -> impl Iterator<Item = &'r mut NginxRoute> {
-    let strong: Vec<String> = places
+    let strong: BTreeSet<String> = places
         .iter()
         .filter(|other| other.pattern.strong)
         .filter_map(|other| match &other.pattern.what {
@@ -632,14 +721,16 @@ fn covers_location(site: &NginxSite<'_, '_>, path: &NginxPath) -> bool {
             .strip_prefix(path.base())
             .is_some_and(|rest| rest.starts_with('/'))
     };
+    // Of very many locations none is looked at: the rewrite is left out then.
     path.is_prefix()
-        && site
-            .locations
-            .iter()
-            .any(|(_, location)| match pattern_of(location).what {
-                NginxMatch::Paths(paths) => paths.iter().any(below),
-                _ => false,
-            })
+        && (site.locations.len() > MOST_RIVALS
+            || site
+                .locations
+                .iter()
+                .any(|(_, location)| match pattern_of(location).what {
+                    NginxMatch::Paths(paths) => paths.iter().any(below),
+                    _ => false,
+                }))
 }
 
 /// The rewrites of a server, which come before its locations.

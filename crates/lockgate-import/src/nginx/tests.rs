@@ -353,6 +353,7 @@ fn passwords_and_services() {
 proxy = "a:1"
 
 [site.":80".path."/check"]
+auth = false
 respond = 404"#
             .replace(
                 "proxy = \"a:1\"",

@@ -1,6 +1,7 @@
 //! `upstream` blocks, which become pools or a single address.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
 use super::route::{inline, place_of};
 use super::scope::NginxVerdicts;
@@ -13,6 +14,7 @@ pub(super) struct NginxUpstream<'a> {
     pub(super) block: &'a NginxDirective,
     endpoints: Vec<DraftValue>,
     keys: Vec<(&'static str, DraftValue)>,
+    seen: BTreeSet<String>,
     /// Whether a table of HTTP, of HTTPS, or of gRPC names it as a pool.
     pub(super) used: [Cell<bool>; 3],
 }
@@ -48,6 +50,7 @@ impl<'a> NginxUpstream<'a> {
             block,
             endpoints: Vec::new(),
             keys: Vec::new(),
+            seen: BTreeSet::new(),
             used: Default::default(),
         };
         let mut fails: Vec<(u64, u64)> = Vec::new();
@@ -175,10 +178,10 @@ impl<'a> NginxUpstream<'a> {
             fails.push((errors, millis));
         }
         let value = match keys.len() {
-            1 => address.into(),
+            1 => address.clone().into(),
             _ => inline(keys),
         };
-        if self.endpoints.contains(&value) {
+        if !self.seen.insert(address.clone()) {
             verdicts.default(directive);
             return;
         }

@@ -117,14 +117,18 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
         table.comments.retain(|text| !is_place(text));
     }
     common.write(&mut table);
+    let mut paths = DraftTable::default();
     for route in site.routes {
         let mut inner = DraftTable::default();
         inner.comments.clone_from(&route.comments);
         let key = route.key.clone();
         route.write(&mut inner);
-        *table.table("path").table(&key) = inner;
+        paths.append_table(&key, inner);
     }
-    *draft.top.table("site").table(&site.key) = table;
+    if !paths.is_empty() {
+        *table.table("path") = paths;
+    }
+    draft.top.table("site").append_table(&site.key, table);
 }
 
 impl NginxRoute {
