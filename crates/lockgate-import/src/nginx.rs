@@ -6,10 +6,12 @@
 mod access;
 mod answer;
 mod fields;
+mod hosts;
 mod known;
 mod listen;
 mod pattern;
 mod proxy;
+mod regexes;
 mod route;
 mod scope;
 mod servers;

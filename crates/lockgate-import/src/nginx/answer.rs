@@ -1,7 +1,7 @@
 //! What answers a location: `return`, `rewrite`, files, an endpoint, or nothing that Lockgate has.
 
 use super::pattern::{NginxMatch, NginxPath, regex};
-use super::proxy::{proxy_route, valid_field};
+use super::proxy::proxy_route;
 use super::route::{NginxAction, NginxRoute, NginxSite, inline};
 use super::scope::NginxScope;
 use super::syntax::NginxDirective;
@@ -565,11 +565,7 @@ pub(super) fn options_route<'a>(
     ) {
         return None;
     }
-    let fits = |d: &NginxDirective| {
-        d.name == "return"
-            || d.name == "add_header" && valid_field(&d.arg(0).to_ascii_lowercase())
-            || d.name == "add_header"
-    };
+    let fits = |d: &NginxDirective| matches!(d.name.as_str(), "return" | "add_header");
     if !condition.children().iter().all(fits) {
         return None;
     }

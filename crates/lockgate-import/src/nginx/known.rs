@@ -292,8 +292,7 @@ fn one(verdicts: &NginxVerdicts, directive: &NginxDirective) -> bool {
                 })
             });
             if let Some((_, because, instead)) = absent
-                && !matches!(name, "geo_default")
-                && !(name == "log_format")
+                && name != "log_format"
             {
                 let instead = (!instead.is_empty()).then_some(*instead);
                 if matches!(first, "off") {
