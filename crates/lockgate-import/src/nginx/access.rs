@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::known::is_known;
 use super::proxy::proxy_target;
 use super::route::{NginxRoute, NginxSite, inline, place_of};
 use super::scope::{NginxPart, NginxScope, parts_of};
@@ -34,6 +35,11 @@ const CLOSING: &[&str] = &[
     "naxsi",
 ];
 
+/// Whether a directive is a rule about access that has no counterpart.
+pub(super) fn closes(name: &str) -> bool {
+    CLOSING.contains(&name)
+}
+
 /// The most pairs of an allowed and a denied network that are compared.
 const MOST_PAIRS: usize = 4_000_000;
 
@@ -52,6 +58,21 @@ pub(super) fn add_access<'a>(
             }
             let because = "Lockgate has no such rule: the route refuses all clients until another rule protects it";
             verdicts.rest(directive, &Verdict::not_supported(because, None));
+            route
+                .closed
+                .push(format!("{}: {}", place_of(directive), directive.name));
+        }
+    }
+    for level in &scope.levels {
+        let mut names: Vec<&str> = level.keys().copied().collect();
+        names.retain(|name| !is_known(name));
+        names.sort_unstable();
+        for directive in names.iter().filter_map(|name| level.get(name)?.first()) {
+            verdicts.refuse(
+                directive,
+                "this statement is not known and may restrict who is served: the routes that it is about refuse all clients",
+                None,
+            );
             route
                 .closed
                 .push(format!("{}: {}", place_of(directive), directive.name));

@@ -60,6 +60,11 @@ const HANDLERS: &[(&str, &str)] = &[
     ("random_index", "let an application answer, behind proxy"),
 ];
 
+/// Whether a directive makes contents that Lockgate has not.
+pub(super) fn is_handler(name: &str) -> bool {
+    HANDLERS.iter().any(|(known, _)| *known == name)
+}
+
 /// The first directive in a location that makes contents which Lockgate has not.
 pub(super) fn foreign_handler<'a>(
     scope: &NginxScope<'a>,
@@ -339,7 +344,7 @@ fn files<'a>(
         return None;
     }
     // A file that is named alone, or that nginx serves without asking for scripts, is no script.
-    let harmless = path.strong && !path.key.contains(".php");
+    let harmless = path.strong && !path.key.contains(".php") && !path.key.ends_with('/');
     if site.php && !harmless {
         verdicts.refuse(
             directive,

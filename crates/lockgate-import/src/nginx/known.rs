@@ -213,6 +213,42 @@ const ABSENT: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// What the other modules convert or refuse by name.
+const HANDLED: &str = " http server location stream upstream map types listen server_name root alias index \
+ try_files rewrite return if set include error_page proxy_pass grpc_pass proxy_set_header \
+ grpc_set_header proxy_hide_header add_header expires charset gzip brotli zstd client_max_body_size \
+ proxy_connect_timeout proxy_read_timeout grpc_read_timeout proxy_ssl_name \
+ proxy_ssl_trusted_certificate proxy_intercept_errors ssl ssl_certificate ssl_certificate_key \
+ ssl_protocols ssl_session_tickets ssl_stapling ssl_verify_client ssl_verify_depth \
+ ssl_client_certificate ssl_reject_handshake proxy_redirect proxy_next_upstream allow deny satisfy auth_basic \
+ auth_basic_user_file auth_request auth_request_set limit_req limit_req_zone limit_req_status \
+ access_log set_real_ip_from real_ip_header internal autoindex autoindex_exact_size \
+ autoindex_localtime autoindex_format more_set_headers more_clear_headers load_module \
+ acme_issuer acme_certificate add_before_body add_trailer limit_conn_status allow_methods \
+ ssl_conf_command ssl_stapling_file ssl_stapling_responder image xslt_stylesheet ";
+
+/// Whether the import knows what a directive is about. Another one may restrict who is served.
+pub(super) fn is_known(name: &str) -> bool {
+    let word = format!(" {name} ");
+    DEFAULTS.contains(&word)
+        || HANDLED.contains(&word)
+        || absent(name).is_some()
+        || super::answer::is_handler(name)
+        || super::access::closes(name)
+}
+
+/// The entry of what Lockgate has not.
+fn absent(name: &str) -> Option<&'static (&'static str, &'static str, &'static str)> {
+    ABSENT.iter().find(|(start, ..)| {
+        name.strip_prefix(start).is_some_and(|rest| {
+            rest.is_empty()
+                || start.ends_with('_')
+                || rest.starts_with('_')
+                || *start == "geo" && rest.starts_with("ip")
+        })
+    })
+}
+
 /// Gives the directives of a tree the verdicts that do not depend on their place.
 pub(super) fn settle_known(verdicts: &NginxVerdicts, tree: &[NginxDirective]) {
     let mut all: Vec<&NginxDirective> = tree.iter().collect();
@@ -283,14 +319,7 @@ fn one(verdicts: &NginxVerdicts, directive: &NginxDirective) -> bool {
         }
         _ if DEFAULTS.contains(&format!(" {name} ")) => verdicts.default(directive),
         _ => {
-            let absent = ABSENT.iter().find(|(start, ..)| {
-                name.strip_prefix(start).is_some_and(|rest| {
-                    rest.is_empty()
-                        || start.ends_with('_')
-                        || rest.starts_with('_')
-                        || *start == "geo" && rest.starts_with("ip")
-                })
-            });
+            let absent = absent(name);
             if let Some((_, because, instead)) = absent
                 && name != "log_format"
             {

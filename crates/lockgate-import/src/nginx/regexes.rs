@@ -7,7 +7,7 @@ use super::answer::{answer, foreign_handler};
 use super::fields::add_fields;
 use super::pattern::{NginxMatch, NginxPath, NginxPattern, media_type};
 use super::route::{NginxAction, NginxRoute, NginxSite, place_of};
-use super::sites::{NginxPlace, restricts};
+use super::sites::{NginxPlace, finish, restricts};
 use crate::{DraftValue, Verdict};
 
 /// The locations that may win over another one: those with `^~`, `=` and regular expressions.
@@ -15,6 +15,9 @@ pub(super) struct NginxRivals {
     regex: Vec<usize>,
     all: Vec<usize>,
 }
+
+/// The most regular expressions of a server that are looked at one by one.
+pub(super) const MOST_REGEXES: usize = 300;
 
 /// The most rivals that are looked through for each location.
 pub(super) const MOST_RIVALS: usize = 2000;
@@ -149,6 +152,7 @@ pub(super) fn extensions<'a>(
     let from_root = place.inside.as_deref().unwrap_or("").is_empty();
     let target = routes.iter().position(|route| route.key == "/*");
     let fits = harmless && !php && from_root && !types.is_empty();
+    let saved = (fits && target.is_some()).then(|| verdicts.report.borrow().clone());
     if let (true, Some(at)) = (fits, target) {
         let mut trial = answer(site, &place.scope, &base, place.location);
         add_fields(site, &place.scope, &mut trial);
@@ -203,6 +207,10 @@ pub(super) fn extensions<'a>(
             return;
         }
     }
+    if let Some(saved) = saved {
+        // What was tried is not in the new file.
+        verdicts.report.replace(saved);
+    }
     other(site, place, routes, places);
 }
 
@@ -252,6 +260,49 @@ pub(super) fn hidden<'a>(
     }
 }
 
+/// Whether a location does what all routes that it may take requests from do anyway.
+fn same_as_all<'a>(
+    site: &NginxSite<'a, '_>,
+    place: &NginxPlace<'a>,
+    routes: &mut [NginxRoute],
+    places: &[NginxPlace<'a>],
+) -> bool {
+    let simple = ["rewrite", "if", "internal", "access_log"];
+    if simple.iter().any(|name| !place.scope.own(name).is_empty())
+        || foreign_handler(&place.scope).is_some()
+        || routes
+            .iter()
+            .any(|route| !matches!(route.action, NginxAction::Proxy | NginxAction::Files))
+    {
+        return false;
+    }
+    let verdicts = site.verdicts();
+    let saved = verdicts.report.borrow().clone();
+    let mut trial = answer(site, &place.scope, &NginxPath::all(), place.location);
+    finish(site, &place.scope, &mut trial);
+    let keys = |route: &NginxRoute| {
+        let mut keys: Vec<_> = route
+            .keys
+            .iter()
+            .map(|(k, v, _)| (k.clone(), format!("{v:?}")))
+            .collect();
+        keys.sort();
+        keys
+    };
+    let wanted = keys(&trial);
+    let mut any = false;
+    let same = affected(place, places, routes).all(|route| {
+        any = true;
+        route.closed == trial.closed && keys(route) == wanted
+    });
+    if same && any && trial.closed.is_empty() {
+        verdicts.converted(place.location);
+        return true;
+    }
+    verdicts.report.replace(saved);
+    false
+}
+
 /// A regular expression that is neither a path nor an extension.
 pub(super) fn other<'a>(
     site: &NginxSite<'a, '_>,
@@ -280,6 +331,9 @@ pub(super) fn other<'a>(
             place.location,
             &Verdict::not_supported(because, Some(instead)),
         );
+        return;
+    }
+    if place.pattern.regex && same_as_all(site, place, routes, places) {
         return;
     }
     if let Some((handler, instead)) = foreign_handler(&place.scope) {

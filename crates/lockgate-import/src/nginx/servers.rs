@@ -425,7 +425,11 @@ fn emit<'a>(
         scope: server.scope.clone(),
         words,
         locations: list,
-        php: runs_php(server.block.children()),
+        php: runs_php(server.block.children())
+            || server
+                .scope
+                .last("index")
+                .is_some_and(|index| index.args.iter().any(|a| a.contains(".php"))),
     };
     let mut routes = routes_of(&site, server.block, hosts);
     if routes.is_empty() {

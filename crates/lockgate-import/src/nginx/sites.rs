@@ -6,7 +6,9 @@ use super::access::add_access;
 use super::answer::{answer, foreign_handler, matches_all, options_route, redirecting};
 use super::fields::add_fields;
 use super::pattern::{NginxMatch, NginxPath, NginxPattern, pattern_of, regex};
-use super::regexes::{MOST_RIVALS, NginxRivals, extensions, hidden, other, rivals_of, shadowed};
+use super::regexes::{
+    MOST_REGEXES, MOST_RIVALS, NginxRivals, extensions, hidden, other, rivals_of, shadowed,
+};
 use super::route::{NginxAction, NginxRoute, NginxSite, place_of};
 use super::scope::NginxScope;
 use super::syntax::NginxDirective;
@@ -57,7 +59,13 @@ pub(super) fn runs_php(block: &[NginxDirective]) -> bool {
     let mut all: Vec<&NginxDirective> = block.iter().collect();
     while let Some(directive) = all.pop() {
         if directive.name == "fastcgi_pass"
-            || directive.name == "try_files" && directive.args.iter().any(|a| a.contains(".php"))
+            || matches!(
+                directive.name.as_str(),
+                "try_files" | "index" | "rewrite" | "include"
+            ) && directive
+                .args
+                .iter()
+                .any(|a| a.contains(".php") || a.contains("fastcgi"))
         {
             return true;
         }
@@ -188,7 +196,7 @@ pub(super) fn routes_of<'a>(
         );
     }
     let regexes = places.iter().filter(|place| place.pattern.regex).count();
-    if regexes > MOST_RIVALS {
+    if regexes > MOST_REGEXES {
         // To tell which of them restricts which route would take too long.
         let because = "there are too many regular expressions: all routes refuse all clients";
         for place in places.iter().filter(|place| place.pattern.regex) {
@@ -196,7 +204,7 @@ pub(super) fn routes_of<'a>(
         }
         closed.push(because.to_owned());
     }
-    for place in places.iter().filter(|_| regexes <= MOST_RIVALS) {
+    for place in places.iter().filter(|_| regexes <= MOST_REGEXES) {
         match &place.pattern.what {
             NginxMatch::Extensions(list) => extensions(site, place, list, &mut routes, &places),
             NginxMatch::Hidden(names) => hidden(site, place, names, &mut routes, &places),
@@ -240,7 +248,7 @@ fn places<'a>(site: &NginxSite<'a, '_>, server: &'a NginxDirective) -> Vec<Nginx
 }
 
 /// Access, fields and what else modifies a route.
-fn finish<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut NginxRoute) {
+pub(super) fn finish<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut NginxRoute) {
     add_access(site, scope, route);
     add_fields(site, scope, route);
     if matches!(route.get("respond"), Some(DraftValue::Number(501))) {

@@ -49,9 +49,14 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
         }
         // A route that serves none needs no action of its own.
         let closed = refuses_all(route.get("deny"));
+        let unwritten = route.get("respond") == Some(&DraftValue::Number(501));
+        let by_own_rule = !route.comments.iter().any(|text| text.starts_with(CLOSED));
+        if closed && by_own_rule && unwritten {
+            route.comments.truncate(1);
+        }
         if closed
             && route.comments.len() == 1
-            && !matches!(route.get("respond"), Some(DraftValue::Number(_)))
+            && (unwritten || !matches!(route.get("respond"), Some(DraftValue::Number(_))))
         {
             route.keys.clear();
             route.action = NginxAction::Respond;
