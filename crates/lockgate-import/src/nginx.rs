@@ -25,7 +25,7 @@ mod values;
 mod write;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use self::route::NginxShared;
@@ -205,6 +205,28 @@ fn real_ip(verdicts: &NginxVerdicts, scope: &NginxScope<'_>, draft: &mut Draft) 
     }
 }
 
+/// The variables that any directive refers to.
+fn used_variables<'a>(http: &[&'a NginxDirective]) -> BTreeSet<&'a str> {
+    let mut used = BTreeSet::new();
+    let mut all: Vec<&NginxDirective> = http.to_vec();
+    while let Some(directive) = all.pop() {
+        let own = usize::from(directive.name == "map");
+        for arg in directive
+            .args
+            .iter()
+            .take(directive.args.len() - own.min(directive.args.len()))
+        {
+            for part in scope::parts_of(arg) {
+                if let scope::NginxPart::Variable(name) = part {
+                    used.insert(name);
+                }
+            }
+        }
+        all.extend(directive.children());
+    }
+    used
+}
+
 /// Directives that are inherited or referred to, and that no route of the new file needs.
 const UNUSED: &[&str] = &[
     "root",
@@ -248,10 +270,21 @@ fn leftovers(
     served: bool,
 ) {
     let verdicts = &shared.verdicts;
+    let variables = used_variables(http);
     for directive in http {
         match directive.name.as_str() {
             "map" if directive.arg(0) == "$http_upgrade" => {
                 verdicts.rest(directive, &Verdict::Default);
+            }
+            "map"
+                if !variables.contains(
+                    directive
+                        .arg(1)
+                        .trim_start_matches(['$', '{'])
+                        .trim_end_matches('}'),
+                ) =>
+            {
+                verdicts.rest(directive, &Verdict::Default); // nothing uses it
             }
             "map" => verdicts.rest(
                 directive,

@@ -401,7 +401,8 @@ fn files<'a>(
         if names.iter().all(|name| !name.contains(['$', '/'])) {
             verdicts.converted(index);
             let names: Vec<String> = names.into_iter().filter(|n| !n.ends_with(".php")).collect();
-            if names != ["index.html"] {
+            let of_folder = path.is_prefix() || path.key.ends_with('/');
+            if names != ["index.html"] && of_folder {
                 route.set("index", names);
             }
         } else {

@@ -200,12 +200,84 @@ fn cache_time(seconds: u64) -> String {
     format!("{seconds}s")
 }
 
+/// `map $sent_http_content_type $expires`: policies by media type.
+fn by_media_type(site: &NginxSite<'_, '_>, map: &NginxDirective, route: &mut NginxRoute) {
+    let verdicts = site.verdicts();
+    verdicts.converted(map);
+    let mut keys: Vec<(String, DraftValue)> = Vec::new();
+    for entry in map.children() {
+        let policy = match entry.arg(0) {
+            "off" => None,
+            "max" => Some("10y".to_owned()),
+            "epoch" | "-1" | "0" => Some("no-cache".to_owned()),
+            text => match nginx_millis(text).filter(|millis| *millis >= 1000) {
+                Some(millis) => Some(cache_time(millis / 1000)),
+                None => {
+                    verdicts.refuse(entry, "this time cannot be read", None);
+                    continue;
+                }
+            },
+        };
+        let name = entry
+            .name
+            .trim_start_matches(['~', '*', '^'])
+            .trim_end_matches('$');
+        let name = name
+            .replace("\\+", "+")
+            .replace("\\.", ".")
+            .replace("\\/", "/")
+            .to_ascii_lowercase();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "/+-.".contains(c);
+        let kind = match name.split_once('/') {
+            _ if entry.name == "default" => "*".to_owned(),
+            _ if entry.name.is_empty() => {
+                verdicts.default(entry); // a response without a type
+                continue;
+            }
+            Some((kind, "")) if entry.name.starts_with('~') && kind.chars().all(plain) => {
+                format!("{kind}/*")
+            }
+            Some((_, rest))
+                if !rest.is_empty() && !rest.contains('/') && name.chars().all(plain) =>
+            {
+                name.clone()
+            }
+            _ => {
+                verdicts.refuse(entry, "`cache` chooses by a whole media type", None);
+                continue;
+            }
+        };
+        verdicts.converted(entry);
+        let value = policy.map_or(DraftValue::Flag(false), DraftValue::from);
+        if !keys.iter().any(|(known, _)| *known == kind) {
+            keys.push((kind, value));
+        }
+    }
+    // Off for all others is what a file or an application says by itself.
+    keys.retain(|(kind, value)| {
+        kind != "*" || *value != DraftValue::Flag(false) || route.action == NginxAction::Files
+    });
+    if !keys.is_empty() && matches!(route.action, NginxAction::Files | NginxAction::Proxy) {
+        route.set("cache", DraftValue::Inline(keys));
+    }
+}
+
 /// `expires`
 fn expires<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut NginxRoute) {
     let verdicts = site.verdicts();
     let Some(expires) = scope.last("expires") else {
         return;
     };
+    if let Some(variable) = expires.arg(0).strip_prefix('$')
+        && let Some(map) = scope.nearest("map").iter().find(|map| {
+            map.arg(0) == "$sent_http_content_type"
+                && map.arg(1).strip_prefix('$') == Some(variable)
+        })
+    {
+        by_media_type(site, map, route);
+        verdicts.converted(expires);
+        return;
+    }
     let policy = match expires.arg(0) {
         "off" => {
             verdicts.default(expires);

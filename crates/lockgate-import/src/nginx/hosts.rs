@@ -195,6 +195,14 @@ pub(super) struct NginxWorld<'w, 'a> {
     pub(super) on_80: bool,
 }
 
+impl NginxWorld<'_, '_> {
+    /// The number of servers with TLS on a port. It is asked for catch-all servers alone.
+    pub(super) fn tls_servers(&self, port: u16) -> usize {
+        let with_tls = |server: &&NginxServer<'_>| server.on(port).any(|listen| listen.tls);
+        self.all.iter().filter(with_tls).take(2).count()
+    }
+}
+
 /// Whether a server that is the default of a port stands for every host there.
 pub(super) fn answers_all(all: &[NginxServer<'_>], at: usize, port: u16) -> bool {
     all.get(at).is_some_and(|server| {

@@ -194,12 +194,24 @@ pub(super) fn covers(pattern: &str, host: &str) -> bool {
     }
 }
 
-/// Adds the certificates and rules of TLS; a `bare` site has TLS without a word. Without a certificate that is known, Lockgate's own.
+/// What a table has of TLS by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NginxTlsKind {
+    /// Nothing.
+    Plain,
+    /// A site without a port is on TLS without a word.
+    Bare,
+    /// A site for every host beside sites with certificates of their own: clients with an unknown
+    /// server name must get its certificate.
+    Default,
+}
+
+/// Adds the certificates and rules of TLS. Without a certificate that is known, Lockgate's own.
 pub(super) fn add_tls<'a>(
     verdicts: &NginxVerdicts,
     scope: &NginxScope<'a>,
     listen: &NginxListen<'a>,
-    bare: bool,
+    kind: NginxTlsKind,
     route: &mut NginxRoute,
 ) {
     let certs = scope.nearest("ssl_certificate");
@@ -238,7 +250,9 @@ pub(super) fn add_tls<'a>(
             }
             pair
         };
-        if certs.len() == 1 {
+        if certs.len() == 1 && kind == NginxTlsKind::Default {
+            tls.push(("default", inline(pair(0))));
+        } else if certs.len() == 1 {
             tls = pair(0);
         } else {
             let all: Vec<DraftValue> = (0..certs.len()).map(|i| inline(pair(i))).collect();
@@ -269,7 +283,7 @@ pub(super) fn add_tls<'a>(
     let value = match tls.as_slice() {
         [("cert", DraftValue::Text(path))] => DraftValue::Text(path.clone()),
         [("issuer", _)] => "internal".into(),
-        [] if bare => return,
+        [] if kind == NginxTlsKind::Bare => return,
         _ => inline(tls),
     };
     route.set("tls", value);

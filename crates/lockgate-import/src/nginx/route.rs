@@ -130,7 +130,12 @@ impl NginxRoute {
             "request_headers" | "timeouts" => self.action == NginxAction::Proxy,
             "error_pages" => true,
             "body" => self.action == NginxAction::Proxy,
-            "index" | "try" | "not_found" | "listing" | "types" | "charset" | "precompressed" => {
+            // A single file has no index.
+            "index" => {
+                self.action == NginxAction::Files
+                    && (self.key.ends_with('*') || self.key.ends_with('/'))
+            }
+            "try" | "not_found" | "listing" | "types" | "charset" | "precompressed" => {
                 self.action == NginxAction::Files
             }
             "compress" => self.action == NginxAction::Proxy || self.get("compress").is_some(),

@@ -7,7 +7,7 @@ use super::hosts::{
     NginxHosts, NginxServer, NginxWorld, answers_all, bare_host, bare_servers, is_domain,
     leads_to_https, merged_redirects,
 };
-use super::listen::{NginxListen, add_tls, covers, listens, names};
+use super::listen::{NginxListen, NginxTlsKind, add_tls, covers, listens, names};
 use super::route::{NginxAction, NginxRoute, NginxShared, NginxSite};
 use super::scope::NginxScope;
 use super::sites::{locations, routes_of, runs_php};
@@ -219,7 +219,12 @@ fn one_server<'a>(
         }
         if *tls {
             if let Some(listen) = list.iter().find(|listen| listen.tls) {
-                add_tls(verdicts, &server.scope, listen, is_bare, &mut head);
+                let kind = match (is_bare, catch_all && world.tls_servers(*port) > 1) {
+                    (true, _) => NginxTlsKind::Bare,
+                    (false, true) => NginxTlsKind::Default,
+                    (false, false) => NginxTlsKind::Plain,
+                };
+                add_tls(verdicts, &server.scope, listen, kind, &mut head);
             }
         } else {
             for name in ["ssl_certificate", "ssl_certificate_key"] {

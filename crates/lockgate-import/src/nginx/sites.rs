@@ -272,17 +272,23 @@ fn add_paths<'a>(
         return;
     }
     verdicts.converted(place.location);
+    let rules = restricts(place.location.children());
     if place.pattern.any_case {
         verdicts.differs(
             place.location,
-            "paths are matched as they are written: upper and lower case differ",
+            if rules {
+                "paths are matched as they are written: in other letters, upper or lower case, they are not under its rules"
+            } else {
+                "paths are matched as they are written: upper and lower case differ"
+            },
         );
     }
     if path.loose && !path.base().is_empty() {
         verdicts.differs(
             place.location,
             format!(
-                "paths such as {base}xyz, which begin with it without a slash, do not belong to it: only {base} and what is below",
+                "paths such as {base}xyz, which begin with it without a slash, do not belong to it{}: only {base} and what is below",
+                if rules { ", and are not under its rules" } else { "" },
                 base = path.base()
             ),
         );

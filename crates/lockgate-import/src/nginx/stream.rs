@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::listen::{NginxListen, add_tls, listens};
+use super::listen::{NginxListen, NginxTlsKind, add_tls, listens};
 use super::route::{NginxAction, NginxRoute, inline};
 use super::scope::{NginxScope, NginxVerdicts, nginx_level};
 use super::syntax::NginxDirective;
@@ -128,7 +128,7 @@ fn relay<'a>(
         verdicts.default(directive);
     }
     if listen.tls {
-        add_tls(verdicts, scope, listen, false, &mut table);
+        add_tls(verdicts, scope, listen, NginxTlsKind::Plain, &mut table);
         if table.get("tls") == Some(&"internal".into()) {
             table.remove("tls");
             verdicts.refuse(server, "a relay on TLS needs a certificate", None);

@@ -399,7 +399,7 @@ fn scripts_of_php_are_never_sent_as_text() {
       location ~ \\.php$ { fastcgi_pass unix:/run/php.sock; } location = /robots.txt { access_log off; } error_page 404 /index.php;";
     assert_server(
         source,
-        "[site.\":80\"]\nrespond = 501\n\n[site.\":80\".path.\"/robots.txt\"]\nroot = \"/w\"\nindex = []",
+        "[site.\":80\"]\nrespond = 501\n\n[site.\":80\".path.\"/robots.txt\"]\nroot = \"/w\"",
     );
     assert!(server_verdict(source, "fastcgi_pass").starts_with("not: "));
     assert!(server_verdict(source, "error_page").starts_with("not: "));

@@ -100,6 +100,11 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
         if *tests >= MOST_TESTS {
             break;
         }
+        let unknowable = site.key.starts_with(':')
+            && (common.get("tls") == Some(&"internal".into()) || common.get("listen").is_some());
+        if unknowable {
+            break;
+        }
         if let Some(test) = pin(&site.key, &site.origin, &site.routes, route, &common) {
             draft.top.push("test", test);
             *tests += 1;
@@ -201,7 +206,8 @@ fn hoist(routes: &mut [NginxRoute], base: Option<usize>, common: &mut NginxRoute
         let Some(value) = value else {
             continue;
         };
-        if values.len() < 2 && base.is_none() {
+        let of_base = base.and_then(|at| routes.get(at)).is_some_and(caring);
+        if values.len() < 2 && !of_base {
             continue;
         }
         let same = values.iter().filter(|v| v.as_ref() == Some(&value)).count();
