@@ -99,13 +99,14 @@ fn convert(
             _ => {}
         }
     }
-    let shared = NginxShared {
+    let mut shared = NginxShared {
+        real_ip: false,
         verdicts,
         upstreams,
         zones,
         formats: RefCell::new(Vec::new()),
     };
-    real_ip(&shared.verdicts, &scope, draft);
+    shared.real_ip = real_ip(&shared.verdicts, &scope, draft);
     acme(&shared.verdicts, &scope, draft);
     if let Some(value) = servers::log_value(&shared, scope.own("access_log")) {
         draft.top.set("access_log", value);
@@ -117,7 +118,7 @@ fn convert(
         .collect();
     servers::servers(&shared, &scope, &blocks, draft);
     for upstream in shared.upstreams.values() {
-        upstream.write(draft);
+        upstream.write(&shared.verdicts, draft);
     }
     for directive in tree.iter().filter(|d| d.name == "stream") {
         stream::stream(&shared.verdicts, directive, draft);
@@ -173,8 +174,8 @@ fn acme(verdicts: &NginxVerdicts, scope: &NginxScope<'_>, draft: &mut Draft) {
     }
 }
 
-/// `set_real_ip_from` and `real_ip_header`.
-fn real_ip(verdicts: &NginxVerdicts, scope: &NginxScope<'_>, draft: &mut Draft) {
+/// `set_real_ip_from` and `real_ip_header`. Says whether they hold here.
+fn real_ip(verdicts: &NginxVerdicts, scope: &NginxScope<'_>, draft: &mut Draft) -> bool {
     let mut networks: Vec<String> = Vec::new();
     for directive in scope.own("set_real_ip_from") {
         match NginxNetwork::parse(directive.arg(0)) {
@@ -200,9 +201,21 @@ fn real_ip(verdicts: &NginxVerdicts, scope: &NginxScope<'_>, draft: &mut Draft) 
             }
         }
     }
-    if !networks.is_empty() && !scope.own("real_ip_header").is_empty() {
+    if scope.own("real_ip_header").is_empty() {
+        for directive in scope.own("set_real_ip_from") {
+            verdicts.refuse(
+                directive,
+                "nginx takes the client's address from X-Real-IP here, Lockgate from X-Forwarded-For: no address is trusted",
+                Some("write trusted = [\"10.0.0.0/8\"] if these proxies send X-Forwarded-For"),
+            );
+        }
+        networks.clear();
+    }
+    let holds = !networks.is_empty();
+    if holds {
         draft.top.set("trusted", networks);
     }
+    holds
 }
 
 /// The variables that any directive refers to.

@@ -1,4 +1,4 @@
-//! Who may use a route: allow and deny, passwords, services that are asked, and rate limits.
+//! Access to a route: allow and deny, passwords, services that are asked, and rate limits.
 
 use std::collections::BTreeSet;
 
@@ -70,7 +70,7 @@ pub(super) fn add_access<'a>(
         for directive in names.iter().filter_map(|name| level.get(name)?.first()) {
             verdicts.refuse(
                 directive,
-                "this statement is not known and may restrict who is served: the routes that it is about refuse all clients",
+                "this statement is not known and may restrict the clients: the routes that it is about refuse all clients",
                 None,
             );
             route
@@ -113,6 +113,29 @@ fn networks<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
     else {
         return;
     };
+    // Without it, the client of these rules would be the proxy in front.
+    let real = scope.nearest("set_real_ip_from");
+    let at_http = scope
+        .levels
+        .first()
+        .is_some_and(|level| level.contains_key("set_real_ip_from"));
+    let own = scope
+        .levels
+        .iter()
+        .skip(1)
+        .any(|level| level.contains_key("set_real_ip_from"));
+    if let Some(first) = real.first()
+        && (own || at_http && !site.shared.real_ip)
+    {
+        route
+            .closed
+            .push(format!("{}: set_real_ip_from", place_of(first)));
+        verdicts.refuse(
+            first,
+            "the client's address is not known by it here: routes with `allow` or `deny` refuse all clients",
+            Some("write trusted = [\"10.0.0.0/8\"] at the top"),
+        );
+    }
     let mut rules: Vec<(bool, &NginxDirective)> = Vec::new();
     for (allows, name) in [(true, "allow"), (false, "deny")] {
         for directive in level.get(name).into_iter().flatten() {
@@ -194,7 +217,7 @@ fn networks<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
             return;
         }
         route.set("allow", texts(&allow));
-        // All others are refused anyway.
+        // The rest is refused anyway.
         deny.retain(|(network, _)| allow.iter().any(|(known, _)| known.overlaps(*network)));
     }
     if !deny.is_empty() {

@@ -31,6 +31,9 @@ pub(super) fn add_fields<'a>(
             None => verdicts.refuse(max, "this size cannot be read", None),
         }
     }
+    if route.action == NginxAction::Proxy && scope.last("client_max_body_size").is_none() {
+        verdicts.note("nginx refuses request bodies over 1 MiB unless told otherwise; here they have no limit: body = { max = \"1MiB\" } keeps it.");
+    }
     let on = |name: &str| scope.last(name).is_some_and(|d| d.arg(0) == "on");
     for name in ["gzip", "brotli", "zstd"] {
         if let Some(directive) = scope.last(name) {
@@ -253,7 +256,7 @@ fn by_media_type(site: &NginxSite<'_, '_>, map: &NginxDirective, route: &mut Ngi
             keys.push((kind, value));
         }
     }
-    // Off for all others is what a file or an application says by itself.
+    // Off for the rest is what a file or an application says by itself.
     keys.retain(|(kind, value)| {
         kind != "*" || *value != DraftValue::Flag(false) || route.action == NginxAction::Files
     });

@@ -227,7 +227,7 @@ const HANDLED: &str = " http server location stream upstream map types listen se
  acme_issuer acme_certificate add_before_body add_trailer limit_conn_status allow_methods \
  ssl_conf_command ssl_stapling_file ssl_stapling_responder image xslt_stylesheet ";
 
-/// Whether the import knows what a directive is about. Another one may restrict who is served.
+/// Whether the import knows what a directive is about. Another one may restrict the clients.
 pub(super) fn is_known(name: &str) -> bool {
     let word = format!(" {name} ");
     DEFAULTS.contains(&word)

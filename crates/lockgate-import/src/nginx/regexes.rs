@@ -185,7 +185,7 @@ pub(super) fn extensions<'a>(
                 }
             }
             if policy.is_none() {
-                because = "these files are served as all others are".to_owned();
+                because = "these files are served as all files are".to_owned();
             }
             verdicts.differs(place.location, because);
             for log in place.scope.own("access_log") {

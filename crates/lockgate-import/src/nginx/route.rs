@@ -180,6 +180,8 @@ pub(super) struct NginxShared<'a> {
     pub(super) upstreams: BTreeMap<&'a str, NginxUpstream<'a>>,
     /// `limit_req_zone` by name, with the number of its uses.
     pub(super) zones: BTreeMap<String, (&'a NginxDirective, Cell<usize>)>,
+    /// Whether `trusted` is what `set_real_ip_from` says.
+    pub(super) real_ip: bool,
     /// Formats that an `access_log` uses.
     pub(super) formats: RefCell<Vec<String>>,
 }

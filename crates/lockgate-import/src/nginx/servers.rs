@@ -37,9 +37,15 @@ pub(super) fn servers<'a>(
             }
         })
         .collect();
+    let listens = || all.iter().flat_map(|server| &server.listens);
+    let six =
+        |listen: &NginxListen<'_>| listen.directive.is_some_and(|d| d.arg(0).starts_with('['));
+    if listens().any(|l| l.ip.is_none() && l.unix.is_none()) && !listens().any(six) {
+        verdicts.note("Lockgate listens on IPv4 and IPv6; nginx listens on IPv4 alone here: listen = [\"0.0.0.0\"] keeps that.");
+    }
     let mut taken: BTreeSet<(u16, String)> = BTreeSet::new();
     let mut tests = 0;
-    // Hosts whose redirect from port 80 is that of their site on 443, by server.
+    // Hosts with a redirect from port 80 to their site on 443, by server.
     let hosts = NginxHosts::new(&all);
     let merged = merged_redirects(&all, &hosts);
     let bare = bare_servers(&all, &hosts, &merged);
@@ -95,7 +101,16 @@ fn one_server<'a>(
     let both = groups.iter().any(|(port, tls, _)| *port == 443 && *tls);
     let mut written = false;
     let mut reached = false;
+    let rejects = server
+        .scope
+        .last("ssl_reject_handshake")
+        .filter(|d| d.arg(0) == "on");
     for (port, tls, list) in &groups {
+        if let Some(rejects) = rejects.filter(|_| *tls) {
+            verdicts.default(rejects); // a host that no site has gets no handshake
+            reached = true;
+            continue;
+        }
         let is_default = known.default_of(*port) == Some(index);
         let explicit = list.iter().any(|listen| listen.default);
         let nameless = !server.names.hosts.iter().any(|host| is_domain(host));

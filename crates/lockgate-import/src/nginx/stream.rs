@@ -32,7 +32,7 @@ pub(super) fn stream(verdicts: &NginxVerdicts, block: &NginxDirective, draft: &m
         }
     }
     for upstream in upstreams.values() {
-        upstream.write(draft);
+        upstream.write(verdicts, draft);
     }
 }
 

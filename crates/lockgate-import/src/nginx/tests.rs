@@ -335,6 +335,24 @@ fn who_is_let_in() {
 }
 
 #[test]
+fn the_address_of_a_client_behind_a_proxy() {
+    let rules = "allow 10.0.0.0/8; deny all; location / { proxy_pass http://a:1; proxy_set_header Host $host; }";
+    let real = "set_real_ip_from 192.168.0.0/16;";
+    let header = "real_ip_header X-Forwarded-For;";
+    let text = toml(&format!("{real} {header} server {{ listen 80; {rules} }}"));
+    let expected = "trusted = [\"192.168.0.0/16\"]\n\n[site.\":80\"]\nallow = [\"10.0.0.0/8\"]\nproxy = \"a:1\"";
+    assert_eq!(text, expected);
+    // The proxy itself may be in `allow`: without its word about clients, none is let in.
+    for source in [
+        format!("{real} server {{ listen 80; {rules} }}"),
+        format!("{real} real_ip_header CF-Connecting-IP; server {{ listen 80; {rules} }}"),
+        format!("server {{ listen 80; {real} {header} {rules} }}"),
+    ] {
+        assert!(toml(&source).contains(CLOSED), "{source}");
+    }
+}
+
+#[test]
 fn passwords_and_services() {
     let text = server(
         "auth_basic in; auth_basic_user_file /etc/h; root /w; location /open/ { auth_basic off; }",

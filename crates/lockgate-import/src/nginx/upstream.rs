@@ -226,7 +226,7 @@ impl<'a> NginxUpstream<'a> {
     }
 
     /// Writes its pools.
-    pub(super) fn write(&self, draft: &mut Draft) {
+    pub(super) fn write(&self, verdicts: &NginxVerdicts, draft: &mut Draft) {
         for (kind, used) in self.used.iter().enumerate() {
             if !used.get() {
                 continue;
@@ -236,6 +236,9 @@ impl<'a> NginxUpstream<'a> {
             pool.set("endpoints", DraftValue::List(self.endpoints.clone()));
             for (key, value) in &self.keys {
                 pool.set(key, value.clone());
+            }
+            if !self.keys.iter().any(|(key, _)| *key == "balance") {
+                verdicts.note("nginx takes the endpoints of a pool in turn; Lockgate takes the less busy of two: balance = \"round-robin\" does as nginx.");
             }
             if kind == 1 {
                 pool.set("tls", DraftValue::Inline(Vec::new()));

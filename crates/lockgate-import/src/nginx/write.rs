@@ -272,7 +272,7 @@ fn pin(
     common: &NginxRoute,
 ) -> Option<DraftTable> {
     let (method, key) = route.key.split_once(' ').unwrap_or(("GET", &route.key));
-    let others: Vec<&str> = routes
+    let rest: Vec<&str> = routes
         .iter()
         .map(|other| other.key.as_str())
         .filter(|other| *other != route.key)
@@ -283,7 +283,7 @@ fn pin(
             .iter()
             .map(|last| format!("{base}/{last}"))
             .find(|path| {
-                !others.iter().any(|other| match other.strip_suffix("/*") {
+                !rest.iter().any(|other| match other.strip_suffix("/*") {
                     Some(other) => {
                         other.len() > base.len()
                             && path
