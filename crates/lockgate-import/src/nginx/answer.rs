@@ -424,7 +424,13 @@ fn files<'a>(
         match charset.arg(0).to_ascii_lowercase().as_str() {
             "utf-8" => {}
             "off" => route.set("charset", false),
-            word => route.set("charset", word),
+            word if word
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) =>
+            {
+                route.set("charset", word);
+            }
+            _ => verdicts.refuse(charset, "this is no charset", None),
         }
     }
     media_types(site, scope, &mut route);

@@ -166,9 +166,13 @@ pub(super) fn bare_servers(
     index: &NginxHosts<'_>,
     merged: &BTreeSet<(usize, String)>,
 ) -> Vec<bool> {
+    // Port 80 on TLS leaves no place for a redirect.
+    let free = !all
+        .iter()
+        .any(|server| server.on(80).any(|listen| listen.tls));
     all.iter()
         .map(|server| {
-            server
+            free && server
                 .names
                 .hosts
                 .iter()

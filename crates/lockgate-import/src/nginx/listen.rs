@@ -174,7 +174,9 @@ fn is_host(name: &str) -> bool {
                 .all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_')
             && part != "_"
     };
+    // Lockgate keeps the name `default` for itself.
     !name.is_empty()
+        && name != "default"
         && name.len() < 254
         && name.split('.').all(part)
         && !name

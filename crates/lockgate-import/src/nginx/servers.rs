@@ -24,7 +24,7 @@ pub(super) fn servers<'a>(
     draft: &mut Draft,
 ) {
     let verdicts = &shared.verdicts;
-    let all: Vec<NginxServer<'a>> = blocks
+    let mut all: Vec<NginxServer<'a>> = blocks
         .iter()
         .map(|block| {
             verdicts.converted(block);
@@ -37,6 +37,16 @@ pub(super) fn servers<'a>(
             }
         })
         .collect();
+    // `ssl` of one server holds for the address, and so for all servers on it.
+    let secure: BTreeSet<u16> = all
+        .iter()
+        .flat_map(|server| &server.listens)
+        .filter(|listen| listen.tls && listen.unix.is_none())
+        .map(|listen| listen.port)
+        .collect();
+    for listen in all.iter_mut().flat_map(|server| &mut server.listens) {
+        listen.tls |= listen.unix.is_none() && secure.contains(&listen.port);
+    }
     let listens = || all.iter().flat_map(|server| &server.listens);
     let six =
         |listen: &NginxListen<'_>| listen.directive.is_some_and(|d| d.arg(0).starts_with('['));
@@ -386,7 +396,7 @@ pub(super) fn log_value(
             value = Some(false.into());
             continue;
         }
-        if target.starts_with("syslog:") || target.contains('$') {
+        if target.starts_with("syslog:") || target.contains("://") || target.contains('$') {
             verdicts.refuse(
                 directive,
                 "the log is written to a file, stdout or stderr",

@@ -40,7 +40,12 @@ pub(super) fn address(text: &str, port: u16) -> Option<String> {
         None => port,
     };
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._[]:".contains(c);
-    (!host.is_empty() && host.chars().all(plain)).then(|| format!("{host}:{port}"))
+    let labels = host.starts_with('[') || host.split('.').all(|l| !l.is_empty() && l.len() < 64);
+    let number = host.chars().all(|c| c.is_ascii_digit());
+    let numeric = host.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let address = !numeric || host.parse::<std::net::Ipv4Addr>().is_ok();
+    (labels && !number && address && host.len() < 254 && host.chars().all(plain))
+        .then(|| format!("{host}:{port}"))
 }
 
 impl<'a> NginxUpstream<'a> {
