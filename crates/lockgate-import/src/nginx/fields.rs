@@ -88,6 +88,10 @@ fn response_field<'a>(
         }
         return;
     }
+    if is_old_cache_field(scope, &field, &value) && route.action == NginxAction::Files {
+        verdicts.default(header);
+        return;
+    }
     if field == "content-type" && route.action == NginxAction::Respond {
         if let Some(DraftValue::Inline(keys)) = route.get("respond") {
             let mut keys = keys.clone();
@@ -115,6 +119,16 @@ fn response_field<'a>(
             Some("headers takes texts with {host}, {path}, {client}, {scheme}, {id}; `cors` answers the origin of a request"),
         ),
     }
+}
+
+/// Whether a field only repeats, for caches of HTTP/1.0, the `Cache-Control` beside it.
+pub(super) fn is_old_cache_field(scope: &NginxScope<'_>, field: &str, value: &str) -> bool {
+    let beside = scope.nearest("add_header").iter().any(|header| {
+        header.arg(0).eq_ignore_ascii_case("cache-control") && cache_policy(header.arg(1)).is_some()
+    });
+    beside
+        && (field == "pragma" && value.eq_ignore_ascii_case("no-cache")
+            || field == "expires" && matches!(value, "0" | "-1"))
 }
 
 /// `more_set_headers` and `more_clear_headers` of the headers-more module.
@@ -165,6 +179,7 @@ fn cache_policy(value: &str) -> Option<CachePolicy> {
     for part in value.split(',') {
         let part = part.trim().to_ascii_lowercase();
         match part.as_str() {
+            "proxy-revalidate" | "s-maxage=0" => {}
             "public" | "private" | "immutable" | "must-revalidate" | "no-transform" => {
                 words.push(part.clone());
             }
@@ -175,6 +190,10 @@ fn cache_policy(value: &str) -> Option<CachePolicy> {
             },
         }
         parts.push(part);
+    }
+    // What may not be stored needs no further word.
+    if parts.iter().any(|part| part == "no-store") {
+        return Some(CachePolicy::Whole("no-store".to_owned()));
     }
     match (parts.as_slice(), age) {
         ([only], None) if matches!(only.as_str(), "no-cache" | "no-store") => {

@@ -290,9 +290,8 @@ fn one(verdicts: &NginxVerdicts, directive: &NginxDirective) -> bool {
         "ssl_protocols" => protocols(verdicts, directive),
         "ssl_session_tickets" | "ssl_stapling" | "proxy_redirect" | "proxy_next_upstream" => {
             let verdict = match (name, first) {
-                (_, "off") if name == "ssl_session_tickets" => Verdict::differs(
-                    "clients may resume by tickets: tls.tickets = false turns them off, and keys change every 12 hours",
-                ),
+                // The tables of the sites have it.
+                (_, "off") if name == "ssl_session_tickets" => Verdict::Converted,
                 ("ssl_stapling", "on") => Verdict::differs(
                     "no OCSP response is fetched: `tls.ocsp` names a file with one",
                 ),

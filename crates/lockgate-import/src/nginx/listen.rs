@@ -281,6 +281,12 @@ pub(super) fn add_tls<'a>(
             tls.push(("policy", inline(vec![("versions", vec!["1.2"].into())])));
         }
     }
+    if scope
+        .last("ssl_session_tickets")
+        .is_some_and(|d| d.arg(0) == "off")
+    {
+        tls.push(("tickets", false.into()));
+    }
     client_certificates(verdicts, scope, &mut tls, route);
     let value = match tls.as_slice() {
         [("cert", DraftValue::Text(path))] => DraftValue::Text(path.clone()),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::answer::{answer, foreign_handler};
-use super::fields::add_fields;
+use super::fields::{add_fields, is_old_cache_field};
 use super::pattern::{NginxMatch, NginxPath, NginxPattern, media_type};
 use super::route::{NginxAction, NginxRoute, NginxSite, place_of};
 use super::sites::{NginxPlace, finish, restricts};
@@ -159,8 +159,15 @@ pub(super) fn extensions<'a>(
         let same = routes.get(at).is_some_and(|route| {
             trial.action == route.action
                 && matches!(trial.action, NginxAction::Files | NginxAction::Proxy)
-                && trial.get("root") == route.get("root")
-                && trial.get("proxy") == route.get("proxy")
+                && [
+                    "root",
+                    "proxy",
+                    "strip_prefix",
+                    "rewrite",
+                    "request_headers",
+                ]
+                .iter()
+                .all(|key| trial.get(key) == route.get(key))
         });
         if same {
             let policy = match trial.get("cache") {
@@ -173,11 +180,19 @@ pub(super) fn extensions<'a>(
                 because.push_str(", and those of unknown extensions are left out");
             }
 
+            if routes
+                .get(at)
+                .is_some_and(|route| trial.get("try") != route.get("try"))
+            {
+                because.push_str("; a file that is missing is answered as other paths are");
+            }
             for header in place.scope.own("add_header") {
                 let field = header.arg(0).to_ascii_lowercase();
                 let of_all = routes.get(at).and_then(|route| field_of(route, &field));
                 let same = of_all.is_some() && of_all == field_of(&trial, &field);
-                if !same && (policy.is_none() || field != "cache-control") {
+                let old =
+                    policy.is_some() && is_old_cache_field(&place.scope, &field, header.arg(1));
+                if !same && !old && (policy.is_none() || field != "cache-control") {
                     verdicts.differs(
                         header,
                         "a field is set for all paths or for one, not by extension: it is left out",

@@ -179,8 +179,15 @@ impl<'a> NginxReader<'a> {
             refuse(report, "files include each other too deeply");
             return Ok(Vec::new());
         }
+        // A pattern matches no hidden name.
+        let dot = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default();
+            name.as_encoded_bytes().starts_with(b".")
+        };
         let paths = if pattern.contains(['*', '?', '[']) {
-            self.files.matching(&path)
+            let mut found = self.files.matching(&path);
+            found.retain(|found| dot(&path) || !dot(found));
+            found
         } else {
             vec![path]
         };

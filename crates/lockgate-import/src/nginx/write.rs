@@ -101,7 +101,7 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
             break;
         }
         let unknowable = site.key.starts_with(':')
-            && (common.get("tls") == Some(&"internal".into()) || common.get("listen").is_some());
+            && (is_internal(common.get("tls")) || common.get("listen").is_some());
         if unknowable {
             break;
         }
@@ -150,6 +150,16 @@ impl NginxRoute {
             keys: Vec::new(),
             closed: Vec::new(),
         }
+    }
+}
+
+/// Whether `tls` has certificates of Lockgate's own authority, which a site for every host gets for
+/// no host.
+fn is_internal(tls: Option<&DraftValue>) -> bool {
+    match tls {
+        Some(DraftValue::Text(text)) => text == "internal",
+        Some(DraftValue::Inline(keys)) => keys.iter().any(|(key, _)| key == "issuer"),
+        _ => false,
     }
 }
 
