@@ -1,0 +1,527 @@
+//! The routes of a server: its locations in nginx's order, its conditions and rewrites.
+
+use std::collections::BTreeMap;
+
+use super::access::add_access;
+use super::answer::{answer, foreign_handler, matches_all, options_route, redirecting};
+use super::fields::add_fields;
+use super::pattern::{NginxMatch, NginxPath, NginxPattern, pattern_of, regex};
+use super::regexes::{
+    MOST_REGEXES, MOST_RIVALS, NginxRivals, extensions, hidden, other, rivals_of, shadowed,
+};
+use super::route::{NginxAction, NginxRoute, NginxSite, place_of};
+use super::scope::NginxScope;
+use super::syntax::NginxDirective;
+use super::values::{NginxWords, redirect_target};
+use crate::{DraftValue, Verdict};
+
+/// A location with its scope and what it matches.
+pub(super) struct NginxPlace<'a> {
+    pub(super) scope: NginxScope<'a>,
+    pub(super) location: &'a NginxDirective,
+    pub(super) pattern: NginxPattern,
+    /// The path of the location around it.
+    pub(super) inside: Option<String>,
+}
+
+/// All locations of a block, those in locations too.
+pub(super) fn locations<'a>(
+    scope: &NginxScope<'a>,
+    block: &'a [NginxDirective],
+    all: &mut Vec<(NginxScope<'a>, &'a NginxDirective)>,
+) {
+    for directive in block
+        .iter()
+        .filter(|d| d.name == "location" && d.block.is_some())
+    {
+        let inner = scope.inner(directive.children());
+        all.push((inner.clone(), directive));
+        locations(&inner, directive.children(), all);
+    }
+}
+
+/// Whether a block restricts what it is about.
+pub(super) fn restricts(block: &[NginxDirective]) -> bool {
+    block.iter().any(|d| match d.name.as_str() {
+        "deny" | "auth_request" | "auth_jwt" | "internal" | "limit_except" | "secure_link" => {
+            d.arg(0) != "off"
+        }
+        "auth_basic" => d.arg(0) != "off",
+        "return" => d.arg(0).starts_with(['4', '5']),
+        name if name.starts_with("access_by_lua") => true,
+        "if" => restricts(d.children()),
+        _ => false,
+    })
+}
+
+/// Whether scripts of PHP are run for a server: they lie among its files.
+pub(super) fn runs_php(block: &[NginxDirective]) -> bool {
+    let mut all: Vec<&NginxDirective> = block.iter().collect();
+    while let Some(directive) = all.pop() {
+        if directive.name == "fastcgi_pass"
+            || matches!(
+                directive.name.as_str(),
+                "try_files" | "index" | "rewrite" | "include"
+            ) && directive
+                .args
+                .iter()
+                .any(|a| a.contains(".php") || a.contains("fastcgi"))
+        {
+            return true;
+        }
+        all.extend(directive.children());
+    }
+    false
+}
+
+/// Routes in their order, found by key.
+struct NginxRoutes {
+    list: Vec<NginxRoute>,
+    index: BTreeMap<String, usize>,
+}
+
+impl NginxRoutes {
+    fn new(list: Vec<NginxRoute>) -> Self {
+        let index = list
+            .iter()
+            .enumerate()
+            .map(|(at, route)| (route.key.clone(), at));
+        Self {
+            index: index.collect(),
+            list,
+        }
+    }
+
+    fn find(&self, key: &str) -> Option<usize> {
+        self.index.get(key).copied()
+    }
+
+    fn push(&mut self, route: NginxRoute) {
+        self.index.insert(route.key.clone(), self.list.len());
+        self.list.push(route);
+    }
+
+    fn rename(&mut self, at: usize, key: String) {
+        if let Some(route) = self.list.get_mut(at) {
+            self.index.remove(&route.key);
+            self.index.insert(key.clone(), at);
+            route.key = key;
+        }
+    }
+}
+
+/// The routes of a server.
+pub(super) fn routes_of<'a>(
+    site: &NginxSite<'a, '_>,
+    server: &'a NginxDirective,
+    host_names: &[String],
+) -> Vec<NginxRoute> {
+    let verdicts = site.verdicts();
+    let mut routes: Vec<NginxRoute> = Vec::new();
+    let mut closed: Vec<String> = Vec::new();
+    let base_path = NginxPath::all();
+    conditions(
+        site,
+        &site.scope,
+        None,
+        host_names,
+        &mut closed,
+        &mut routes,
+    );
+    // A return of the server answers before any location.
+    if !site.scope.own("return").is_empty() {
+        let mut route = answer(site, &site.scope, &base_path, server);
+        finish(site, &site.scope, &mut route);
+        route.closed.append(&mut closed);
+        for (_, location) in &site.locations {
+            verdicts.rest(
+                location,
+                &Verdict::not_supported("the server's `return` answers first", None),
+            );
+        }
+        return vec![route];
+    }
+    server_rewrites(site, server, &mut routes);
+    if routes.iter().any(|route| route.key == "/*") {
+        return routes;
+    }
+    let places = places(site, server);
+    let rivals = rivals_of(&places);
+    let mut routes = NginxRoutes::new(routes);
+    for place in &places {
+        match &place.pattern.what {
+            NginxMatch::Paths(paths) => {
+                for path in paths {
+                    add_paths(
+                        site,
+                        place,
+                        (&places, &rivals),
+                        path,
+                        host_names,
+                        &mut routes,
+                    );
+                }
+            }
+            NginxMatch::Named => {
+                let known = site
+                    .shared
+                    .verdicts
+                    .report
+                    .borrow()
+                    .has_verdict(place.location.id);
+                if !known {
+                    verdicts.rest(
+                        place.location,
+                        &Verdict::not_supported("nothing that is converted leads to it", None),
+                    );
+                }
+            }
+            _ => {}
+        }
+    }
+    let mut routes = routes.list;
+    if !routes.iter().any(|route| route.key == "/*")
+        && (site.scope.last("root").is_some() || site.scope.last("try_files").is_some())
+    {
+        let mut route = answer(site, &site.scope, &base_path, server);
+        finish(site, &site.scope, &mut route);
+        routes.push(route);
+    } else if !routes.iter().any(|route| route.key == "/*")
+        && let Some((handler, instead)) = foreign_handler(&site.scope)
+    {
+        verdicts.refuse(
+            handler,
+            "Lockgate forwards HTTP and serves files, nothing else",
+            Some(instead),
+        );
+    }
+    let regexes = places.iter().filter(|place| place.pattern.regex).count();
+    if regexes > MOST_REGEXES {
+        // To tell which of them restricts which route would take too long.
+        let because = "there are too many regular expressions: all routes refuse all clients";
+        for place in places.iter().filter(|place| place.pattern.regex) {
+            verdicts.rest(place.location, &Verdict::not_supported(because, None));
+        }
+        closed.push(because.to_owned());
+    }
+    for place in places.iter().filter(|_| regexes <= MOST_REGEXES) {
+        match &place.pattern.what {
+            NginxMatch::Extensions(list) => extensions(site, place, list, &mut routes, &places),
+            NginxMatch::Hidden(names) => hidden(site, place, names, &mut routes, &places),
+            NginxMatch::Other => other(site, place, &mut routes, &places),
+            _ => {}
+        }
+    }
+    for route in &mut routes {
+        route.closed.extend(closed.iter().cloned());
+    }
+    routes
+}
+
+fn places<'a>(site: &NginxSite<'a, '_>, server: &'a NginxDirective) -> Vec<NginxPlace<'a>> {
+    let mut parents: Vec<(&'a NginxDirective, Option<String>)> = vec![(server, None)];
+    let mut inside: Vec<(crate::StatementId, Option<String>)> = Vec::new();
+    while let Some((parent, base)) = parents.pop() {
+        for child in parent.children().iter().filter(|d| d.name == "location") {
+            inside.push((child.id, base.clone()));
+            let own = match pattern_of(child).what {
+                NginxMatch::Paths(paths) => paths.first().map(|p| p.base().to_owned()),
+                _ => base.clone(),
+            };
+            parents.push((child, own));
+        }
+    }
+    inside.sort();
+    site.locations
+        .iter()
+        .map(|(scope, location)| NginxPlace {
+            scope: scope.clone(),
+            location,
+            pattern: pattern_of(location),
+            inside: inside
+                .binary_search_by_key(&location.id, |(id, _)| *id)
+                .ok()
+                .and_then(|at| inside.get(at))
+                .and_then(|(_, base)| base.clone()),
+        })
+        .collect()
+}
+
+/// Access, fields and what else modifies a route.
+pub(super) fn finish<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut NginxRoute) {
+    add_access(site, scope, route);
+    add_fields(site, scope, route);
+    if matches!(route.get("respond"), Some(DraftValue::Number(501))) {
+        route.remove("cache");
+    }
+}
+
+/// The route of one path of a location.
+fn add_paths<'a>(
+    site: &NginxSite<'a, '_>,
+    place: &NginxPlace<'a>,
+    (places, rivals): (&[NginxPlace<'a>], &NginxRivals),
+    path: &NginxPath,
+    host_names: &[String],
+    routes: &mut NginxRoutes,
+) {
+    let verdicts = site.verdicts();
+    if let Some(winner) = shadowed(place, places, rivals, path) {
+        let because = format!("line {} takes these requests", winner.location.place.line);
+        verdicts.rest(place.location, &Verdict::not_supported(because, None));
+        return;
+    }
+    verdicts.converted(place.location);
+    let rules = restricts(place.location.children());
+    if place.pattern.any_case {
+        verdicts.differs(
+            place.location,
+            if rules {
+                "paths are matched as they are written: in other letters, upper or lower case, they are not under its rules"
+            } else {
+                "paths are matched as they are written: upper and lower case differ"
+            },
+        );
+    }
+    if path.loose && !path.base().is_empty() {
+        verdicts.differs(
+            place.location,
+            format!(
+                "paths such as {base}xyz, which begin with it without a slash, do not belong to it{}: only {base} and what is below",
+                if rules { ", and are not under its rules" } else { "" },
+                base = path.base()
+            ),
+        );
+    }
+    let mut route = answer(site, &place.scope, path, place.location);
+    let mut closed = Vec::new();
+    let mut more = Vec::new();
+    conditions(
+        site,
+        &place.scope,
+        Some(path),
+        host_names,
+        &mut closed,
+        &mut more,
+    );
+    finish(site, &place.scope, &mut route);
+    let closed_by = closed.clone();
+    route.closed.append(&mut closed);
+    for log in place.scope.own("access_log") {
+        verdicts.differs(log, "a path has the access log of its site");
+    }
+    for extra in more.iter_mut() {
+        extra.closed.extend(route.closed.iter().cloned());
+        for key in ["auth", "allow", "deny"] {
+            if let Some(value) = route.get(key) {
+                extra.set(key, value.clone());
+            }
+        }
+    }
+    // `location /a { proxy_pass http://x/b; }` sends /a itself to /b, not to /b/.
+    let twin = path.loose
+        && matches!(route.get("rewrite"), Some(DraftValue::Text(text)) if text.ends_with("/{*}"))
+        && routes.find(path.base()).is_none();
+    if twin {
+        let exact = NginxPath {
+            key: path.base().to_owned(),
+            loose: false,
+            ..path.clone()
+        };
+        let mut route = answer(site, &place.scope, &exact, place.location);
+        finish(site, &place.scope, &mut route);
+        route.closed.extend(closed_by.iter().cloned());
+        routes.push(route);
+    }
+    insert(site, place, route, path, routes);
+    for extra in more {
+        if routes.find(&extra.key).is_none() {
+            routes.push(extra);
+        }
+    }
+}
+
+/// Adds a route. Of `/x` and `/x/`, the first keeps the path itself.
+fn insert(
+    site: &NginxSite<'_, '_>,
+    place: &NginxPlace<'_>,
+    mut route: NginxRoute,
+    path: &NginxPath,
+    routes: &mut NginxRoutes,
+) {
+    let Some(at) = routes.find(&route.key) else {
+        routes.push(route);
+        return;
+    };
+    let exact = path.base().to_owned();
+    if exact.is_empty() || routes.find(&exact).is_some() {
+        let because = "another location matches the same paths";
+        site.verdicts()
+            .set(place.location, Verdict::not_supported(because, None));
+        return;
+    }
+    if path.loose {
+        route.key = exact;
+    } else {
+        routes.rename(at, exact);
+    }
+    routes.push(route);
+}
+
+/// The conditions of a level. What restricts closes the route.
+fn conditions<'a>(
+    site: &NginxSite<'a, '_>,
+    scope: &NginxScope<'a>,
+    path: Option<&NginxPath>,
+    host_names: &[String],
+    closed: &mut Vec<String>,
+    more: &mut Vec<NginxRoute>,
+) {
+    let verdicts = site.verdicts();
+    for condition in scope.own("if") {
+        let text = condition.args.join(" ");
+        let text = text.trim_matches(['(', ')', ' ']).replace(['"', '\''], "");
+        let returns = condition
+            .children()
+            .iter()
+            .find(|d| d.name == "return" || d.name == "rewrite");
+        let to_https = returns.is_some_and(|d| {
+            d.args.iter().any(|arg| arg.starts_with("https://")) && condition.children().len() == 1
+        });
+        let by_scheme =
+            text.contains("$scheme") || text.contains("$https") || text == "$server_port = 80";
+        if to_https && by_scheme && site.words.tls {
+            verdicts.rest(condition, &Verdict::Default);
+            continue;
+        }
+        // Only these hosts reach the site.
+        let of_host = text
+            .strip_prefix("$host !=")
+            .or_else(|| text.strip_prefix("$http_host !="));
+        if let Some(host) = of_host
+            && !host_names.is_empty()
+            && host_names.iter().all(|name| name == host.trim())
+        {
+            verdicts.rest(condition, &Verdict::Default);
+            continue;
+        }
+        let whole = NginxPath::all();
+        if let Some(mut route) = options_route(site, scope, condition, path.unwrap_or(&whole)) {
+            let inner = scope.inner(condition.children());
+            add_fields(site, &inner, &mut route);
+            more.push(route);
+            continue;
+        }
+        if restricts(condition.children()) {
+            closed.push(format!(
+                "{}: if {}",
+                place_of(condition),
+                condition.args.join(" ")
+            ));
+            verdicts.rest(
+                condition,
+                &Verdict::not_supported(
+                    "there are no conditions: the routes that it restricts refuse all clients",
+                    Some("remove `deny` where the application or a path table does the same"),
+                ),
+            );
+            continue;
+        }
+        verdicts.rest(
+            condition,
+            &Verdict::not_supported("there are no conditions: it is left out", None),
+        );
+    }
+}
+
+/// Whether a location lies below a path: here it would win over the path, in nginx it does not.
+fn covers_location(site: &NginxSite<'_, '_>, path: &NginxPath) -> bool {
+    let below = |theirs: &NginxPath| {
+        theirs
+            .base()
+            .strip_prefix(path.base())
+            .is_some_and(|rest| rest.starts_with('/'))
+    };
+    // Of very many locations none is looked at: the rewrite is left out then.
+    path.is_prefix()
+        && (site.locations.len() > MOST_RIVALS
+            || site
+                .locations
+                .iter()
+                .any(|(_, location)| match pattern_of(location).what {
+                    NginxMatch::Paths(paths) => paths.iter().any(below),
+                    _ => false,
+                }))
+}
+
+/// The rewrites of a server, which come before its locations.
+fn server_rewrites<'a>(
+    site: &NginxSite<'a, '_>,
+    server: &'a NginxDirective,
+    routes: &mut Vec<NginxRoute>,
+) {
+    let verdicts = site.verdicts();
+    for rewrite in site.scope.own("rewrite") {
+        let converted = redirecting(rewrite).and_then(|(status, to)| {
+            let from = rewrite.arg(0);
+            let (paths, to) = match matches_all(from) {
+                Some(group) => {
+                    let to = if group.is_empty() {
+                        to
+                    } else {
+                        to.replace(group, "$uri")
+                    };
+                    (vec![NginxPath::all()], to)
+                }
+                None => match regex(from, false) {
+                    NginxMatch::Paths(paths)
+                        if paths.iter().all(|p| !p.loose && !covers_location(site, p)) =>
+                    {
+                        (paths, to)
+                    }
+                    _ => return None,
+                },
+            };
+            let (to, drops) = match to.strip_suffix('?') {
+                Some(to) => (to.to_owned(), true),
+                None => (to, false),
+            };
+            let mut found = Vec::new();
+            for path in &paths {
+                let words = NginxWords {
+                    capture: path.captures.then_some("{*}"),
+                    ..site.words.clone()
+                };
+                let (target, _) = redirect_target(&to, &words)?;
+                let mut route = NginxRoute::new(&path.key, NginxAction::Redirect, rewrite);
+                route.set(
+                    "redirect",
+                    super::route::inline(vec![("to", target.into()), ("status", status.into())]),
+                );
+                found.push(route);
+            }
+            Some((found, drops && !to.contains("$request_uri")))
+        });
+        match converted {
+            Some((found, drops)) => {
+                if drops {
+                    verdicts.differs(rewrite, "a query of the request is kept");
+                } else {
+                    verdicts.converted(rewrite);
+                }
+                for mut route in found {
+                    if !routes.iter().any(|known| known.key == route.key) {
+                        finish(site, &site.scope, &mut route);
+                        routes.push(route);
+                    }
+                }
+            }
+            None => verdicts.refuse(
+                rewrite,
+                "paths are not rewritten by regular expressions before the route is chosen",
+                Some("write a path table with `rewrite` or `redirect`"),
+            ),
+        }
+    }
+    let _ = server;
+}
