@@ -132,7 +132,7 @@ impl Environment {
 
     /// Every existing path that matches the pattern, sorted. `*` and `?` match inside one part of
     /// the path and never a leading dot.
-    pub(crate) fn glob(&self, pattern: &Path) -> Vec<PathBuf> {
+    pub fn glob(&self, pattern: &Path) -> Vec<PathBuf> {
         let mut found = vec![PathBuf::new()];
         let mut parts = pattern.components().peekable();
         while let Some(part) = parts.next() {

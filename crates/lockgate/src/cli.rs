@@ -15,6 +15,7 @@ pub(crate) mod explain;
 pub(crate) mod fmt;
 mod foreign;
 pub(crate) mod healthcheck;
+pub(crate) mod import;
 pub(crate) mod load;
 pub(crate) mod plan;
 pub(crate) mod serve;
@@ -63,6 +64,8 @@ pub(crate) enum Command {
     Plan(plan::PlanOptions),
     /// Bring configuration files into their canonical form.
     Fmt(fmt::FmtOptions),
+    /// Write a configuration of another server anew.
+    Import(import::ImportOptions),
     /// Serve a built-in page and application with a self-signed certificate.
     Demo(DemoOptions),
     /// Relay one listener without a configuration file.
@@ -260,6 +263,15 @@ enum CommandArgs {
         lockgate fmt --check /etc/lockgate/*.toml\n\n\
         Exit codes: 0 done, 1 a file that would change with --check, is no TOML or cannot be written.")]
     Fmt(fmt::FmtArgs),
+    /// Write a configuration of nginx, HAProxy, Caddy, Traefik or hitch anew, with a verdict for each
+    /// of its statements
+    #[command(
+        after_help = "Examples:\n  lockgate import nginx /etc/nginx/nginx.conf -o lockgate.toml\n  \
+        lockgate import traefik traefik.yml dynamic.yml docker-compose.yml --verbose\n\n\
+        The file has tests ([[test]]) of what was understood: `lockgate check` runs them. Exit codes: 0 converted, 1 a file that \
+        cannot be read or is not of the format, 2 losses with --strict."
+    )]
+    Import(import::ImportArgs),
     /// Run a demo without a configuration file: a built-in page and application over HTTPS
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo(DemoOptions),
@@ -619,6 +631,7 @@ impl CommandArgs {
                 let files = if named.is_empty() { vec![first] } else { named };
                 Ok(Command::Fmt(args.resolve(files)))
             }
+            Self::Import(args) => without_file(Command::Import(args.resolve())),
             Self::Demo(options) => without_file(Command::Demo(options)),
             Self::Proxy {
                 listen,

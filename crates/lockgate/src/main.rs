@@ -23,6 +23,7 @@ mod folders;
 mod generation;
 mod handover;
 mod healthcheck;
+mod import;
 mod live_page;
 mod load;
 mod local_request;
@@ -80,6 +81,7 @@ fn main() -> ExitCode {
         Command::Explain(options) => explain::run(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Fmt(options) => fmt::run(&options),
+        Command::Import(options) => import::run(&options),
         Command::Demo(demo) => quick_start::demo(&demo),
         Command::Proxy {
             listen,

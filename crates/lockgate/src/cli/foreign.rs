@@ -15,8 +15,8 @@ const STATUS: &str = "run `lockgate status`, or set `metrics = \"127.0.0.1:9090\
 const REOPEN: &str =
     "run `lockgate reopen`, or send USR1 to the process: it opens its access logs again.";
 const FORMAT: &str = "run `lockgate fmt FILE`; `lockgate check -c FILE` finds mistakes.";
-const ADAPT: &str = "the only format of the configuration is TOML: docs/config.md has every key with an example, and \
-    `lockgate check -c FILE` finds mistakes.";
+const ADAPT: &str = "run `lockgate import caddy FILE`, or name nginx, haproxy, traefik or hitch: the only format of the \
+    configuration is TOML, as docs/config.md has it.";
 
 /// The commands of other servers, and the advice for each.
 const COMMANDS: &[(&[&str], &str)] = &[
@@ -27,7 +27,7 @@ const COMMANDS: &[(&[&str], &str)] = &[
     (&["stats", "ps", "top"], STATUS),
     (&["reopen", "rotate", "logrotate"], REOPEN),
     (&["format"], FORMAT),
-    (&["adapt", "convert", "import"], ADAPT),
+    (&["adapt", "convert"], ADAPT),
 ];
 
 /// The advice for a command, or for the signal of `-s`.

@@ -11,7 +11,12 @@ pub(super) type Floors = [&'static [&'static str]];
 
 /// The crates, but for the testkit and this one.
 const CRATES: &Floors = &[
-    &["lockgate-content", "lockgate-http", "lockgate-metrics"],
+    &[
+        "lockgate-content",
+        "lockgate-http",
+        "lockgate-import",
+        "lockgate-metrics",
+    ],
     &["lockgate-rules"],
     &["lockgate-config", "lockgate-net"],
     &[
