@@ -119,6 +119,11 @@ impl DraftTable {
         &mut self.tables[at].1
     }
 
+    /// Adds a table of which it is known that none has the name: nothing is searched.
+    pub fn append_table(&mut self, name: &str, table: Self) {
+        self.tables.push((name.to_owned(), table));
+    }
+
     /// The table of that name, if there is one.
     pub fn find_table(&self, name: &str) -> Option<&Self> {
         self.tables()
