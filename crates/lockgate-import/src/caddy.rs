@@ -76,7 +76,7 @@ fn finish(sites: CaddySites<'_>) -> crate::Draft {
         );
     }
     let site = draft.top.remove_table("site");
-    if sites.needs_acme {
+    if sites.needs_acme || !sites.options.acme.is_empty() {
         let acme = draft.top.table("acme");
         for (key, value) in sites.options.acme {
             acme.set(&key, value);

@@ -93,9 +93,13 @@ pub(super) fn parse(
                     false => variable.to_lowercase().replace('_', "-"),
                 };
                 text.push_str(&stand_in);
-                differs = Some(format!(
-                    "the name of a site cannot come from the environment: write the value of {variable} in place of `{stand_in}`"
-                ));
+                let because = format!("write the value of {variable} in place of `{stand_in}`");
+                differs = Some(match differs {
+                    Some(before) => format!("{before}; {because}"),
+                    None => format!(
+                        "the name of a site cannot come from the environment: {because}"
+                    ),
+                });
             }
         }
     }
@@ -157,6 +161,12 @@ pub(super) fn parse(
         (true, true, Some(port)) if port == implied => None,
         (_, _, port) => Some(port.unwrap_or(implied)),
     };
+    if differs.is_none() && host.is_some() && secure && port.is_some() && !options.auto_https_off {
+        differs = Some(
+            "Lockgate redirects no other port to one that is named; Caddy redirects port 80"
+                .to_owned(),
+        );
+    }
     Ok(CaddyAddress {
         host,
         port,

@@ -157,6 +157,10 @@ pub(super) fn routes(
             blocks::come_from(path, origin);
         }
         path.comments.extend(outcome.flow.comments.iter().filter(|_| outcome.flow.auth != root.flow.auth).cloned());
+        if own.is_empty() {
+            path.comments
+                .push(format!("{}/* of Caddy does not have {} itself.", place.path(), place.path()));
+        }
         write_keys(path, &own);
         tests.add(names, place, outcome, &keys, &place.key(), &kept);
     }
@@ -217,8 +221,7 @@ fn compare(outcomes: &mut CaddyOutcomes, places: &CaddyPlaces, report: &mut Conv
             }
             // `/a` beside `/a/*`, to which Caddy sends an empty page.
             CaddyPlace::Exact(path)
-                if outcome.action == CaddyAction::Nothing
-                    && parent == CaddyPlace::Below(path.clone()) =>
+                if !outcome.serves() && of_parent.serves() && parent == CaddyPlace::Below(path.clone()) =>
             {
                 for id in ids {
                     let because = format!("`{}` itself is part of the route", place.path());
@@ -233,7 +236,7 @@ fn compare(outcomes: &mut CaddyOutcomes, places: &CaddyPlaces, report: &mut Conv
         .filter_map(|place| match place {
             CaddyPlace::Exact(path) => {
                 let below = CaddyPlace::Below(path.clone());
-                let nothing = outcomes.get(place)?.action == CaddyAction::Nothing;
+                let nothing = !outcomes.get(place)?.serves();
                 (nothing && outcomes.contains_key(&below)).then(|| (place.clone(), below))
             }
             _ => None,
@@ -352,6 +355,7 @@ fn difference(root: &CaddyKeys, path: &CaddyKeys) -> CaddyKeys {
                 Some(DraftValue::Inline(vec![("max".to_owned(), "off".into())]))
             }
             "listing" | "not_found" if is_files => Some(false.into()),
+            "try" if is_files && path.contains_key("strip_prefix") => Some(vec!["/{*}"].into()),
             "try" if is_files => Some(vec!["{path}"].into()),
             "index" if is_files => Some(vec!["index.html"].into()),
             _ => None,

@@ -314,8 +314,8 @@ impl CaddyEvaluator<'_, '_> {
             false => "it is only for some requests, by a condition that routes do not have: \
                       the route is left out",
         };
-        self.report
-            .set(statement.id, Verdict::not_supported(because, None));
+        // A statement of the block that is converted elsewhere is not converted here.
+        statement.set_all(self.report, &Verdict::not_supported(because, None));
         unmatched
     }
 

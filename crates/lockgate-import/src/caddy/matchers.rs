@@ -1,6 +1,7 @@
 //! Matchers: which requests of a place a directive is for.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::blocks::CaddyStatement;
 use super::paths::{CaddyPattern, CaddyPlace};
@@ -11,7 +12,7 @@ pub(super) const PRIVATE_RANGES: [&str; 6] = [
     "192.168.0.0/16",
     "172.16.0.0/12",
     "10.0.0.0/8",
-    "127.0.0.1/8",
+    "127.0.0.0/8",
     "fd00::/8",
     "::1/128",
 ];
@@ -222,8 +223,10 @@ impl<'a> CaddyMatcherLine<'a> {
                         "private_ranges" => {
                             networks.extend(PRIVATE_RANGES.map(str::to_owned));
                         }
-                        value if is_network(value) => networks.push(value.to_owned()),
-                        _ => return CaddyMatch::Unknown,
+                        value => match network(value) {
+                            Some(network) => networks.push(network),
+                            None => return CaddyMatch::Unknown,
+                        },
                     }
                 }
                 CaddyMatch::Clients {
@@ -270,17 +273,25 @@ fn all(
         })
 }
 
-/// A network or an address as Lockgate reads it.
-pub(super) fn is_network(text: &str) -> bool {
-    let (address, bits) = match text.split_once('/') {
-        Some((address, bits)) => (address, Some(bits)),
-        None => (text, None),
+/// A network or an address as Lockgate reads it: no bit is set behind its length.
+pub(super) fn network(text: &str) -> Option<String> {
+    let Some((address, bits)) = text.split_once('/') else {
+        return text.parse::<IpAddr>().ok().map(|_| text.to_owned());
     };
-    let Ok(address) = address.parse::<std::net::IpAddr>() else {
-        return false;
-    };
-    let most = if address.is_ipv4() { 32 } else { 128 };
-    bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
+    let bits: u32 = bits.parse().ok()?;
+    match address.parse().ok()? {
+        IpAddr::V4(address) if bits <= 32 => {
+            let mask = u32::MAX.checked_shl(32 - bits).unwrap_or(0);
+            let first = Ipv4Addr::from_bits(address.to_bits() & mask);
+            Some(format!("{first}/{bits}"))
+        }
+        IpAddr::V6(address) if bits <= 128 => {
+            let mask = u128::MAX.checked_shl(128 - bits).unwrap_or(0);
+            let first = Ipv6Addr::from_bits(address.to_bits() & mask);
+            Some(format!("{first}/{bits}"))
+        }
+        _ => None,
+    }
 }
 
 fn path_matches(

@@ -151,10 +151,10 @@ impl CaddyOptions {
                 return None;
             }
             "admin" => match arg {
-                Some("off") => Verdict::differs(
-                    "Lockgate's admin interface is a Unix socket for its own user and root; \
-                     admin = false turns it off",
-                ),
+                Some("off") => {
+                    top.set("admin", false);
+                    Verdict::Converted
+                }
                 _ => Verdict::differs(
                     "Lockgate's admin interface is a Unix socket with commands of its own",
                 ),
@@ -302,6 +302,9 @@ impl CaddyOptions {
             let because = "this provider's parameters are not read from a Caddyfile";
             return Verdict::not_supported(because, instead);
         }
+        if rest.len() > 1 {
+            return Verdict::not_supported("it has more than a token", instead);
+        }
         let token = rest.first().map(String::as_str).or_else(|| {
             block
                 .iter()
@@ -400,11 +403,13 @@ fn trusted(line: &CaddyStatement, strict: bool, top: &mut DraftTable) -> Verdict
     for word in words {
         match word.as_str() {
             "private_ranges" => networks.extend(PRIVATE_RANGES.map(str::to_owned)),
-            word if matchers::is_network(word) => networks.push(word.to_owned()),
-            _ => {
-                let because = "the networks have to be in the file";
-                return Verdict::not_supported(because, Some("trusted = [\"NETWORK\"]"));
-            }
+            word => match matchers::network(word) {
+                Some(network) => networks.push(network),
+                None => {
+                    let because = "the networks have to be in the file";
+                    return Verdict::not_supported(because, Some("trusted = [\"NETWORK\"]"));
+                }
+            },
         }
     }
     top.set("trusted", networks);

@@ -119,7 +119,6 @@ impl CaddyOutcome {
     ) -> Result<BTreeMap<&'static str, DraftValue>, String> {
         let flow = &self.flow;
         let mut keys = BTreeMap::new();
-        let is_proxy = matches!(self.action, CaddyAction::Proxy(_));
         let mut root_below = String::new();
         match (&self.action, &flow.change) {
             (CaddyAction::Proxy(_) | CaddyAction::Files(_), CaddyPathChange::None) => {}
@@ -175,7 +174,21 @@ impl CaddyOutcome {
                     if !root_below.is_empty() {
                         return Err("files are looked up below a path in the root".to_owned());
                     }
-                    keys.insert("try", tried.clone().into());
+                    let path = match (&flow.change, place) {
+                        (CaddyPathChange::Stripped(_), CaddyPlace::Below(_)) => "/{*}",
+                        (CaddyPathChange::Stripped(prefix), _) => {
+                            let path = place.path();
+                            let rest = path.strip_prefix(prefix.as_str()).unwrap_or_default();
+                            let rest = if rest.is_empty() { "/" } else { rest };
+                            let tried = tried.iter().map(|one| one.replace("{path}", rest));
+                            let tried = tried.map(|one| one.replace("//", "/"));
+                            keys.insert("try", tried.collect::<Vec<_>>().into());
+                            return Ok(self.finished(keys));
+                        }
+                        _ => "{path}",
+                    };
+                    let tried = tried.iter().map(|one| one.replace("{path}", path));
+                    keys.insert("try", tried.collect::<Vec<_>>().into());
                 }
             }
             CaddyAction::Redirect(to, status) => {
@@ -208,6 +221,16 @@ impl CaddyOutcome {
             }
             _ => {}
         }
+        Ok(self.finished(keys))
+    }
+
+    /// The keys with those that every action has.
+    fn finished(
+        &self,
+        mut keys: BTreeMap<&'static str, DraftValue>,
+    ) -> BTreeMap<&'static str, DraftValue> {
+        let flow = &self.flow;
+        let is_proxy = matches!(self.action, CaddyAction::Proxy(_));
         for (key, value) in &flow.keys {
             let wanted = match *key {
                 "body" | "timeouts" | "rewrite_location" => is_proxy,
@@ -250,6 +273,6 @@ impl CaddyOutcome {
         } else if !self.deny.is_empty() {
             keys.insert("deny", self.deny.clone().into());
         }
-        Ok(keys)
+        keys
     }
 }

@@ -20,6 +20,8 @@ pub(super) enum CaddyPattern {
     Below(Segments),
     /// `/a*`: everything that begins so.
     Prefix(Segments),
+    /// `/a/*/b*`: a path whose last segment begins so.
+    Begins(Segments),
     /// One that no route can express, such as `*.css`.
     Other,
 }
@@ -72,7 +74,7 @@ impl CaddyPattern {
                 segments.push(last);
                 CaddyPattern::Exact(segments)
             }
-            'p' if stars > 0 => CaddyPattern::Other,
+            'p' if stars > 0 => CaddyPattern::Begins(segments),
             'b' => CaddyPattern::Below(segments),
             'p' => CaddyPattern::Prefix(segments),
             _ => CaddyPattern::Exact(segments),
@@ -85,6 +87,10 @@ impl CaddyPattern {
             CaddyPattern::All | CaddyPattern::Other => {}
             CaddyPattern::Exact(path) => {
                 places.insert(CaddyPlace::Exact(path.clone()));
+            }
+            CaddyPattern::Begins(path) => {
+                places.insert(CaddyPlace::Exact(path.clone()));
+                places.insert(CaddyPlace::GoesOn(path.clone()));
             }
             CaddyPattern::Below(path) => {
                 places.insert(CaddyPlace::Below(path.clone()));
@@ -105,6 +111,10 @@ impl CaddyPattern {
             (CaddyPattern::Other, _) => false,
             (CaddyPattern::Exact(path), CaddyPlace::Exact(other)) => path == other,
             (CaddyPattern::Exact(_), _) => false,
+            (CaddyPattern::Begins(path), CaddyPlace::Exact(other) | CaddyPlace::GoesOn(other)) => {
+                path == other
+            }
+            (CaddyPattern::Begins(_), _) => false,
             (CaddyPattern::Below(path), CaddyPlace::Below(other)) => other.starts_with(path),
             (CaddyPattern::Below(path), CaddyPlace::Exact(other) | CaddyPlace::GoesOn(other)) => {
                 other.len() > path.len() && other.starts_with(path)
@@ -117,16 +127,14 @@ impl CaddyPattern {
     pub(super) fn has_letter(&self) -> bool {
         match self {
             CaddyPattern::All | CaddyPattern::Other => false,
-            CaddyPattern::Exact(path) | CaddyPattern::Below(path) | CaddyPattern::Prefix(path) => {
+            CaddyPattern::Exact(path)
+            | CaddyPattern::Below(path)
+            | CaddyPattern::Begins(path)
+            | CaddyPattern::Prefix(path) => {
                 path.iter()
                     .any(|one| !one.starts_with('{') && one.contains(|c: char| c.is_alphabetic()))
             }
         }
-    }
-
-    /// Whether it is a route that two routes of Lockgate do not cover: `/a*`.
-    pub(super) fn goes_on(&self) -> bool {
-        matches!(self, CaddyPattern::Prefix(_))
     }
 }
 

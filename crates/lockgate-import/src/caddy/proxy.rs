@@ -100,7 +100,7 @@ pub(super) fn convert(
             true => "its endpoints are not all known, so the route is left out",
             false => "it names no endpoint",
         };
-        report.set(statement.id, Verdict::not_supported(because, None));
+        statement.set_all(report, &Verdict::not_supported(because, None));
         return None;
     }
     report.set(statement.id, Verdict::Converted);

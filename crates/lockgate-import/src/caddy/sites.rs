@@ -690,7 +690,6 @@ fn collect_places(
                     places.of.entry(place.clone()).or_default().insert(id);
                     places.all.insert(place);
                 }
-                let _ = pattern.goes_on();
             }
         }
         if depth < 64 && matches!(statement.name(), "handle" | "handle_path" | "route") {
