@@ -75,6 +75,9 @@ fn finish(sites: CaddySites<'_>) -> crate::Draft {
                 .to_owned(),
         );
     }
+    if sites.has_tls && !sites.options.without_http3 {
+        draft.preface.push("Clients get HTTP/2 and HTTP/1.1, not HTTP/3.".to_owned());
+    }
     let site = draft.top.remove_table("site");
     if sites.needs_acme || !sites.options.acme.is_empty() {
         let acme = draft.top.table("acme");

@@ -2,7 +2,7 @@
 
 use super::blocks::CaddyStatement;
 use super::evaluate::CLOSED;
-use super::outcome::{CaddyAction, CaddyFlow};
+use super::outcome::CaddyFlow;
 use super::proxy;
 use super::texts::CaddyTextPlace;
 use crate::{ConversionReport, DraftValue, Verdict};
@@ -51,7 +51,7 @@ pub(super) fn basic(
     }
     if flow.auth.is_some() {
         flow.closed = true;
-        let because = format!("a route has one kind of `auth`; {CLOSED}");
+        let because = format!("a route has one kind of `auth`, so {CLOSED}");
         report.set(statement.id, Verdict::not_supported(because, None));
     }
     flow.auth = Some(DraftValue::Inline(auth));
@@ -120,7 +120,7 @@ pub(super) fn forward(
                     }
                     _ => {
                         flow.closed = true;
-                        let because = format!("this path depends on the request; {CLOSED}");
+                        let because = format!("this path depends on the request, so {CLOSED}");
                         Verdict::not_supported(because, None)
                     }
                 };
@@ -147,13 +147,13 @@ pub(super) fn forward(
     }
     let Some(upstream) = upstream else {
         flow.closed = true;
-        let because = format!("the service is not known; {CLOSED}");
+        let because = format!("the service is not known, so {CLOSED}");
         report.set(statement.id, Verdict::not_supported(because, None));
         return;
     };
     if flow.auth.is_some() {
         flow.closed = true;
-        let because = format!("a route has one kind of `auth`; {CLOSED}");
+        let because = format!("a route has one kind of `auth`, so {CLOSED}");
         report.set(statement.id, Verdict::not_supported(because, None));
     }
     let mut auth = Vec::new();
@@ -161,8 +161,6 @@ pub(super) fn forward(
         ([one], true) => auth.push(("forward".to_owned(), one.clone())),
         _ => {
             // Its pool is made when the table is written.
-            let action = CaddyAction::Proxy(upstream.clone());
-            let _ = action;
             auth.push(("forward".to_owned(), DraftValue::Inline(vec![
                 ("endpoints".to_owned(), DraftValue::List(upstream.endpoints)),
                 ("options".to_owned(), DraftValue::Inline(upstream.options)),

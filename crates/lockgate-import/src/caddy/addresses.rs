@@ -163,7 +163,7 @@ pub(super) fn parse(
     };
     if differs.is_none() && host.is_some() && secure && port.is_some() && !options.auto_https_off {
         differs = Some(
-            "Lockgate redirects no other port to one that is named; Caddy redirects port 80"
+            "Lockgate redirects no other port to one that is named, and Caddy redirects port 80"
                 .to_owned(),
         );
     }

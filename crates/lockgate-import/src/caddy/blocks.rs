@@ -51,6 +51,11 @@ impl CaddyStatement {
         self.block.as_deref().unwrap_or_default()
     }
 
+    /// The number of statements in it, itself included.
+    pub(super) fn size(&self) -> usize {
+        1 + self.inner().iter().map(CaddyStatement::size).sum::<usize>()
+    }
+
     /// Gives it and everything in its block a verdict.
     pub(super) fn set_all(&self, report: &mut ConversionReport, verdict: &Verdict) {
         report.set(self.id, verdict.clone());
@@ -281,10 +286,11 @@ impl<'a> CaddyReader<'a> {
             let because = "there are more than 200,000 statements after all imports";
             self.report
                 .set(import.id, Verdict::not_supported(because, None));
-            return Ok(Vec::new());
+            return Ok(vec![import.clone()]);
         }
         let arguments = import.args().get(1..).unwrap_or_default();
         let mut body = Vec::new();
+        let mut found = true;
         if let Some(name) = import.arg()
             && depth < DEEPEST_IMPORT
             && let Some(snippet) = self.snippets.get_mut(name)
@@ -293,7 +299,10 @@ impl<'a> CaddyReader<'a> {
             body = snippet.statement.inner().to_vec();
             self.report.set(import.id, Verdict::Converted);
         } else {
-            for (path, text) in self.imported(import, depth) {
+            let files = self.imported(import, depth);
+            let is_pattern = import.arg().is_some_and(|name| name.contains('*'));
+            found = is_pattern || !files.is_empty();
+            for (path, text) in files {
                 let file: Rc<Path> = path.as_path().into();
                 let tokens = tokens::split(&text, &file)?;
                 let mut parser = CaddyParser {
@@ -305,6 +314,10 @@ impl<'a> CaddyReader<'a> {
                 let statements = parser.statements(true, 0)?;
                 body.extend(statements);
             }
+        }
+        if !found {
+            // Its place is kept: what is missing might refuse requests.
+            return Ok(vec![import.clone()]);
         }
         let body = fill_in(body, arguments, import.inner());
         self.expand(body, depth + 1)

@@ -78,14 +78,15 @@ pub(super) fn close_if_unknown(
             true => because.to_owned(),
             false => {
                 flow.closed = true;
-                format!("{because}; {CLOSED}")
+                format!("{because}, so {CLOSED}")
             }
         };
         statement.set_all(report, &Verdict::not_supported(because, instead));
     }
     for statement in statements.iter().filter(|one| one.name() == "import") {
-        let _ = statement;
         flow.closed = true;
+        let because = format!("what it stands for is not known, so {CLOSED}");
+        report.set(statement.id, Verdict::not_supported(because, None));
     }
     flow
 }
@@ -124,7 +125,7 @@ pub(super) fn apply(
         "rewrite" => rewrite(words, flow, place),
         "uri" => uri(words, flow, place),
         "try_files" => return try_files(statement, words, flow, report),
-        "push" => Verdict::differs("browsers no longer take pushes; Lockgate sends none"),
+        "push" => Verdict::differs("browsers no longer take pushes, and Lockgate sends none"),
         "tracing" => {
             flow.keys.insert("trace", true.into());
             Verdict::differs("Lockgate starts traces and passes them on, and exports none")
@@ -225,7 +226,7 @@ fn root(words: &[String], flow: &mut CaddyFlow) -> Verdict {
         Some(Err(because)) => {
             flow.root = None;
             flow.closed = true;
-            Verdict::not_supported(format!("{because}; {CLOSED}"), None)
+            Verdict::not_supported(format!("{because}, so {CLOSED}"), None)
         }
         None => Verdict::not_supported("it names no folder", None),
     }
@@ -277,11 +278,11 @@ fn rewrite(words: &[String], flow: &mut CaddyFlow, place: CaddyTextPlace<'_>) ->
         }
         Ok(_) => {
             flow.closed = true;
-            Verdict::not_supported(format!("the path does not begin with `/`; {CLOSED}"), None)
+            Verdict::not_supported(format!("the path does not begin with `/`, so {CLOSED}"), None)
         }
         Err(because) => {
             flow.closed = true;
-            Verdict::not_supported(format!("{because}; {CLOSED}"), None)
+            Verdict::not_supported(format!("{because}, so {CLOSED}"), None)
         }
     }
 }
@@ -322,7 +323,7 @@ fn uri(words: &[String], flow: &mut CaddyFlow, place: CaddyTextPlace<'_>) -> Ver
         }
         _ => {
             flow.closed = true;
-            let because = format!("Lockgate has no such change of a path; {CLOSED}");
+            let because = format!("Lockgate has no such change of a path, so {CLOSED}");
             Verdict::not_supported(because, Some("rewrite = \"/new{path}\", or strip_prefix"))
         }
     }
@@ -366,7 +367,7 @@ fn try_files(
         }
         Some(what) => {
             flow.closed = true;
-            let because = format!("it tries {what}, which Lockgate cannot; {CLOSED}");
+            let because = format!("it tries {what}, which Lockgate cannot, so {CLOSED}");
             report.set(statement.id, Verdict::not_supported(because, None));
         }
     }
@@ -411,7 +412,7 @@ fn file_server(
                     true => Verdict::Default,
                     false => {
                         secret = true;
-                        let because = format!("Lockgate hides names that begin with a dot and no other ones; {CLOSED}");
+                        let because = format!("Lockgate hides names that begin with a dot and no other ones, so {CLOSED}");
                         Verdict::not_supported(because, Some("move these files out of the root"))
                     }
                 }
@@ -426,7 +427,7 @@ fn file_server(
             "pass_thru" => {
                 secret = true;
                 let because = "what does not exist goes to another directive";
-                Verdict::not_supported(format!("{because}; {CLOSED}"), None)
+                Verdict::not_supported(format!("{because}, so {CLOSED}"), None)
             }
             "status" | "fs" | "etag_file_extensions" => {
                 Verdict::not_supported("Lockgate serves files as they are", None)

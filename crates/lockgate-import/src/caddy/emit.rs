@@ -114,7 +114,7 @@ pub(super) fn routes(
         return;
     };
     if root.action == CaddyAction::Nothing {
-        let because = "a path without a route gets 404; Caddy sends an empty page with 200";
+        let because = "a path without a route gets 404, and Caddy sends an empty page with 200";
         report.set(site.id, Verdict::differs(because));
     }
     let mut kept: Vec<(CaddyPlace, CaddyOutcome)> = Vec::new();
@@ -137,7 +137,7 @@ pub(super) fn routes(
         .map(|(place, outcome)| keys_of(outcome, place, pools))
         .collect();
     let split = root.serves() && of_paths.iter().any(|keys| is_lost(&root_keys, keys));
-    comment(table, &root, &of_paths, split);
+    table.comments.extend(root.flow.comments.iter().cloned());
     if split {
         let below = table.table("path").table("/*");
         write_keys(below, &root_keys);
@@ -166,11 +166,6 @@ pub(super) fn routes(
     }
 }
 
-fn comment(table: &mut DraftTable, root: &CaddyOutcome, paths: &[CaddyKeys], split: bool) {
-    let _ = (paths, split);
-    table.comments.extend(root.flow.comments.iter().cloned());
-}
-
 /// Compares what Caddy does at places that are no routes of Lockgate with what Lockgate does there.
 fn compare(outcomes: &mut CaddyOutcomes, places: &CaddyPlaces, report: &mut ConversionReport) {
     let all: Vec<CaddyPlace> = outcomes.keys().cloned().collect();
@@ -197,7 +192,7 @@ fn compare(outcomes: &mut CaddyOutcomes, places: &CaddyPlaces, report: &mut Conv
                         Verdict::not_supported(
                             format!(
                                 "Lockgate has no route for paths that go on without `/`, such as \
-                                 `{like}x`; so that they are not let in, all of the site that is \
+                                 `{like}x`: so that they are not let in, all of the site that is \
                                  not below `{like}/` refuses every client until it is decided: \
                                  remove `deny` there"
                             ),
@@ -212,7 +207,9 @@ fn compare(outcomes: &mut CaddyOutcomes, places: &CaddyPlaces, report: &mut Conv
                     report.set(*id, verdict.clone());
                 }
             }
-            _ if outcome.is_stricter(of_parent) => {
+            _ if around(place, &parent, outcomes, places)
+                .is_some_and(|around| outcome.is_stricter(around)) =>
+            {
                 let letters = place.path().contains(|c: char| c.is_ascii_alphabetic());
                 for id in ids.filter(|_| letters) {
                     let because = "Caddy compares the path in any case, Lockgate as it is written";
@@ -254,6 +251,20 @@ fn compare(outcomes: &mut CaddyOutcomes, places: &CaddyPlaces, report: &mut Conv
     }
 }
 
+/// What Lockgate does where the path is written in another case.
+fn around<'o>(
+    place: &CaddyPlace,
+    parent: &CaddyPlace,
+    outcomes: &'o CaddyOutcomes,
+    places: &CaddyPlaces,
+) -> Option<&'o CaddyOutcome> {
+    let above = match parent.segments() == place.segments() {
+        true => parent.parent(&places.all),
+        false => parent.clone(),
+    };
+    outcomes.get(&above)
+}
+
 fn keys_of(outcome: &CaddyOutcome, place: &CaddyPlace, pools: &mut CaddyPools) -> CaddyKeys {
     let mut keys = match outcome.keys(place) {
         Ok(keys) => keys,
@@ -293,8 +304,6 @@ fn keys_of(outcome: &CaddyOutcome, place: &CaddyPlace, pools: &mut CaddyPools) -
     keys
 }
 
-const ACTIONS: [&str; 4] = ["proxy", "root", "redirect", "respond"];
-
 /// Whether a path would inherit something from the site that it must not have, and that `false`
 /// does not undo.
 fn is_lost(root: &CaddyKeys, path: &CaddyKeys) -> bool {
@@ -322,7 +331,7 @@ fn is_lost(root: &CaddyKeys, path: &CaddyKeys) -> bool {
             }
         }
     }
-    path.contains_key("root") && root.contains_key("not_found") && !path.contains_key("not_found") && false
+    false
 }
 
 /// The keys of a path's table beside its site's.
@@ -383,7 +392,6 @@ fn write_keys(table: &mut DraftTable, keys: &CaddyKeys) {
             _ => table.set(key, value.clone()),
         }
     }
-    let _ = ACTIONS;
     if keys.get("deny") == Some(&vec!["0.0.0.0/0", "::/0"].into()) {
         table.comment_key("deny", "closed by the import: see its report");
     }

@@ -22,6 +22,8 @@ pub(super) struct CaddyEvaluator<'a, 'r> {
     pub(super) order: &'a CaddyOrder,
     /// The requests.
     pub(super) requests: CaddyRequests<'a>,
+    /// Whether there are proxies in front that name the client.
+    pub(super) trusts: bool,
     /// How many directives may still be run for the whole source.
     pub(super) steps: &'r mut usize,
 }
@@ -65,6 +67,9 @@ impl CaddyEvaluator<'_, '_> {
         while let Some((statement, after)) = rest.split_first() {
             rest = after;
             if *self.steps == 0 {
+                let because = format!("there are too many conditions, so {CLOSED}");
+                self.report
+                    .set(statement.id, Verdict::not_supported(because, None));
                 flow.closed = true;
                 return self.finish(CaddyAction::Nothing, flow, None);
             }
@@ -83,14 +88,14 @@ impl CaddyEvaluator<'_, '_> {
             let sure = matches == CaddyMatch::Yes;
             if !directives::ends(statement.name()) && !is_handle && statement.name() != "route" {
                 if sure {
-                    self.apply(statement, scope, &mut flow);
+                    self.apply(statement, &mut flow);
                 } else {
                     self.apply_maybe(statement, scope, &mut flow);
                 }
                 continue;
             }
             if !sure && depth >= DEEPEST_CONDITION {
-                let because = format!("there are too many conditions; {CLOSED}");
+                let because = format!("there are too many conditions, so {CLOSED}");
                 self.report
                     .set(statement.id, Verdict::not_supported(because, None));
                 flow.closed = true;
@@ -104,7 +109,7 @@ impl CaddyEvaluator<'_, '_> {
                 };
                 self.block(statement, scope, flow.clone(), is_handle, taken, &rest_here, depth)
             } else {
-                self.end(statement, scope, flow.clone())
+                self.end(statement, flow.clone())
             };
             if sure {
                 return matched;
@@ -186,14 +191,7 @@ impl CaddyEvaluator<'_, '_> {
         self.run(list, false, scope, flow, Some(rest), depth + 1)
     }
 
-    fn text_place<'c>(&'c self, change: &'c CaddyPathChange) -> CaddyTextPlace<'c> {
-        CaddyTextPlace {
-            requests: self.requests,
-            change,
-        }
-    }
-
-    fn apply(&mut self, statement: &CaddyStatement, scope: &CaddyScope<'_>, flow: &mut CaddyFlow) {
+    fn apply(&mut self, statement: &CaddyStatement, flow: &mut CaddyFlow) {
         let change = flow.change.clone();
         let requests = self.requests;
         let place = CaddyTextPlace {
@@ -201,7 +199,6 @@ impl CaddyEvaluator<'_, '_> {
             change: &change,
         };
         directives::apply(statement, flow, place, self.report);
-        let _ = scope;
     }
 
     /// A directive that is only for some requests of the place, and not an answer.
@@ -215,7 +212,7 @@ impl CaddyEvaluator<'_, '_> {
             statement.name(),
             "basic_auth" | "basicauth" | "forward_auth"
         ) {
-            self.apply(statement, scope, flow);
+            self.apply(statement, flow);
             let because = "it is asked of every client here: the condition cannot be expressed";
             self.report.set(statement.id, Verdict::differs(because));
             matchers::refuse(statement, scope, self.report);
@@ -234,7 +231,6 @@ impl CaddyEvaluator<'_, '_> {
     fn end(
         &mut self,
         statement: &CaddyStatement,
-        _scope: &CaddyScope<'_>,
         mut flow: CaddyFlow,
     ) -> CaddyOutcome {
         let change = flow.change.clone();
@@ -269,7 +265,6 @@ impl CaddyEvaluator<'_, '_> {
                 ..outcome
             };
         }
-        let _ = self.text_place(&CaddyPathChange::None);
         outcome
     }
 
@@ -347,7 +342,12 @@ impl CaddyEvaluator<'_, '_> {
             outcome.flow.closed = true;
         }
         let verdict = match &answer.action {
-            CaddyAction::Respond(403, body, _) if body.is_empty() => Verdict::Converted,
+            CaddyAction::Respond(403, body, _) if body.is_empty() && !self.trusts => {
+                Verdict::Converted
+            }
+            _ if self.trusts => Verdict::differs(
+                "clients that are refused get 403, by the address that proxies in `trusted` name",
+            ),
             _ => Verdict::differs("clients that are refused get 403 and Lockgate's own page"),
         };
         self.report.set(statement.id, verdict);

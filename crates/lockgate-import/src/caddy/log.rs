@@ -53,7 +53,7 @@ pub(super) fn of_site(
                         Verdict::differs("Lockgate writes json, combined or logfmt")
                     }
                     _ => Verdict::not_supported(
-                        "the fields of a line are fixed; Lockgate logs no credentials",
+                        "the fields of a line are fixed, and Lockgate logs no credentials",
                         None,
                     ),
                 };

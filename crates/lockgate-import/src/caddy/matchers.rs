@@ -170,9 +170,7 @@ impl<'a> CaddyMatcherLine<'a> {
     }
 
     fn values(&self) -> Vec<String> {
-        let values = self.words.get(1..).unwrap_or_default();
-        // A comma behind a word is a frequent mistake, and part of the word for Caddy.
-        values.to_vec()
+        self.words.get(1..).unwrap_or_default().to_vec()
     }
 
     /// All patterns of paths in it, with the statement that has them.

@@ -18,6 +18,8 @@ pub(super) struct CaddyOptions {
     pub(super) auto_https_off: bool,
     /// All certificates are those of the server's own authority.
     pub(super) local_certs: bool,
+    /// Whether `protocols` leaves HTTP/3 out.
+    pub(super) without_http3: bool,
     /// Whether clients may use HTTP/1 alone.
     pub(super) only_http1: bool,
     /// The order of directives.
@@ -35,6 +37,7 @@ impl Default for CaddyOptions {
             https_port: 443,
             auto_https_off: false,
             local_certs: false,
+            without_http3: false,
             only_http1: false,
             order: CaddyOrder::default(),
             acme: Vec::new(),
@@ -355,6 +358,7 @@ impl CaddyOptions {
                 },
                 "protocols" => {
                     let has = |name: &str| line.args().iter().any(|one| one == name);
+                    self.without_http3 = !has("h3");
                     self.only_http1 = has("h1") && !has("h2");
                     match has("h3") {
                         true => Verdict::differs("Lockgate speaks HTTP/1.1 and HTTP/2"),
@@ -369,10 +373,7 @@ impl CaddyOptions {
                     continue;
                 }
                 "max_header_size" => match line.arg().and_then(texts::size) {
-                    Some(size) => {
-                        top.table("limits").set("head", size);
-                        Verdict::differs("the longest head that can be set is 64 KiB")
-                    }
+                    Some(_) => Verdict::differs("heads of up to 64 KB are read: `limits.head`"),
                     None => Verdict::not_supported("this is no size", None),
                 },
                 "keepalive_interval" | "name" => Verdict::Default,

@@ -541,7 +541,7 @@ fn transport(line: &CaddyStatement, keys: &mut CaddyPoolKeys, report: &mut Conve
                         Verdict::Converted
                     }
                     ["1.1", "2"] | ["2", "1.1"] => Verdict::differs(
-                        "Lockgate speaks HTTP/1.1 to the endpoints; protocol = \"h2\" is HTTP/2",
+                        "Lockgate speaks HTTP/1.1 to the endpoints: protocol = \"h2\" is HTTP/2",
                     ),
                     _ => Verdict::not_supported("Lockgate does not speak this to endpoints", None),
                 }

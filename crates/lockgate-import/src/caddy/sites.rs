@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::addresses::{self, CaddyAddress};
 use super::blocks::{self, CaddyStatement};
-use super::directives;
 use super::emit::{self, CaddyPools};
 use super::evaluate::CaddyEvaluator;
 use super::log;
@@ -16,7 +15,9 @@ use super::tests_of::CaddyTests;
 use crate::{ConversionReport, Draft, DraftTable, DraftValue, StatementId, Verdict};
 
 /// How many directives are run for all places of all sites.
-const MOST_STEPS: usize = 20_000_000;
+const MOST_STEPS: usize = 4_000_000;
+/// How many directives are run for one place besides those of the site, because of conditions.
+const MOST_STEPS_OF_PLACE: usize = 5_000;
 /// The most places of one site.
 const MOST_PLACES: usize = 6_000;
 
@@ -42,6 +43,7 @@ pub(super) struct CaddySites<'r> {
     pub(super) pools: CaddyPools,
     pub(super) tests: CaddyTests,
     pub(super) needs_acme: bool,
+    pub(super) has_tls: bool,
     pub(super) has_files: bool,
     pub(super) has_proxy: bool,
     pub(super) has_letter: bool,
@@ -67,6 +69,7 @@ impl<'r> CaddySites<'r> {
             pools: CaddyPools::default(),
             tests: CaddyTests::default(),
             needs_acme: false,
+            has_tls: false,
             has_files: false,
             has_proxy: false,
             has_letter: false,
@@ -106,10 +109,10 @@ impl<'r> CaddySites<'r> {
             }
             return;
         }
-        let settings = self.settings(site, &addresses);
+        let settings = self.settings(site);
         let places = self.places(site);
         if places.all.len() > MOST_PLACES
-            || places.all.len().saturating_mul(site.inner().len()) > self.steps
+            || places.all.len().saturating_mul(site.size()) > self.steps
         {
             let because = "it has too many paths to work out";
             site.set_all(self.report, &Verdict::not_supported(because, None));
@@ -216,7 +219,10 @@ impl<'r> CaddySites<'r> {
             false => self.options.http_port,
         };
         let mut outcomes = CaddyOutcomes::new();
+        let size = site.size();
         for place in &places.all {
+            let budget = self.steps.min(size.saturating_add(MOST_STEPS_OF_PLACE));
+            let mut left = budget;
             let mut evaluator = CaddyEvaluator {
                 report: self.report,
                 order: &self.options.order,
@@ -226,13 +232,15 @@ impl<'r> CaddySites<'r> {
                     port: port.unwrap_or(implied),
                     place,
                 },
-                steps: &mut self.steps,
+                trusts: self.draft.top.get("trusted").is_some(),
+                steps: &mut left,
             };
             let mut flow = CaddyFlow::default();
             if let Some(page) = &settings.not_found {
                 flow.keys.insert("not_found", page.as_str().into());
             }
             outcomes.insert(place.clone(), evaluator.site(site.inner(), flow));
+            self.steps -= budget - left;
         }
         outcomes
     }
@@ -301,6 +309,7 @@ impl<'r> CaddySites<'r> {
                 table.set("tls", DraftValue::Inline(keys.clone()));
             }
         }
+        self.has_tls |= tls.is_some();
         if tls.is_some() && self.options.only_http1 {
             table.set("protocols", vec!["http1"]);
         }
@@ -375,7 +384,7 @@ impl<'r> CaddySites<'r> {
     }
 
     /// What the statements of a site say about all of it.
-    fn settings(&mut self, site: &CaddyStatement, addresses: &[CaddyAddress]) -> CaddySettings {
+    fn settings(&mut self, site: &CaddyStatement) -> CaddySettings {
         let mut settings = CaddySettings::default();
         for statement in site.inner() {
             match statement.name() {
@@ -392,11 +401,7 @@ impl<'r> CaddySites<'r> {
                     let verdict = match statement.args().iter().all(is_address) {
                         true => {
                             settings.bind = statement.args().to_vec();
-                            if settings.bind == ["0.0.0.0"] {
-                                Verdict::Converted
-                            } else {
-                                Verdict::Converted
-                            }
+                            Verdict::Converted
                         }
                         false => Verdict::not_supported(
                             "Lockgate binds addresses, not names or interfaces",
@@ -409,7 +414,6 @@ impl<'r> CaddySites<'r> {
                 _ => {}
             }
         }
-        let _ = addresses;
         settings
     }
 
@@ -705,5 +709,4 @@ fn collect_places(
             collect_places(statement.inner(), &inner, places, &stripped, depth + 1);
         }
     }
-    let _ = directives::ends;
 }
