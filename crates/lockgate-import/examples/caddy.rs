@@ -63,7 +63,10 @@ fn main() {
                 Verdict::NotSupported { because, instead } => {
                     let name = line.text.split(' ').next().unwrap_or_default();
                     *refused.entry(name.to_owned()).or_default() += 1;
-                    format!("NOT SUPPORTED: {because} [{}]", instead.as_deref().unwrap_or("-"))
+                    format!(
+                        "NOT SUPPORTED: {because} [{}]",
+                        instead.as_deref().unwrap_or("-")
+                    )
                 }
             };
             if !only_totals {
@@ -79,7 +82,10 @@ fn main() {
         .iter()
         .filter_map(|name| totals.get(name))
         .sum();
-    println!("TOTAL {all}: {totals:?}; {:.1} % converted or default", good as f64 * 100.0 / all as f64);
+    println!(
+        "TOTAL {all}: {totals:?}; {:.1} % converted or default",
+        good as f64 * 100.0 / all as f64
+    );
     let mut refused: Vec<_> = refused.into_iter().collect();
     refused.sort_by_key(|(name, number)| (usize::MAX - number, name.clone()));
     for (name, number) in refused.iter().take(15) {

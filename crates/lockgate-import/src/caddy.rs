@@ -42,9 +42,7 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
     reader.finish();
     let mut sites = CaddySites::new(&mut report);
     let mut top = std::mem::take(&mut sites.draft.top);
-    sites
-        .options
-        .read(&source.options, &mut top, sites.report);
+    sites.options.read(&source.options, &mut top, sites.report);
     sites.draft.top = top;
     for site in &source.sites {
         sites.site(site);
@@ -76,7 +74,9 @@ fn finish(sites: CaddySites<'_>) -> crate::Draft {
         );
     }
     if sites.has_tls && !sites.options.without_http3 {
-        draft.preface.push("Clients get HTTP/2 and HTTP/1.1, not HTTP/3.".to_owned());
+        draft
+            .preface
+            .push("Clients get HTTP/2 and HTTP/1.1, not HTTP/3.".to_owned());
     }
     let site = draft.top.remove_table("site");
     if sites.needs_acme || !sites.options.acme.is_empty() {

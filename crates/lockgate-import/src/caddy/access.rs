@@ -43,9 +43,9 @@ pub(super) fn basic(
         .push(format!("{USERS} has the users, one on a line:"));
     flow.comments.extend(lines);
     let mut auth = vec![("basic".to_owned(), USERS.into())];
-    let realm = words.iter().find(|word| {
-        !matches!(word.as_str(), "bcrypt" | "argon2id" | "scrypt")
-    });
+    let realm = words
+        .iter()
+        .find(|word| !matches!(word.as_str(), "bcrypt" | "argon2id" | "scrypt"));
     if let Some(realm) = realm.filter(|realm| *realm != "restricted") {
         auth.push(("realm".to_owned(), realm.as_str().into()));
     }
@@ -161,10 +161,13 @@ pub(super) fn forward(
         ([one], true) => auth.push(("forward".to_owned(), one.clone())),
         _ => {
             // Its pool is made when the table is written.
-            auth.push(("forward".to_owned(), DraftValue::Inline(vec![
-                ("endpoints".to_owned(), DraftValue::List(upstream.endpoints)),
-                ("options".to_owned(), DraftValue::Inline(upstream.options)),
-            ])));
+            auth.push((
+                "forward".to_owned(),
+                DraftValue::Inline(vec![
+                    ("endpoints".to_owned(), DraftValue::List(upstream.endpoints)),
+                    ("options".to_owned(), DraftValue::Inline(upstream.options)),
+                ]),
+            ));
         }
     }
     if let Some(path) = path {

@@ -17,8 +17,22 @@ pub(super) struct CaddyAddress {
 
 /// Zones below which no public authority issues certificates, as Lockgate knows them.
 const PRIVATE_ZONES: [&str; 16] = [
-    "alt", "corp", "example", "home", "home.arpa", "internal", "intranet", "invalid", "lan",
-    "local", "localdomain", "localhost", "mail", "onion", "private", "test",
+    "alt",
+    "corp",
+    "example",
+    "home",
+    "home.arpa",
+    "internal",
+    "intranet",
+    "invalid",
+    "lan",
+    "local",
+    "localdomain",
+    "localhost",
+    "mail",
+    "onion",
+    "private",
+    "test",
 ];
 
 /// Zones for which Caddy takes its own authority.
@@ -96,9 +110,9 @@ pub(super) fn parse(
                 let because = format!("write the value of {variable} in place of `{stand_in}`");
                 differs = Some(match differs {
                     Some(before) => format!("{before}; {because}"),
-                    None => format!(
-                        "the name of a site cannot come from the environment: {because}"
-                    ),
+                    None => {
+                        format!("the name of a site cannot come from the environment: {because}")
+                    }
                 });
             }
         }
@@ -128,7 +142,9 @@ pub(super) fn parse(
     let allowed = |c: char| c.is_ascii_alphanumeric() || "-_.*:[]".contains(c);
     if !host.chars().all(allowed) {
         if !host.is_ascii() {
-            return Err("clients send this name in its ASCII form (`xn--…`): write that".to_owned());
+            return Err(
+                "clients send this name in its ASCII form (`xn--…`): write that".to_owned(),
+            );
         }
         host.retain(allowed);
         differs = Some(format!(
@@ -155,7 +171,11 @@ pub(super) fn parse(
         (None, Some(_)) => has_tls || (host.is_some() && !options.auto_https_off),
         (None, None) => host.is_some(),
     };
-    let implied = if secure { options.https_port } else { options.http_port };
+    let implied = if secure {
+        options.https_port
+    } else {
+        options.http_port
+    };
     let port = match (host.is_some(), secure, port) {
         (true, true, None) => None,
         (true, true, Some(port)) if port == implied => None,

@@ -5,9 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use super::tokens::{self, CaddyToken};
-use crate::{
-    ConversionReport, DraftTable, ImportError, Place, SourceFiles, StatementId, Verdict,
-};
+use crate::{ConversionReport, DraftTable, ImportError, Place, SourceFiles, StatementId, Verdict};
 
 /// The deepest nesting of blocks.
 const DEEPEST_BLOCK: usize = 64;
@@ -90,6 +88,8 @@ pub(super) struct CaddyReader<'a> {
     report: &'a mut ConversionReport,
     snippets: BTreeMap<String, CaddySnippet>,
     statements: usize,
+    /// The files that are being read, each imported by the one before.
+    open: Vec<PathBuf>,
 }
 
 struct CaddySnippet {
@@ -105,6 +105,7 @@ impl<'a> CaddyReader<'a> {
             report,
             snippets: BTreeMap::new(),
             statements: 0,
+            open: Vec::new(),
         }
     }
 
@@ -143,9 +144,11 @@ impl<'a> CaddyReader<'a> {
             report: self.report,
         };
         let blocks = parser.file()?;
+        self.open.push(path.to_owned());
         for block in blocks {
             self.take_block(block, source, depth)?;
         }
+        self.open.pop();
         Ok(())
     }
 
@@ -170,7 +173,8 @@ impl<'a> CaddyReader<'a> {
         let Some(inner) = block.block.take() else {
             if name.starts_with("{$") {
                 let because = "the statements in this variable are not known here";
-                self.report.set(block.id, Verdict::not_supported(because, None));
+                self.report
+                    .set(block.id, Verdict::not_supported(because, None));
             }
             return Ok(());
         };
@@ -237,6 +241,12 @@ impl<'a> CaddyReader<'a> {
         };
         let mut read = Vec::new();
         for path in paths {
+            if self.open.contains(&path) {
+                let because = "the file imports itself";
+                self.report
+                    .set(import.id, Verdict::not_supported(because, None));
+                continue;
+            }
             match self.files.read(&path) {
                 Ok(text) => read.push((path, text)),
                 Err(reason) => {
@@ -291,6 +301,7 @@ impl<'a> CaddyReader<'a> {
         let arguments = import.args().get(1..).unwrap_or_default();
         let mut body = Vec::new();
         let mut found = true;
+        let opened = self.open.len();
         if let Some(name) = import.arg()
             && depth < DEEPEST_IMPORT
             && let Some(snippet) = self.snippets.get_mut(name)
@@ -313,6 +324,7 @@ impl<'a> CaddyReader<'a> {
                 };
                 let statements = parser.statements(true, 0)?;
                 body.extend(statements);
+                self.open.push(path);
             }
         }
         if !found {
@@ -320,16 +332,16 @@ impl<'a> CaddyReader<'a> {
             return Ok(vec![import.clone()]);
         }
         let body = fill_in(body, arguments, import.inner());
-        self.expand(body, depth + 1)
+        let expanded = self.expand(body, depth + 1);
+        self.open.truncate(opened);
+        expanded
     }
 
     /// Says of snippets that no site uses that they are not needed.
     pub(super) fn finish(self) {
         for snippet in self.snippets.into_values() {
             match snippet.used {
-                true => self
-                    .report
-                    .set(snippet.statement.id, Verdict::Converted),
+                true => self.report.set(snippet.statement.id, Verdict::Converted),
                 false => snippet.statement.fill(self.report, &Verdict::Default),
             }
         }
@@ -362,7 +374,9 @@ fn fill_in(
                     "{args[:]}" | "{args[0:]}" | "{args.*}" => {
                         statement.words.extend(arguments.iter().cloned());
                     }
-                    _ if word.contains("{args") => statement.words.push(with_arguments(&word, arguments)),
+                    _ if word.contains("{args") => {
+                        statement.words.push(with_arguments(&word, arguments))
+                    }
                     _ => statement.words.push(word),
                 }
             }
@@ -439,7 +453,11 @@ impl CaddyParser<'_> {
             .enumerate()
             .take(64)
             .take_while(|(index, token)| *index == 0 || !token.first);
-        line.into_iter().any(|(_, token)| token.opens()) || rest.iter().take(1).any(|token| token.text.starts_with("{$") || token.text == "import")
+        line.into_iter().any(|(_, token)| token.opens())
+            || rest
+                .iter()
+                .take(1)
+                .any(|token| token.text.starts_with("{$") || token.text == "import")
     }
 
     /// The addresses of a site: up to a brace or the end of the line, but a comma goes on.
@@ -506,8 +524,7 @@ impl CaddyParser<'_> {
                     words.push(next.text);
                 }
             }
-            let opens = self.peek()
-                .is_some_and(|next| next.opens() && !next.first);
+            let opens = self.peek().is_some_and(|next| next.opens() && !next.first);
             let mut statement = self.statement(words, line, opens);
             if opens {
                 if depth >= DEEPEST_BLOCK {

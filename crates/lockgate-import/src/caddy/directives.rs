@@ -15,25 +15,60 @@ use crate::{ConversionReport, DraftValue, Verdict};
 pub(super) fn ends(name: &str) -> bool {
     matches!(
         name,
-        "reverse_proxy" | "file_server" | "respond" | "redir" | "abort" | "error" | "php_fastcgi"
-            | "metrics" | "acme_server" | "copy_response" | "invoke"
+        "reverse_proxy"
+            | "file_server"
+            | "respond"
+            | "redir"
+            | "abort"
+            | "error"
+            | "php_fastcgi"
+            | "metrics"
+            | "acme_server"
+            | "copy_response"
+            | "invoke"
     )
 }
 
 /// Statements of a site that are no directives of its requests.
 const OF_SITE: [&str; 8] = [
-    "tls", "log", "bind", "handle_errors", "import", "encode", "log_skip", "vars",
+    "tls",
+    "log",
+    "bind",
+    "handle_errors",
+    "import",
+    "encode",
+    "log_skip",
+    "vars",
 ];
 
 /// Directives of plugins that refuse nothing and answer nothing that others would.
 const HARMLESS: [&str; 14] = [
-    "cache", "souin", "vulcain", "replace", "replace_response", "umami", "transform", "minify", "trace", "realip",
-    "geoip", "dynamic_dns", "mercure", "rate_limit",
+    "cache",
+    "souin",
+    "vulcain",
+    "replace",
+    "replace_response",
+    "umami",
+    "transform",
+    "minify",
+    "trace",
+    "realip",
+    "geoip",
+    "dynamic_dns",
+    "mercure",
+    "rate_limit",
 ];
 
 /// Directives of plugins and of Caddy 1 that answer with something that is run.
 const RUNNING: [&str; 8] = [
-    "php", "php_server", "fastcgi", "cgi", "proxy", "webdav", "git", "s3proxy",
+    "php",
+    "php_server",
+    "fastcgi",
+    "cgi",
+    "proxy",
+    "webdav",
+    "git",
+    "s3proxy",
 ];
 
 /// Closes a block in which a statement is not known: it might refuse requests.
@@ -60,10 +95,16 @@ pub(super) fn close_if_unknown(
                 "this plugin has limits in a form of its own",
                 Some("limit = \"20/s per client\""),
             ),
-            "mercure" | "vulcain" => ("Lockgate has no such hub", Some("run it beside Lockgate, and proxy to it")),
+            "mercure" | "vulcain" => (
+                "Lockgate has no such hub",
+                Some("run it beside Lockgate, and proxy to it"),
+            ),
             "cache" | "souin" => ("Lockgate has no cache of responses", None),
             "proxy" | "gzip" | "fastcgi" | "errors" | "expires" | "ext" | "internal" | "browse" => {
-                ("this is a directive of Caddy 1", Some("convert the file to Caddy 2 first"))
+                (
+                    "this is a directive of Caddy 1",
+                    Some("convert the file to Caddy 2 first"),
+                )
             }
             "php" | "php_server" => (
                 "Lockgate runs no PHP, and serves no folder that has it",
@@ -130,7 +171,9 @@ pub(super) fn apply(
             flow.keys.insert("trace", true.into());
             Verdict::differs("Lockgate starts traces and passes them on, and exports none")
         }
-        "log_append" | "log_name" => Verdict::not_supported("the access log has a fixed form", None),
+        "log_append" | "log_name" => {
+            Verdict::not_supported("the access log has a fixed form", None)
+        }
         "skip_log" | "log_skip" => {
             let because = "a site has one access log for all its paths";
             let instead = "access_log = false in the site";
@@ -238,7 +281,9 @@ fn encode(statement: &CaddyStatement, flow: &mut CaddyFlow, report: &mut Convers
     for line in statement.inner() {
         let verdict = match line.name() {
             "gzip" | "zstd" | "br" if line.args().is_empty() => Verdict::Converted,
-            "gzip" | "zstd" | "br" => Verdict::differs("the level of compression is Lockgate's own"),
+            "gzip" | "zstd" | "br" => {
+                Verdict::differs("the level of compression is Lockgate's own")
+            }
             "minimum_length" => Verdict::differs("bodies from 1 KB on are compressed"),
             "match" => Verdict::differs("the media types that are compressed are Lockgate's own"),
             _ => Verdict::not_supported("this option is not known", None),
@@ -278,7 +323,10 @@ fn rewrite(words: &[String], flow: &mut CaddyFlow, place: CaddyTextPlace<'_>) ->
         }
         Ok(_) => {
             flow.closed = true;
-            Verdict::not_supported(format!("the path does not begin with `/`, so {CLOSED}"), None)
+            Verdict::not_supported(
+                format!("the path does not begin with `/`, so {CLOSED}"),
+                None,
+            )
         }
         Err(because) => {
             flow.closed = true;
@@ -412,12 +460,19 @@ fn file_server(
                     true => Verdict::Default,
                     false => {
                         secret = true;
-                        let because = format!("Lockgate hides names that begin with a dot and no other ones, so {CLOSED}");
+                        let because = format!(
+                            "Lockgate hides names that begin with a dot and no other ones, so {CLOSED}"
+                        );
                         Verdict::not_supported(because, Some("move these files out of the root"))
                     }
                 }
             }
-            "precompressed" => match line.args().iter().any(|one| one == "zstd" || one == "br" || one == "gzip") || line.args().is_empty() {
+            "precompressed" => match line
+                .args()
+                .iter()
+                .any(|one| one == "zstd" || one == "br" || one == "gzip")
+                || line.args().is_empty()
+            {
                 true => Verdict::Default,
                 false => Verdict::not_supported("this coding is not known", None),
             },
@@ -503,9 +558,8 @@ fn respond(
         }
     }
     for line in statement.inner() {
-        match (line.name(), line.arg()) {
-            ("body", Some(text)) => text.clone_into(&mut body),
-            _ => {}
+        if let ("body", Some(text)) = (line.name(), line.arg()) {
+            text.clone_into(&mut body);
         }
     }
     let refuse = |because: String| {

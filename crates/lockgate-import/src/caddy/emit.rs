@@ -11,10 +11,33 @@ use crate::{ConversionReport, DraftTable, DraftValue, Verdict};
 
 /// The keys of a table in the order in which they are written.
 const KEYS: [&str; 27] = [
-    "proxy", "root", "redirect", "respond", "strip_prefix", "rewrite", "index", "try", "not_found",
-    "listing", "hidden", "precompressed", "cache", "compress", "headers", "request_headers",
-    "trace", "auth", "allow", "deny", "limit", "body", "timeouts", "rewrite_location", "error_pages",
-    "access_log", "shape",
+    "proxy",
+    "root",
+    "redirect",
+    "respond",
+    "strip_prefix",
+    "rewrite",
+    "index",
+    "try",
+    "not_found",
+    "listing",
+    "hidden",
+    "precompressed",
+    "cache",
+    "compress",
+    "headers",
+    "request_headers",
+    "trace",
+    "auth",
+    "allow",
+    "deny",
+    "limit",
+    "body",
+    "timeouts",
+    "rewrite_location",
+    "error_pages",
+    "access_log",
+    "shape",
 ];
 
 /// Names of a table for its tests.
@@ -38,7 +61,9 @@ impl CaddyPools {
         let simple = |name: &str| matches!(name, "tls" | "protocol" | "proxy_protocol");
         match upstream.endpoints.as_slice() {
             [one @ DraftValue::Text(_)] if upstream.options.is_empty() => return one.clone(),
-            [one @ DraftValue::Text(_)] if upstream.options.iter().all(|(name, _)| simple(name)) => {
+            [one @ DraftValue::Text(_)]
+                if upstream.options.iter().all(|(name, _)| simple(name)) =>
+            {
                 let mut value = vec![("to".to_owned(), one.clone())];
                 value.extend(upstream.options.iter().cloned());
                 return DraftValue::Inline(value);
@@ -156,10 +181,20 @@ pub(super) fn routes(
         if let Some(origin) = &outcome.origin.0 {
             blocks::come_from(path, origin);
         }
-        path.comments.extend(outcome.flow.comments.iter().filter(|_| outcome.flow.auth != root.flow.auth).cloned());
+        path.comments.extend(
+            outcome
+                .flow
+                .comments
+                .iter()
+                .filter(|_| outcome.flow.auth != root.flow.auth)
+                .cloned(),
+        );
         if own.is_empty() {
-            path.comments
-                .push(format!("{}/* of Caddy does not have {} itself.", place.path(), place.path()));
+            path.comments.push(format!(
+                "{}/* of Caddy does not have {} itself.",
+                place.path(),
+                place.path()
+            ));
         }
         write_keys(path, &own);
         tests.add(names, place, outcome, &keys, &place.key(), &kept);
@@ -218,7 +253,9 @@ fn compare(outcomes: &mut CaddyOutcomes, places: &CaddyPlaces, report: &mut Conv
             }
             // `/a` beside `/a/*`, to which Caddy sends an empty page.
             CaddyPlace::Exact(path)
-                if !outcome.serves() && of_parent.serves() && parent == CaddyPlace::Below(path.clone()) =>
+                if !outcome.serves()
+                    && of_parent.serves()
+                    && parent == CaddyPlace::Below(path.clone()) =>
             {
                 for id in ids {
                     let because = format!("`{}` itself is part of the route", place.path());
@@ -360,9 +397,7 @@ fn difference(root: &CaddyKeys, path: &CaddyKeys) -> CaddyKeys {
         let value: Option<DraftValue> = match *key {
             "auth" | "allow" | "deny" => Some(false.into()),
             "rewrite" | "compress" if is_proxy => Some(false.into()),
-            "body" if is_proxy => {
-                Some(DraftValue::Inline(vec![("max".to_owned(), "off".into())]))
-            }
+            "body" if is_proxy => Some(DraftValue::Inline(vec![("max".to_owned(), "off".into())])),
             "listing" | "not_found" if is_files => Some(false.into()),
             "try" if is_files && path.contains_key("strip_prefix") => Some(vec!["/{*}"].into()),
             "try" if is_files => Some(vec!["{path}"].into()),

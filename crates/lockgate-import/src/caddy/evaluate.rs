@@ -107,7 +107,15 @@ impl CaddyEvaluator<'_, '_> {
                     scope,
                     next,
                 };
-                self.block(statement, scope, flow.clone(), is_handle, taken, &rest_here, depth)
+                self.block(
+                    statement,
+                    scope,
+                    flow.clone(),
+                    is_handle,
+                    taken,
+                    &rest_here,
+                    depth,
+                )
             } else {
                 self.end(statement, flow.clone())
             };
@@ -228,11 +236,7 @@ impl CaddyEvaluator<'_, '_> {
     }
 
     /// A directive that answers.
-    fn end(
-        &mut self,
-        statement: &CaddyStatement,
-        mut flow: CaddyFlow,
-    ) -> CaddyOutcome {
+    fn end(&mut self, statement: &CaddyStatement, mut flow: CaddyFlow) -> CaddyOutcome {
         let change = flow.change.clone();
         let place = CaddyTextPlace {
             requests: self.requests,
@@ -255,9 +259,7 @@ impl CaddyEvaluator<'_, '_> {
             origin,
             ..CaddyOutcome::default()
         };
-        if let (Err(because), Some(statement)) =
-            (outcome.keys(self.requests.place), statement)
-        {
+        if let (Err(because), Some(statement)) = (outcome.keys(self.requests.place), statement) {
             self.report
                 .set(statement.id, Verdict::not_supported(because, None));
             return CaddyOutcome {
@@ -304,10 +306,14 @@ impl CaddyEvaluator<'_, '_> {
             return outcome;
         }
         let because = match unmatched.serves() {
-            true => "it is only for some requests, by a condition that routes do not have: \
-                     these are treated as all others of the path",
-            false => "it is only for some requests, by a condition that routes do not have: \
-                      the route is left out",
+            true => {
+                "it is only for some requests, by a condition that routes do not have: \
+                     these are treated as all others of the path"
+            }
+            false => {
+                "it is only for some requests, by a condition that routes do not have: \
+                      the route is left out"
+            }
         };
         // A statement of the block that is converted elsewhere is not converted here.
         statement.set_all(self.report, &Verdict::not_supported(because, None));

@@ -32,7 +32,13 @@ fn is_name(name: &str) -> bool {
 
 /// Fields that belong to one connection: Lockgate manages them.
 const OF_CONNECTION: [&str; 8] = [
-    "connection", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "content-length",
+    "connection",
+    "keep-alive",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "content-length",
     "proxy-connection",
 ];
 
@@ -100,7 +106,12 @@ pub(super) fn header(
         let verdict = match line.name() {
             "defer" => Verdict::Default,
             "match" => Verdict::not_supported("fields do not depend on the response", None),
-            _ => change(&line.words, place, &mut flow.fields, &mut flow.default_fields),
+            _ => change(
+                &line.words,
+                place,
+                &mut flow.fields,
+                &mut flow.default_fields,
+            ),
         };
         line.set_all(report, &verdict);
     }
@@ -120,7 +131,12 @@ pub(super) fn request_header(
     } else {
         report.set(statement.id, Verdict::Converted);
     }
-    changed.extend(statement.inner().iter().map(|line| (line, line.words.as_slice())));
+    changed.extend(
+        statement
+            .inner()
+            .iter()
+            .map(|line| (line, line.words.as_slice())),
+    );
     for (line, words) in changed {
         let verdict = of_request(words, flow, place);
         report.set(line.id, verdict);
@@ -139,13 +155,19 @@ pub(super) fn header_up(
 }
 
 fn of_request(words: &[String], flow: &mut CaddyFlow, place: CaddyTextPlace<'_>) -> Verdict {
-    let name = words.first().map(|name| name.trim_end_matches(':').to_lowercase());
+    let name = words
+        .first()
+        .map(|name| name.trim_end_matches(':').to_lowercase());
     let value = words.get(1).map(String::as_str);
     let client = matches!(
         value,
         Some(
-            "{remote_host}" | "{remote}" | "{client_ip}" | "{http.request.remote.host}"
-                | "{http.request.remote}" | "{http.vars.client_ip}"
+            "{remote_host}"
+                | "{remote}"
+                | "{client_ip}"
+                | "{http.request.remote.host}"
+                | "{http.request.remote}"
+                | "{http.vars.client_ip}"
         )
     );
     let host = matches!(
@@ -157,20 +179,24 @@ fn of_request(words: &[String], flow: &mut CaddyFlow, place: CaddyTextPlace<'_>)
         Some("x-forwarded-for") if client => return Verdict::Default,
         Some("x-forwarded-proto")
             if matches!(value, Some("{scheme}" | "{http.request.scheme}"))
-                || value == Some(if place.requests.secure { "https" } else { "http" }) =>
+                || value
+                    == Some(if place.requests.secure {
+                        "https"
+                    } else {
+                        "http"
+                    }) =>
         {
             return Verdict::Default;
         }
-        Some("upgrade" | "connection") => {
-            if value.is_some_and(|value| value.contains("pgrade")) {
-                return Verdict::Default;
-            }
+        Some("upgrade" | "connection") if value.is_some_and(|value| value.contains("pgrade")) => {
+            return Verdict::Default;
         }
         Some("host")
             if matches!(
                 value,
                 Some(
-                    "{upstream_hostport}" | "{http.reverse_proxy.upstream.hostport}"
+                    "{upstream_hostport}"
+                        | "{http.reverse_proxy.upstream.hostport}"
                         | "{http.reverse_proxy.upstream.host}"
                 )
             ) =>
@@ -188,13 +214,13 @@ fn of_request(words: &[String], flow: &mut CaddyFlow, place: CaddyTextPlace<'_>)
         Some("+x-forwarded-for") => {
             return Verdict::differs("Lockgate sets this field, and adds to it behind `trusted`");
         }
-        Some("x-forwarded-for" | "x-forwarded-host" | "x-forwarded-proto") => {
-            if value.is_some_and(|value| value.contains('{')) {
-                return Verdict::not_supported(
-                    "Lockgate sets this field itself, from what proxies in `trusted` send",
-                    Some("trusted = [\"NETWORK OF THE PROXY\"]"),
-                );
-            }
+        Some("x-forwarded-for" | "x-forwarded-host" | "x-forwarded-proto")
+            if value.is_some_and(|value| value.contains('{')) =>
+        {
+            return Verdict::not_supported(
+                "Lockgate sets this field itself, from what proxies in `trusted` send",
+                Some("trusted = [\"NETWORK OF THE PROXY\"]"),
+            );
         }
         _ => {}
     }

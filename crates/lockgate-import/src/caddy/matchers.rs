@@ -309,7 +309,11 @@ fn path_matches(
                 Some(("", end)) if !end.contains('*') => path.ends_with(end),
                 _ => return CaddyMatch::Unknown,
             };
-            return if matches { CaddyMatch::Yes } else { CaddyMatch::No };
+            return if matches {
+                CaddyMatch::Yes
+            } else {
+                CaddyMatch::No
+            };
         }
         CaddyPathChange::Rewritten(_) => return CaddyMatch::Unknown,
     };
@@ -358,8 +362,18 @@ fn host_matches(pattern: &str, host: Option<&str>) -> CaddyMatch {
 
 /// The directives that have no matcher as their first word.
 const WITHOUT_MATCHER: [&str; 12] = [
-    "try_files", "import", "log", "tls", "bind", "handle_path", "handle_errors", "invoke",
-    "log_name", "fs", "map", "copy_response",
+    "try_files",
+    "import",
+    "log",
+    "tls",
+    "bind",
+    "handle_path",
+    "handle_errors",
+    "invoke",
+    "log_name",
+    "fs",
+    "map",
+    "copy_response",
 ];
 
 /// The matcher of a directive, and its other words.

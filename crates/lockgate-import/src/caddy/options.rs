@@ -96,7 +96,10 @@ impl CaddyOptions {
                 let http = statement.name() == "http_port";
                 let Some(port) = arg.and_then(|port| port.parse::<u16>().ok()) else {
                     let because = "the port has to be a number in the file";
-                    return Some(Verdict::not_supported(because, Some("ports = { http = 80 }")));
+                    return Some(Verdict::not_supported(
+                        because,
+                        Some("ports = { http = 80 }"),
+                    ));
                 };
                 let (slot, key, usual) = match http {
                     true => (&mut self.http_port, "http", 80),
@@ -294,8 +297,18 @@ impl CaddyOptions {
     /// The provider of DNS-01.
     pub(super) fn dns(&mut self, words: &[String], block: &[CaddyStatement]) -> Verdict {
         const BY_TOKEN: [&str; 12] = [
-            "cloudflare", "desec", "digitalocean", "duckdns", "gandi", "hetzner", "ionos",
-            "linode", "netlify", "vercel", "vultr", "bunny",
+            "cloudflare",
+            "desec",
+            "digitalocean",
+            "duckdns",
+            "gandi",
+            "hetzner",
+            "ionos",
+            "linode",
+            "netlify",
+            "vercel",
+            "vultr",
+            "bunny",
         ];
         let Some((provider, rest)) = words.split_first() else {
             return Verdict::not_supported("it names no provider", None);
@@ -348,7 +361,9 @@ impl CaddyOptions {
         for line in statement.inner() {
             let verdict = match line.name() {
                 "trusted_proxies" => trusted(line, strict, top),
-                "trusted_proxies_strict" | "strict_sni_host" | "enable_full_duplex" => Verdict::Default,
+                "trusted_proxies_strict" | "strict_sni_host" | "enable_full_duplex" => {
+                    Verdict::Default
+                }
                 "client_ip_headers" => match line.args() {
                     [one] if one.eq_ignore_ascii_case("x-forwarded-for") => Verdict::Default,
                     _ => Verdict::not_supported(
@@ -425,7 +440,10 @@ fn trusted(line: &CaddyStatement, strict: bool, top: &mut DraftTable) -> Verdict
 fn timeouts(line: &CaddyStatement, top: &mut DraftTable, report: &mut ConversionReport) {
     report.set(line.id, Verdict::Converted);
     for inner in line.inner() {
-        let time = inner.arg().and_then(texts::duration).filter(|time| time != "0s");
+        let time = inner
+            .arg()
+            .and_then(texts::duration)
+            .filter(|time| time != "0s");
         let key = match inner.name() {
             "read_header" => Some("head"),
             "idle" => Some("idle"),

@@ -156,7 +156,12 @@ impl CaddyOrder {
                 // As Caddy's own sort does it: its comparison is no total order.
                 for end in 1..group.len() {
                     let mut at = end;
-                    while at > 0 && group.get(at).zip(group.get(at - 1)).is_some_and(|(one, before)| is_before(one, before)) {
+                    while at > 0
+                        && group
+                            .get(at)
+                            .zip(group.get(at - 1))
+                            .is_some_and(|(one, before)| is_before(one, before))
+                    {
                         group.swap(at, at - 1);
                         at -= 1;
                     }

@@ -89,8 +89,7 @@ pub(super) struct CaddyOutcome {
 impl CaddyOutcome {
     /// Whether no client is served: an error is sent.
     pub(super) fn refuses(&self) -> bool {
-        matches!(self.action, CaddyAction::Respond(status, ..) if status >= 400)
-            || self.flow.closed
+        matches!(self.action, CaddyAction::Respond(status, ..) if status >= 400) || self.flow.closed
     }
 
     /// Whether something is served.
@@ -106,7 +105,10 @@ impl CaddyOutcome {
         self.refuses()
             || (self.flow.auth.is_some() && self.flow.auth != other.flow.auth)
             || (self.allow.is_some() && self.allow != other.allow)
-            || self.deny.iter().any(|network| !other.deny.contains(network))
+            || self
+                .deny
+                .iter()
+                .any(|network| !other.deny.contains(network))
     }
 
     /// Its keys in a table of Lockgate, but for `proxy`.

@@ -130,10 +130,9 @@ impl CaddyPattern {
             CaddyPattern::Exact(path)
             | CaddyPattern::Below(path)
             | CaddyPattern::Begins(path)
-            | CaddyPattern::Prefix(path) => {
-                path.iter()
-                    .any(|one| !one.starts_with('{') && one.contains(|c: char| c.is_alphabetic()))
-            }
+            | CaddyPattern::Prefix(path) => path
+                .iter()
+                .any(|one| !one.starts_with('{') && one.contains(|c: char| c.is_alphabetic())),
         }
     }
 }

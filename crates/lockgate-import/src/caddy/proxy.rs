@@ -192,10 +192,7 @@ fn upstream(addresses: Vec<String>, keys: CaddyPoolKeys) -> CaddyUpstream {
 }
 
 /// The addresses that a word stands for, and what differs.
-fn address(
-    word: &str,
-    keys: &mut CaddyPoolKeys,
-) -> Result<(Vec<String>, Option<String>), String> {
+fn address(word: &str, keys: &mut CaddyPoolKeys) -> Result<(Vec<String>, Option<String>), String> {
     let converted = texts::convert(word, CaddyTextKind::Plain, None)?;
     let (scheme, rest) = match converted.text.split_once("://") {
         Some((scheme, rest)) => (scheme, rest),
@@ -225,7 +222,8 @@ fn address(
             return Ok((vec![path], converted.differs));
         }
     }
-    if rest.is_empty() || rest.contains(['/', '?', ' ', '*', '<', '>', ',']) && !rest.contains("${") {
+    if rest.is_empty() || rest.contains(['/', '?', ' ', '*', '<', '>', ',']) && !rest.contains("${")
+    {
         return Err(format!("`{word}` is no address"));
     }
     if rest.contains("${env:") && !rest.contains("}:") && rest.ends_with('}') {
@@ -373,22 +371,23 @@ fn option(line: &CaddyStatement, keys: &mut CaddyPoolKeys) -> Verdict {
             }
             None => Verdict::not_supported("this is no status", None),
         },
-        "unhealthy_request_count" => {
-            match arg.and_then(|value| value.parse::<i64>().ok()) {
-                Some(max) if max > 0 => {
-                    keys.max = Some(max);
-                    Verdict::differs("further requests wait for the endpoint")
-                }
-                _ => Verdict::not_supported("this is no number", None),
+        "unhealthy_request_count" => match arg.and_then(|value| value.parse::<i64>().ok()) {
+            Some(max) if max > 0 => {
+                keys.max = Some(max);
+                Verdict::differs("further requests wait for the endpoint")
             }
-        }
+            _ => Verdict::not_supported("this is no number", None),
+        },
         "trusted_proxies" => {
-            let ranges = line.args().iter().all(|one| {
-                one == "private_ranges" || PRIVATE_RANGES.contains(&one.as_str())
-            });
+            let ranges = line
+                .args()
+                .iter()
+                .all(|one| one == "private_ranges" || PRIVATE_RANGES.contains(&one.as_str()));
             let because = match ranges {
-                true => "the proxies that are trusted are named once for all sites: \
-                         trusted = [\"10.0.0.0/8\", \"172.16.0.0/12\", \"192.168.0.0/16\"]",
+                true => {
+                    "the proxies that are trusted are named once for all sites: \
+                         trusted = [\"10.0.0.0/8\", \"172.16.0.0/12\", \"192.168.0.0/16\"]"
+                }
                 false => "the proxies that are trusted are named once for all sites, in `trusted`",
             };
             Verdict::not_supported(because, Some("write `trusted` at the top of the file"))
@@ -398,11 +397,13 @@ fn option(line: &CaddyStatement, keys: &mut CaddyPoolKeys) -> Verdict {
             Verdict::differs("connections go on after a reload until `drain.change`, for all sites")
         }
         "request_buffers" | "response_buffers" | "stream_buffer_size" | "buffer_requests"
-        | "buffer_responses" | "max_buffer_size" => {
-            Verdict::differs("Lockgate passes bodies on as they arrive, without buffering them whole")
-        }
+        | "buffer_responses" | "max_buffer_size" => Verdict::differs(
+            "Lockgate passes bodies on as they arrive, without buffering them whole",
+        ),
         "verbose_logs" => Verdict::Default,
-        "health_headers" | "health_request_body" | "health_follow_redirects"
+        "health_headers"
+        | "health_request_body"
+        | "health_follow_redirects"
         | "health_upstream" => Verdict::not_supported("checks of Lockgate do not have this", None),
         "unhealthy_latency" => {
             Verdict::differs("Lockgate prefers fast endpoints, but ejects none for being slow")
@@ -438,7 +439,9 @@ fn policy(line: &CaddyStatement, keys: &mut CaddyPoolKeys) -> Verdict {
         }
         Some("first") => {
             keys.first = true;
-            Verdict::differs("requests go to the first endpoint, and to one of the others while it is down")
+            Verdict::differs(
+                "requests go to the first endpoint, and to one of the others while it is down",
+            )
         }
         Some("weighted_round_robin") => {
             let weights: Option<Vec<i64>> = args
@@ -521,8 +524,12 @@ fn transport(line: &CaddyStatement, keys: &mut CaddyPoolKeys, report: &mut Conve
                     _ => Verdict::not_supported("this is no number", None),
                 }
             }
-            "keepalive_idle_conns" | "keepalive_interval" | "dial_fallback_delay"
-            | "expect_continue_timeout" | "read_buffer" | "write_buffer" => Verdict::Default,
+            "keepalive_idle_conns"
+            | "keepalive_interval"
+            | "dial_fallback_delay"
+            | "expect_continue_timeout"
+            | "read_buffer"
+            | "write_buffer" => Verdict::Default,
             "compression" => match arg {
                 Some("off") => Verdict::Default,
                 _ => Verdict::differs("Lockgate asks for no compression of its own"),
@@ -563,7 +570,9 @@ fn transport(line: &CaddyStatement, keys: &mut CaddyPoolKeys, report: &mut Conve
             },
             "tls_timeout" => Verdict::differs("`timeouts.connect` is also for the handshake"),
             "tls_trust_pool" => trust_pool(option, keys, report),
-            _ => Verdict::not_supported("Lockgate's connections to endpoints do not have this", None),
+            _ => {
+                Verdict::not_supported("Lockgate's connections to endpoints do not have this", None)
+            }
         };
         report.set(option.id, verdict.clone());
         if option.name() != "tls_trust_pool" {
@@ -582,7 +591,11 @@ fn trust_pool(
         return Verdict::not_supported("Lockgate takes a file of authorities", None);
     }
     files.extend(option.args().iter().skip(1).map(String::as_str));
-    for line in option.inner().iter().filter(|line| line.name() == "pem_file") {
+    for line in option
+        .inner()
+        .iter()
+        .filter(|line| line.name() == "pem_file")
+    {
         files.extend(line.args().iter().map(String::as_str));
     }
     let [file] = files.as_slice() else {

@@ -182,7 +182,11 @@ impl<'r> CaddySites<'r> {
                             .is_some_and(|label| !label.contains('.') && !label.is_empty())
                     })
             });
-            if literal && below && !hosts.contains(&host) && host.contains(|c: char| c.is_ascii_alphanumeric()) {
+            if literal
+                && below
+                && !hosts.contains(&host)
+                && host.contains(|c: char| c.is_ascii_alphanumeric())
+            {
                 hosts.push(host);
             }
         }
@@ -357,10 +361,15 @@ impl<'r> CaddySites<'r> {
         if self.options.local_certs || address.is_own() {
             return with_internal(keys);
         }
-        let wildcard = address.host.as_deref().is_some_and(|host| host.starts_with('*'));
+        let wildcard = address
+            .host
+            .as_deref()
+            .is_some_and(|host| host.starts_with('*'));
         let has = |name: &str| self.options.acme.iter().any(|(key, _)| key == name);
         let because = match () {
-            () if address.host.is_none() && has("on_demand") => return keys.unwrap_or(CaddyTls::Automatic),
+            () if address.host.is_none() && has("on_demand") => {
+                return keys.unwrap_or(CaddyTls::Automatic);
+            }
             () if address.host.is_none() => {
                 "it has no host to get a certificate for: Lockgate's own authority certifies it, \
                  which clients must trust"
@@ -439,10 +448,9 @@ impl<'r> CaddySites<'r> {
             statement.set_all(self.report, &Verdict::Converted);
             return;
         }
-        let responds = statement
-            .inner()
-            .iter()
-            .all(|line| matches!(line.name(), "respond" | "header") || line.name().starts_with('@'));
+        let responds = statement.inner().iter().all(|line| {
+            matches!(line.name(), "respond" | "header") || line.name().starts_with('@')
+        });
         let verdict = match responds {
             true => Verdict::differs("errors of Lockgate have Lockgate's own page"),
             false => Verdict::not_supported(
@@ -493,7 +501,9 @@ impl<'r> CaddySites<'r> {
                             false => format!("{one}:53"),
                         })
                         .collect();
-                    if resolvers.iter().all(|one| one.parse::<std::net::SocketAddr>().is_ok())
+                    if resolvers
+                        .iter()
+                        .all(|one| one.parse::<std::net::SocketAddr>().is_ok())
                         && let Some((_, DraftValue::Inline(dns))) =
                             self.options.acme.iter_mut().find(|(key, _)| key == "dns")
                     {
@@ -504,16 +514,19 @@ impl<'r> CaddySites<'r> {
                         Verdict::not_supported("name servers are addresses", None)
                     }
                 }
-                "propagation_timeout" | "propagation_delay" | "dns_ttl" | "dns_challenge_override_domain" => {
-                    Verdict::differs("Lockgate looks until the record is there: acme.dns.propagation")
-                }
+                "propagation_timeout"
+                | "propagation_delay"
+                | "dns_ttl"
+                | "dns_challenge_override_domain" => Verdict::differs(
+                    "Lockgate looks until the record is there: acme.dns.propagation",
+                ),
                 "ca" => self.options.directory(arg),
                 "email" => self.options.email(arg),
                 "on_demand" => match self.options.acme.iter().any(|(key, _)| key == "on_demand") {
                     true => Verdict::Converted,
-                    false => Verdict::differs(
-                        "certificates on demand need a permission: acme.on_demand",
-                    ),
+                    false => {
+                        Verdict::differs("certificates on demand need a permission: acme.on_demand")
+                    }
                 },
                 "issuer" if arg == Some("internal") => {
                     internal = true;
@@ -525,7 +538,12 @@ impl<'r> CaddySites<'r> {
                         keys.push(("policy".to_owned(), "modern".into()));
                         Verdict::Converted
                     }
-                    Some("tls1.2") if line.args().len() == 1 || line.args().last().is_some_and(|one| one == "tls1.3") => Verdict::Default,
+                    Some("tls1.2")
+                        if line.args().len() == 1
+                            || line.args().last().is_some_and(|one| one == "tls1.3") =>
+                    {
+                        Verdict::Default
+                    }
                     Some("tls1.2") => {
                         let versions = vec![("versions".to_owned(), vec!["1.2"].into())];
                         keys.push(("policy".to_owned(), DraftValue::Inline(versions)));
@@ -541,7 +559,10 @@ impl<'r> CaddySites<'r> {
                 "ciphers" | "curves" | "alpn" | "key_type" => Verdict::differs(
                     "the choice is Lockgate's own: `tls.policy` and `protocols` change it",
                 ),
-                "load" => Verdict::not_supported("certificates are named one by one, or by a pattern", Some("tls = { certs = [\"/etc/tls/*.pem\"] }")),
+                "load" => Verdict::not_supported(
+                    "certificates are named one by one, or by a pattern",
+                    Some("tls = { certs = [\"/etc/tls/*.pem\"] }"),
+                ),
                 _ => Verdict::not_supported("this is not known of certificates", None),
             };
             line.set_all(self.report, &verdict);

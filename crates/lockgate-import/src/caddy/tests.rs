@@ -283,9 +283,21 @@ fn fields_of_the_site_alone_are_in_a_table_of_their_own() {
 fn clients_are_allowed_and_denied() {
     let allowed = "@lan remote_ip 10.0.0.1/8 ::1\n";
     for (matcher, rules, expected) in [
-        (allowed, "handle @lan {\n reverse_proxy a:1\n }\n respond 403\n", "allow = [\"10.0.0.0/8\", \"::1\"]"),
-        (allowed, "respond @lan 403\n reverse_proxy a:1\n", "deny = [\"10.0.0.0/8\", \"::1\"]"),
-        ("@out not remote_ip 10.0.0.0/8\n", "abort @out\n reverse_proxy a:1\n", "allow = [\"10.0.0.0/8\"]"),
+        (
+            allowed,
+            "handle @lan {\n reverse_proxy a:1\n }\n respond 403\n",
+            "allow = [\"10.0.0.0/8\", \"::1\"]",
+        ),
+        (
+            allowed,
+            "respond @lan 403\n reverse_proxy a:1\n",
+            "deny = [\"10.0.0.0/8\", \"::1\"]",
+        ),
+        (
+            "@out not remote_ip 10.0.0.0/8\n",
+            "abort @out\n reverse_proxy a:1\n",
+            "allow = [\"10.0.0.0/8\"]",
+        ),
     ] {
         let toml = toml(&format!(":80 {{\n {matcher} {rules}}}\n"));
         assert!(toml.contains(expected), "{toml}");
@@ -419,13 +431,18 @@ fn files_are_imported() {
     let imported = read_files(&files).expect("a Caddyfile");
     valid(&imported);
     assert!(imported.draft.to_string().contains("proxy = \"a:1\""));
-    assert!(is_refused("import missing\n:80 {\n respond 200\n}\n", "import"));
+    assert!(is_refused(
+        "import missing\n:80 {\n respond 200\n}\n",
+        "import"
+    ));
 }
 
 #[test]
 fn variables_come_from_the_environment() {
     becomes(
-        ":80 {\n reverse_proxy {$APP}:80\n}\n".replace("{$APP}:80", "a{$TOKEN}:80").as_str(),
+        ":80 {\n reverse_proxy {$APP}:80\n}\n"
+            .replace("{$APP}:80", "a{$TOKEN}:80")
+            .as_str(),
         "# Caddyfile:1\n[site.\":80\"]\nproxy = \"a${env:TOKEN}:80\"\n",
     );
     let text = "{$SITE:a.example.com} {\n reverse_proxy {$APP}\n}\n";
@@ -471,8 +488,14 @@ fn names_that_nobody_certifies_are_internal() {
     let text = "box.lan {\n respond 200\n}\n";
     assert!(toml(text).contains("tls = \"internal\""));
     assert!(is_differs(text, "box.lan"));
-    assert!(is_differs("*.example.com {\n respond 200\n}\n", "*.example.com"));
-    assert!(is_refused("a.example.com/x {\n respond 200\n}\n", "a.example.com"));
+    assert!(is_differs(
+        "*.example.com {\n respond 200\n}\n",
+        "*.example.com"
+    ));
+    assert!(is_refused(
+        "a.example.com/x {\n respond 200\n}\n",
+        "a.example.com"
+    ));
 }
 
 #[test]
@@ -589,7 +612,10 @@ fn transports_and_refused_options() {
           }
         }";
     let toml = toml(text);
-    assert!(toml.contains("tls = { name = \"b.example.com\" }"), "{toml}");
+    assert!(
+        toml.contains("tls = { name = \"b.example.com\" }"),
+        "{toml}"
+    );
     assert!(toml.contains("timeouts = { connect = \"3s\" }"));
     assert!(is_differs(text, "tls_insecure_skip_verify"));
     assert!(is_refused(text, "lb_policy"));
@@ -616,31 +642,51 @@ fn damaged_text_is_a_mistake_at_its_line() {
 
 #[test]
 fn hostile_sources_end() {
-    let deep = format!(":80 {{\n{}{}}}\n", "handle {\n".repeat(5000), "}\n".repeat(5000));
+    let deep = format!(
+        ":80 {{\n{}{}}}\n",
+        "handle {\n".repeat(5000),
+        "}\n".repeat(5000)
+    );
     assert!(matches!(
         read_files(&[("Caddyfile", &deep)]),
         Err(ImportError::Syntax { .. })
     ));
-    let nested = format!(":80 {{\n{}respond 200\n{}}}\n", "handle {\n".repeat(60), "}\n".repeat(60));
+    let nested = format!(
+        ":80 {{\n{}respond 200\n{}}}\n",
+        "handle {\n".repeat(60),
+        "}\n".repeat(60)
+    );
     read(&nested);
-    let looped = [("Caddyfile", "import Caddyfile\n:80 {\n import Caddyfile\n}\n")];
+    let looped = [(
+        "Caddyfile",
+        "import Caddyfile\n:80 {\n import Caddyfile\n}\n",
+    )];
     assert!(read_files(&looped).is_ok() || read_files(&looped).is_err());
     let mut snippets = String::new();
     for number in 0..40 {
         let next = number + 1;
-        snippets.push_str(&format!("(s{next}) {{\n import s{number}\n import s{number}\n}}\n"));
+        snippets.push_str(&format!(
+            "(s{next}) {{\n import s{number}\n import s{number}\n}}\n"
+        ));
     }
     snippets.push_str(":80 {\n import s40\n respond 200\n}\n");
     read(&snippets);
     let mut conditions = String::from(":80 {\n @a header A b\n");
     for number in 0..500 {
-        conditions.push_str(&format!(" redir @a /{number}\n handle @a {{\n header A b\n }}\n"));
+        conditions.push_str(&format!(
+            " redir @a /{number}\n handle @a {{\n header A b\n }}\n"
+        ));
     }
     conditions.push_str(" respond 200\n}\n");
     read(&conditions);
-    for text in ["\u{feff}", "{", "}", "{}", "a", "\\", "@x", "`", "{$", "((((", "import", "<<"] {
+    for text in [
+        "\u{feff}", "{", "}", "{}", "a", "\\", "@x", "`", "{$", "((((", "import", "<<",
+    ] {
         let _ = read_files(&[("Caddyfile", text)]);
         let _ = read_files(&[("Caddyfile", &format!(":80 {{\n{text}\n}}"))]);
-        let _ = read_files(&[("Caddyfile", &format!(":80 {{\nheader {text}\nuri {text}\n}}"))]);
+        let _ = read_files(&[(
+            "Caddyfile",
+            &format!(":80 {{\nheader {text}\nuri {text}\n}}"),
+        )]);
     }
 }

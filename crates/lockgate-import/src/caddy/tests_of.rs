@@ -31,16 +31,28 @@ impl CaddyTests {
         let mut path = place.example();
         // The example must not be in a more specific route.
         let taken = |path: &str| {
-            kept.iter().any(|(other, _)| other != place && match other {
-                CaddyPlace::Below(_) => path == other.path() || path.starts_with(&format!("{}/", other.path())),
-                _ => path == other.key(),
+            kept.iter().any(|(other, _)| {
+                other != place
+                    && match other {
+                        CaddyPlace::Below(_) => {
+                            path == other.path() || path.starts_with(&format!("{}/", other.path()))
+                        }
+                        _ => path == other.key(),
+                    }
             })
         };
         if matches!(place, CaddyPlace::Below(_)) {
             if taken(&path) {
-                path = format!("{}/some-path", place.path().replace('{', "x").replace('}', ""));
+                path = format!(
+                    "{}/some-path",
+                    place.path().replace('{', "x").replace('}', "")
+                );
             }
-            if taken(&path) || kept.iter().any(|(other, _)| other != place && other.path().contains('{')) {
+            if taken(&path)
+                || kept
+                    .iter()
+                    .any(|(other, _)| other != place && other.path().contains('{'))
+            {
                 return;
             }
         }

@@ -185,13 +185,22 @@ pub(super) fn duration(text: &str) -> Option<String> {
         }
         total = total.checked_add(milliseconds as u64)?;
     }
-    let units = [("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    let units = [
+        ("d", 86_400_000),
+        ("h", 3_600_000),
+        ("m", 60_000),
+        ("s", 1_000),
+    ];
     for (unit, factor) in units {
-        if total > 0 && total % factor == 0 {
+        if total > 0 && total.is_multiple_of(factor) {
             return Some(format!("{}{unit}", total / factor));
         }
     }
-    Some(if total == 0 { "0s".to_owned() } else { format!("{total}ms") })
+    Some(if total == 0 {
+        "0s".to_owned()
+    } else {
+        format!("{total}ms")
+    })
 }
 
 /// A size of Caddy as Lockgate writes it.
