@@ -7,12 +7,18 @@
 mod access;
 mod addresses;
 mod blocks;
+mod certificates;
 mod directives;
 mod emit;
 mod evaluate;
 mod fields;
+mod files;
+#[cfg(test)]
+mod hostile_tests;
 mod log;
 mod matchers;
+#[cfg(test)]
+mod more_tests;
 mod options;
 mod order;
 mod outcome;
@@ -24,6 +30,7 @@ mod tests;
 mod tests_of;
 mod texts;
 mod tokens;
+mod transport;
 
 use std::path::PathBuf;
 

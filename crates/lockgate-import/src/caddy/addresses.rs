@@ -104,6 +104,9 @@ pub(super) fn parse(
                 let is_port = text.ends_with(':') && !text.ends_with("//:") || text == ":";
                 let stand_in = match is_port {
                     true => "8080".to_owned(),
+                    false if after.is_empty() || after.starts_with(':') => {
+                        format!("{}.example.com", variable.to_lowercase().replace('_', "-"))
+                    }
                     false => variable.to_lowercase().replace('_', "-"),
                 };
                 text.push_str(&stand_in);
