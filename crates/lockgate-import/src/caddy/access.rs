@@ -39,9 +39,11 @@ pub(super) fn basic(
         };
         report.set(line.id, verdict);
     }
-    flow.comments
-        .push(format!("{USERS} has the users, one on a line:"));
-    flow.comments.extend(lines);
+    if !lines.is_empty() {
+        flow.comments
+            .push(format!("{USERS} has the users, one on a line:"));
+        flow.comments.extend(lines);
+    }
     let mut auth = vec![("basic".to_owned(), USERS.into())];
     let realm = words
         .iter()

@@ -180,11 +180,17 @@ pub(super) fn apply(
             let instead = "access_log = false in the site";
             Verdict::not_supported(because, Some(instead))
         }
-        "vars" | "map" => {
+        "vars" => return vars(statement, words, flow, report),
+        "map" => {
             let because = "Lockgate has no variables";
             Verdict::not_supported(because, None)
         }
-        "templates" => Verdict::not_supported("Lockgate fills no templates", None),
+        "templates" => {
+            // Their text is not for clients.
+            flow.closed = true;
+            let because = format!("Lockgate fills no templates, so {CLOSED}");
+            Verdict::not_supported(because, None)
+        }
         "method" => Verdict::not_supported("Lockgate does not change methods", None),
         "fs" => {
             flow.root = None;
@@ -253,6 +259,60 @@ pub(super) fn of_text(text: CaddyText) -> (String, Verdict) {
     (text.text, verdict)
 }
 
+/// `vars`: constants can be put where their names stand.
+fn vars(
+    statement: &CaddyStatement,
+    words: &[String],
+    flow: &mut CaddyFlow,
+    report: &mut ConversionReport,
+) {
+    let mut set = Vec::new();
+    if let [name, value] = words {
+        set.push((statement, name, value));
+    } else {
+        report.set(statement.id, Verdict::Converted);
+    }
+    for line in statement.inner() {
+        if let [name, value] = line.words.as_slice() {
+            set.push((line, name, value));
+        }
+    }
+    for (line, name, value) in set {
+        let verdict = match texts::convert(value, CaddyTextKind::Plain, None) {
+            Ok(_) => {
+                flow.vars.insert(name.clone(), value.clone());
+                Verdict::Converted
+            }
+            Err(because) => {
+                flow.vars.remove(name);
+                Verdict::not_supported(because, None)
+            }
+        };
+        report.set(line.id, verdict);
+    }
+}
+
+/// A statement with the constants of `vars` in it.
+pub(super) fn with_vars(statement: &CaddyStatement, flow: &CaddyFlow) -> CaddyStatement {
+    let mut filled = statement.clone();
+    for word in &mut filled.words {
+        if !word.contains("vars.") {
+            continue;
+        }
+        for (name, value) in &flow.vars {
+            for begin in ["{vars.", "{http.vars."] {
+                *word = word.replace(&format!("{begin}{name}}}"), value);
+            }
+        }
+    }
+    if let Some(block) = &mut filled.block {
+        for inner in block {
+            *inner = with_vars(inner, flow);
+        }
+    }
+    filled
+}
+
 fn encode(statement: &CaddyStatement, flow: &mut CaddyFlow, report: &mut ConversionReport) {
     flow.keys.insert("compress", true.into());
     report.set(statement.id, Verdict::Converted);
@@ -279,6 +339,18 @@ fn request_body(statement: &CaddyStatement, flow: &mut CaddyFlow, report: &mut C
                 let value = vec![("max".to_owned(), size.into())];
                 flow.keys.insert("body", DraftValue::Inline(value));
                 Verdict::Converted
+            }
+            ("max_size", None) if line.arg().is_some_and(|size| size.starts_with("{$")) => {
+                let text =
+                    texts::convert(line.arg().unwrap_or_default(), CaddyTextKind::Plain, None);
+                match text {
+                    Ok(text) => {
+                        let value = vec![("max".to_owned(), text.text.into())];
+                        flow.keys.insert("body", DraftValue::Inline(value));
+                        Verdict::differs("the variable must have a size with a unit, such as 10MB")
+                    }
+                    Err(because) => Verdict::not_supported(because, None),
+                }
             }
             ("read_timeout" | "write_timeout", _) => {
                 Verdict::differs("slow clients are found by `rates`, not by the whole time")
@@ -427,7 +499,7 @@ fn respond(
     let trimmed = body.trim();
     let is_json = (trimmed.starts_with('{') && trimmed.ends_with('}'))
         || (trimmed.starts_with('[') && trimmed.ends_with(']'));
-    let is_json = is_json && trimmed.contains('"');
+    let is_json = is_json && trimmed.contains('"') && !trimmed.contains("{{");
     let kind = is_json.then(|| "application/json".to_owned());
     // The braces of JSON are no placeholders.
     if is_json && !trimmed.contains("{http.") && !trimmed.contains("{$") {

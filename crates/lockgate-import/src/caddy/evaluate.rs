@@ -206,7 +206,12 @@ impl CaddyEvaluator<'_, '_> {
             requests,
             change: &change,
         };
-        directives::apply(statement, flow, place, self.report);
+        if flow.vars.is_empty() {
+            directives::apply(statement, flow, place, self.report);
+        } else {
+            let filled = directives::with_vars(statement, flow);
+            directives::apply(&filled, flow, place, self.report);
+        }
     }
 
     /// A directive that is only for some requests of the place, and not an answer.
@@ -226,6 +231,15 @@ impl CaddyEvaluator<'_, '_> {
             matchers::refuse(statement, scope, self.report);
             return;
         }
+        match statement.name() {
+            "templates" => {
+                self.apply(statement, flow);
+                return;
+            }
+            // What they are is not known from here on.
+            "vars" => flow.vars.clear(),
+            _ => {}
+        }
         let because = "it is only for some requests, by a condition that routes do not have";
         let instead = match statement.name() {
             "header" => Some("cache = { \"text/css\" = \"1d\" } sets Cache-Control by media type"),
@@ -242,7 +256,12 @@ impl CaddyEvaluator<'_, '_> {
             requests: self.requests,
             change: &change,
         };
-        let action = directives::end(statement, &mut flow, place, self.report);
+        let action = if flow.vars.is_empty() {
+            directives::end(statement, &mut flow, place, self.report)
+        } else {
+            let filled = directives::with_vars(statement, &flow);
+            directives::end(&filled, &mut flow, place, self.report)
+        };
         self.finish(action, flow, Some(statement))
     }
 

@@ -285,3 +285,17 @@ fn transports_and_refused_options() {
     let text = ":80 {\n reverse_proxy {\n dynamic a x\n }\n}\n";
     assert!(is_refused(text, "dynamic"));
 }
+
+#[test]
+fn constants_are_put_in_their_places() {
+    becomes(
+        ":80 {
+          vars app a:1
+          reverse_proxy {vars.app}
+        }",
+        "# Caddyfile:1\n[site.\":80\"]\nproxy = \"a:1\"\n",
+    );
+    let text = ":80 {\n templates\n root * /srv\n file_server\n}\n";
+    assert!(toml(text).contains("deny"));
+    assert!(is_refused(text, "templates"));
+}

@@ -67,6 +67,8 @@ pub(super) struct CaddyFlow {
     pub(super) tried: Option<Vec<String>>,
     /// Other keys.
     pub(super) keys: BTreeMap<&'static str, DraftValue>,
+    /// The constants of `vars`.
+    pub(super) vars: BTreeMap<String, String>,
     /// Lines of comments above the table.
     pub(super) comments: Vec<String>,
 }
