@@ -85,6 +85,11 @@ fn finish(sites: CaddySites<'_>) -> crate::Draft {
             .preface
             .push("Clients get HTTP/2 and HTTP/1.1, not HTTP/3.".to_owned());
     }
+    if sites.has_default_log {
+        draft
+            .preface
+            .push("Every request is logged on stdout: access_log = false logs none.".to_owned());
+    }
     let site = draft.top.remove_table("site");
     if sites.needs_acme || !sites.options.acme.is_empty() {
         let acme = draft.top.table("acme");

@@ -299,3 +299,41 @@ fn constants_are_put_in_their_places() {
     assert!(toml(text).contains("deny"));
     assert!(is_refused(text, "templates"));
 }
+
+#[test]
+fn addresses_are_bound() {
+    becomes(
+        ":80 {\n bind 127.0.0.1\n respond 200\n}\n",
+        "# Caddyfile:1\n[site.\":80\"]\nlisten = [\"127.0.0.1\"]\nrespond = 200\n",
+    );
+    let text = ":80 {\n bind tailscale/app\n reverse_proxy a:1\n}\n";
+    assert!(toml(text).contains("deny"));
+    assert!(is_refused(text, "bind"));
+}
+
+#[test]
+fn segments_of_stars_are_parameters() {
+    becomes(
+        ":80 {
+          reverse_proxy /a/*/c x:1
+          header /a/b/c X-A y
+          reverse_proxy y:1
+        }"
+        .replace("/a/b/c", "/1/2/3")
+        .replace("/a/*/c", "/1/*/3")
+        .as_str(),
+        "# Caddyfile:1
+[site.\":80\"]
+proxy = \"y:1\"
+
+# Caddyfile:2
+[site.\":80\".path.\"/1/2/3\"]
+proxy = \"x:1\"
+headers = { x-a = \"y\" }
+
+# Caddyfile:2
+[site.\":80\".path.\"/1/{p2}/3\"]
+proxy = \"x:1\"
+",
+    );
+}

@@ -18,6 +18,8 @@ pub(super) struct CaddyOptions {
     pub(super) auto_https_off: bool,
     /// All certificates are those of the server's own authority.
     pub(super) local_certs: bool,
+    /// Whether something of all sites is not known, so that they are closed.
+    pub(super) closed: bool,
     /// Whether `protocols` leaves HTTP/3 out.
     pub(super) without_http3: bool,
     /// Whether clients may use HTTP/1 alone.
@@ -37,6 +39,7 @@ impl Default for CaddyOptions {
             https_port: 443,
             auto_https_off: false,
             local_certs: false,
+            closed: false,
             without_http3: false,
             only_http1: false,
             order: CaddyOrder::default(),
@@ -199,10 +202,18 @@ impl CaddyOptions {
                     _ => Verdict::not_supported("this is no duration", None),
                 }
             }
-            "default_bind" => {
-                self.bind = statement.args().to_vec();
-                Verdict::Converted
-            }
+            "default_bind" => match super::sites::listen(statement.args()) {
+                Some((listen, differs)) => {
+                    self.bind = listen;
+                    differs.map_or(Verdict::Converted, Verdict::differs)
+                }
+                None => {
+                    self.closed = true;
+                    let because = "Lockgate binds addresses, not interfaces, so all sites \
+                                       refuse every client until it is decided: remove `deny` there";
+                    Verdict::not_supported(because, Some("listen = [\"127.0.0.1\"]"))
+                }
+            },
             "order" => match self.order.change(statement.args()) {
                 true => Verdict::Converted,
                 false => Verdict::not_supported("this order is not known", None),

@@ -109,15 +109,17 @@ impl CaddyPattern {
         match (self, place) {
             (CaddyPattern::All, _) => true,
             (CaddyPattern::Other, _) => false,
-            (CaddyPattern::Exact(path), CaddyPlace::Exact(other)) => path == other,
+            (CaddyPattern::Exact(path), CaddyPlace::Exact(other)) => {
+                path.len() == other.len() && covers(path, other)
+            }
             (CaddyPattern::Exact(_), _) => false,
             (CaddyPattern::Begins(path), CaddyPlace::Exact(other) | CaddyPlace::GoesOn(other)) => {
-                path == other
+                path.len() == other.len() && covers(path, other)
             }
             (CaddyPattern::Begins(_), _) => false,
-            (CaddyPattern::Below(path), CaddyPlace::Below(other)) => other.starts_with(path),
+            (CaddyPattern::Below(path), CaddyPlace::Below(other)) => covers(path, other),
             (CaddyPattern::Below(path), CaddyPlace::Exact(other) | CaddyPlace::GoesOn(other)) => {
-                other.len() > path.len() && other.starts_with(path)
+                other.len() > path.len() && covers(path, other)
             }
             (CaddyPattern::Prefix(path), place) => begins(place.segments(), path),
         }
@@ -135,6 +137,15 @@ impl CaddyPattern {
                 .any(|one| !one.starts_with('{') && one.contains(|c: char| c.is_alphabetic())),
         }
     }
+}
+
+/// Whether a path begins with the segments of a pattern, of which some may be parameters.
+fn covers(pattern: &[String], path: &[String]) -> bool {
+    path.len() >= pattern.len()
+        && pattern
+            .iter()
+            .zip(path)
+            .all(|(one, other)| one == other || one.starts_with('{'))
 }
 
 /// Whether `path` as a text begins with `prefix`.

@@ -6,13 +6,14 @@ use super::addresses;
 use super::blocks::{self, CaddyStatement};
 use super::certificates::CaddyTls;
 use super::emit::{self, CaddyPools};
-use super::evaluate::CaddyEvaluator;
+use super::evaluate::{CLOSED, CaddyEvaluator};
 use super::log;
 use super::matchers::{self, CaddyRequests, CaddyScope};
 use super::options::CaddyOptions;
 use super::outcome::{CaddyAction, CaddyFlow, CaddyOutcome};
 use super::paths::{CaddyPattern, CaddyPlace};
 use super::tests_of::CaddyTests;
+use super::texts::{self, CaddyTextKind};
 use crate::{ConversionReport, Draft, DraftTable, DraftValue, StatementId, Verdict};
 
 /// How many directives are run for all places of all sites.
@@ -45,6 +46,7 @@ pub(super) struct CaddySites<'r> {
     pub(super) tests: CaddyTests,
     pub(super) needs_acme: bool,
     pub(super) has_tls: bool,
+    pub(super) has_default_log: bool,
     pub(super) has_files: bool,
     pub(super) has_proxy: bool,
     pub(super) has_letter: bool,
@@ -63,6 +65,7 @@ impl<'r> CaddySites<'r> {
             tests: CaddyTests::default(),
             needs_acme: false,
             has_tls: false,
+            has_default_log: false,
             has_files: false,
             has_proxy: false,
             has_letter: false,
@@ -180,6 +183,10 @@ impl<'r> CaddySites<'r> {
                 && !hosts.contains(&host)
                 && host.contains(|c: char| c.is_ascii_alphanumeric())
             {
+                if tls == Some(CaddyTls::Automatic) {
+                    let because = "hosts of its matchers get certificates of their own names";
+                    self.report.set(site.id, Verdict::differs(because));
+                }
                 hosts.push(host);
             }
         }
@@ -232,7 +239,10 @@ impl<'r> CaddySites<'r> {
                 trusts: self.draft.top.get("trusted").is_some(),
                 steps: &mut left,
             };
-            let mut flow = CaddyFlow::default();
+            let mut flow = CaddyFlow {
+                closed: settings.closed || self.options.closed,
+                ..CaddyFlow::default()
+            };
             if let Some(page) = &settings.not_found {
                 flow.keys.insert("not_found", page.as_str().into());
             }
@@ -310,8 +320,9 @@ impl<'r> CaddySites<'r> {
         if tls.is_some() && self.options.only_http1 {
             table.set("protocols", vec!["http1"]);
         }
-        if let Some(log) = &settings.access_log {
-            table.set("access_log", log.clone());
+        match &settings.access_log {
+            Some(log) => table.set("access_log", log.clone()),
+            None => self.has_default_log |= !settings.logs,
         }
         for outcome in outcomes.values() {
             self.has_files |= matches!(outcome.action, CaddyAction::Files(_));
@@ -344,21 +355,31 @@ impl<'r> CaddySites<'r> {
                     let tls = self.tls(statement);
                     settings.tls = tls.or(settings.tls.take());
                 }
-                "log" => settings.access_log = log::of_site(statement, self.report),
+                "log" => {
+                    settings.logs = true;
+                    settings.access_log = log::of_site(statement, self.report);
+                }
                 "skip_log" | "log_skip" if statement.args().is_empty() => {
                     settings.access_log = Some(false.into());
                 }
                 "bind" => {
-                    let is_address = |one: &String| one.parse::<std::net::IpAddr>().is_ok();
-                    let verdict = match statement.args().iter().all(is_address) {
-                        true => {
-                            settings.bind = statement.args().to_vec();
+                    let verdict = match listen(statement.args()) {
+                        Some((listen, None)) => {
+                            settings.bind = listen;
                             Verdict::Converted
                         }
-                        false => Verdict::not_supported(
-                            "Lockgate binds addresses, not names or interfaces",
-                            Some("listen = [\"127.0.0.1\"]"),
-                        ),
+                        Some((listen, Some(because))) => {
+                            settings.bind = listen;
+                            Verdict::differs(because)
+                        }
+                        None => {
+                            // Other addresses might be open to more clients.
+                            settings.closed = true;
+                            let because =
+                                format!("Lockgate binds addresses, not interfaces, so {CLOSED}");
+                            let instead = Some("listen = [\"127.0.0.1\"]");
+                            Verdict::not_supported(because, instead)
+                        }
                     };
                     self.report.set(statement.id, verdict);
                 }
@@ -421,6 +442,32 @@ pub(super) struct CaddySettings {
     access_log: Option<DraftValue>,
     bind: Vec<String>,
     not_found: Option<String>,
+    closed: bool,
+    logs: bool,
+}
+
+/// Addresses to bind, and what differs.
+pub(super) fn listen(words: &[String]) -> Option<(Vec<String>, Option<String>)> {
+    let mut addresses = Vec::new();
+    let mut differs = None;
+    for word in words {
+        let bare = word.trim_matches(['[', ']']);
+        let address = bare.strip_prefix("tcp/").unwrap_or(bare);
+        if address.parse::<std::net::IpAddr>().is_ok() {
+            addresses.push(address.to_owned());
+        } else if address == "localhost" {
+            addresses.extend(["127.0.0.1".to_owned(), "::1".to_owned()]);
+        } else if let Ok(text) = texts::convert(address, CaddyTextKind::Plain, None)
+            && text.text.starts_with("${env:")
+            && text.text.ends_with('}')
+        {
+            addresses.push(text.text);
+            differs = Some("the variable must have one IP address".to_owned());
+        } else {
+            return None;
+        }
+    }
+    (!addresses.is_empty()).then_some((addresses, differs))
 }
 
 fn matchers_or_known(statement: &CaddyStatement, options: &CaddyOptions) -> bool {
