@@ -96,24 +96,43 @@ pub(super) fn header(
     place: CaddyTextPlace<'_>,
     report: &mut ConversionReport,
 ) {
-    if !words.is_empty() {
-        let verdict = change(words, place, &mut flow.fields, &mut flow.default_fields);
-        report.set(statement.id, verdict);
-    } else {
+    if statement.inner().iter().any(|line| line.name() == "match") {
+        let because = "fields do not depend on the response";
+        statement.set_all(report, &Verdict::not_supported(because, None));
+        return;
+    }
+    // Caddy makes some changes only when the response is sent: then those of directives that run
+    // first win, and win over all changes that are made at once.
+    let late = |words: &[String]| {
+        let first = words.first().map_or("", String::as_str);
+        first == "defer" || first.starts_with(['-', '>']) || words.len() > 2
+    };
+    let deferred = late(words) || statement.inner().iter().any(|line| late(&line.words));
+    let mut fields = match deferred {
+        true => CaddyFields::new(),
+        false => std::mem::take(&mut flow.fields),
+    };
+    if words.is_empty() {
         report.set(statement.id, Verdict::Converted);
+    } else {
+        let verdict = change(words, place, &mut fields, &mut flow.default_fields);
+        report.set(statement.id, verdict);
     }
     for line in statement.inner() {
         let verdict = match line.name() {
             "defer" => Verdict::Default,
-            "match" => Verdict::not_supported("fields do not depend on the response", None),
-            _ => change(
-                &line.words,
-                place,
-                &mut flow.fields,
-                &mut flow.default_fields,
-            ),
+            _ => change(&line.words, place, &mut fields, &mut flow.default_fields),
         };
         line.set_all(report, &verdict);
+    }
+    if !deferred {
+        flow.fields = fields;
+        return;
+    }
+    for (name, value) in fields {
+        if !flow.late_fields.iter().any(|(known, _)| *known == name) {
+            flow.late_fields.push((name, value));
+        }
     }
 }
 

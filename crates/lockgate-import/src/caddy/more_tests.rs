@@ -337,3 +337,15 @@ proxy = \"x:1\"
 ",
     );
 }
+
+#[test]
+fn late_fields_of_the_more_specific_path_win() {
+    let text = |sign: &str| {
+        format!(":80 {{\n header {sign}X-A all\n header /1 {sign}X-A one\n reverse_proxy a:1\n}}\n")
+    };
+    assert!(toml(&text(">")).contains("path.\"/1\"]\nheaders = { x-a = \"one\" }"));
+    assert!(!toml(&text("")).contains("path"));
+    let text = ":80 {\n header {\n match status 404\n X-A b\n }\n respond 200\n}\n";
+    assert!(is_refused(text, "header"));
+    assert!(!toml(text).contains("x-a"));
+}

@@ -55,6 +55,8 @@ pub(super) struct CaddyFlow {
     pub(super) change: CaddyPathChange,
     /// Fields of the response.
     pub(super) fields: CaddyFields,
+    /// Fields that are set when the response is sent, over the others.
+    pub(super) late_fields: CaddyFields,
     /// Fields that are set only where the application sets none.
     pub(super) default_fields: CaddyFields,
     /// Fields of the request.
@@ -250,6 +252,12 @@ impl CaddyOutcome {
             }
         }
         let mut fields = flow.fields.clone();
+        for (name, value) in &flow.late_fields {
+            match fields.iter_mut().find(|(known, _)| known == name) {
+                Some((_, slot)) => *slot = value.clone(),
+                None => fields.push((name.clone(), value.clone())),
+            }
+        }
         for (name, value) in &flow.default_fields {
             if !fields.iter().any(|(known, _)| known == name) {
                 fields.push((name.clone(), value.clone()));
