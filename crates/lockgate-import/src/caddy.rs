@@ -69,7 +69,7 @@ fn finish(sites: CaddySites<'_>) -> crate::Draft {
     }
     if sites.has_files {
         draft.preface.push(
-            "Files whose names begin with a dot are not served, nor links that lead out of a \
+            "Files with names that begin with a dot are not served, nor links that lead out of a \
              root: hidden = true and symlinks = \"follow\" serve them, as Caddy does."
                 .to_owned(),
         );

@@ -42,7 +42,7 @@ const OF_SITE: [&str; 8] = [
     "vars",
 ];
 
-/// Directives of plugins that refuse nothing and answer nothing that others would.
+/// Directives of plugins that refuse nothing and answer no request that another directive would.
 const HARMLESS: [&str; 14] = [
     "cache",
     "souin",

@@ -317,7 +317,7 @@ impl CaddyEvaluator<'_, '_> {
                 self.report.set(statement.id, Verdict::Default);
                 return unmatched;
             }
-            let because = format!("whom it refuses cannot be expressed, and {CLOSED}");
+            let because = format!("the requests that it refuses cannot be expressed, so {CLOSED}");
             self.report
                 .set(statement.id, Verdict::not_supported(because, None));
             let mut outcome = unmatched;
@@ -327,7 +327,7 @@ impl CaddyEvaluator<'_, '_> {
         let because = match unmatched.serves() {
             true => {
                 "it is only for some requests, by a condition that routes do not have: \
-                     these are treated as all others of the path"
+                     these are treated as the rest of the path"
             }
             false => {
                 "it is only for some requests, by a condition that routes do not have: \

@@ -145,7 +145,7 @@ proxy = \"a:1\"
 }
 
 #[test]
-fn names_that_nobody_certifies_are_internal() {
+fn names_that_no_authority_certifies_are_internal() {
     assert!(toml("localhost {\n respond 200\n}\n").contains("tls = \"internal\""));
     let text = "box.lan {\n respond 200\n}\n";
     assert!(toml(text).contains("tls = \"internal\""));
@@ -348,4 +348,18 @@ fn late_fields_of_the_more_specific_path_win() {
     let text = ":80 {\n header {\n match status 404\n X-A b\n }\n respond 200\n}\n";
     assert!(is_refused(text, "header"));
     assert!(!toml(text).contains("x-a"));
+}
+
+#[test]
+fn a_test_of_a_wildcard_asks_for_a_host_of_no_other_site() {
+    let text = "http://*.example.com {
+          @a host a.example.com
+          respond @a 200
+          respond 404
+        }";
+    let toml = read(text).draft.to_string();
+    assert!(
+        toml.contains("request = \"GET http://some-host.example.com/\""),
+        "{toml}"
+    );
 }

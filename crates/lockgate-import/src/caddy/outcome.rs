@@ -55,7 +55,7 @@ pub(super) struct CaddyFlow {
     pub(super) change: CaddyPathChange,
     /// Fields of the response.
     pub(super) fields: CaddyFields,
-    /// Fields that are set when the response is sent, over the others.
+    /// Fields that are set when the response is sent, over those that are set at once.
     pub(super) late_fields: CaddyFields,
     /// Fields that are set only where the application sets none.
     pub(super) default_fields: CaddyFields,

@@ -20,7 +20,7 @@ pub(super) enum CaddyPattern {
     Below(Segments),
     /// `/a*`: everything that begins so.
     Prefix(Segments),
-    /// `/a/*/b*`: a path whose last segment begins so.
+    /// `/a/*/b*`: a path with a last segment that begins so.
     Begins(Segments),
     /// One that no route can express, such as `*.css`.
     Other,
@@ -189,7 +189,7 @@ impl CaddyPlace {
         matches!(self, CaddyPlace::Below(path) if path.is_empty())
     }
 
-    /// The place whose route Lockgate takes if this one has none.
+    /// The place with the route that Lockgate takes if this one has none.
     pub(super) fn parent(&self, places: &BTreeSet<CaddyPlace>) -> CaddyPlace {
         let path = self.segments();
         let longest = match self {

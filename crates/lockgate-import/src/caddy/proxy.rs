@@ -446,7 +446,7 @@ fn policy(line: &CaddyStatement, keys: &mut CaddyPoolKeys) -> Verdict {
         Some("first") => {
             keys.first = true;
             Verdict::differs(
-                "requests go to the first endpoint, and to one of the others while it is down",
+                "requests go to the first endpoint, and to another one while it is down",
             )
         }
         Some("weighted_round_robin") => {

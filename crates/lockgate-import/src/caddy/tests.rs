@@ -305,7 +305,7 @@ fn clients_are_allowed_and_denied() {
 }
 
 #[test]
-fn what_cannot_be_expressed_lets_nobody_in() {
+fn what_cannot_be_expressed_lets_no_client_in() {
     for refusal in [
         "@bot header User-Agent *bot*\n respond @bot 403",
         "@php path *.php\n respond @php 404",

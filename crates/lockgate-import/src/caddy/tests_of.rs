@@ -61,7 +61,7 @@ impl CaddyTests {
             _ => (names.key, None),
         };
         let host = match host.strip_prefix("*.") {
-            Some(domain) => format!("a.{domain}"),
+            Some(domain) => format!("some-host.{domain}"),
             None if host.is_empty() => "localhost".to_owned(),
             None => host.to_owned(),
         };
