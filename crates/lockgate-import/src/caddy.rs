@@ -54,6 +54,7 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
     for site in &source.sites {
         sites.site(site);
     }
+    sites.finish();
     let draft = finish(sites);
     Ok(Imported { draft, report })
 }

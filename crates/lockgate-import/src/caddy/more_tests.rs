@@ -363,3 +363,19 @@ fn a_test_of_a_wildcard_asks_for_a_host_of_no_other_site() {
         "{toml}"
     );
 }
+
+#[test]
+fn a_site_that_is_left_out_does_not_fall_to_a_wildcard() {
+    let text = "http://php.example.com {
+          php_fastcgi php:9000
+        }
+        http://*.example.com {
+          reverse_proxy a:1
+        }";
+    let toml = toml(text);
+    assert!(
+        toml.contains("[site.\"php.example.com:80\"]\nrespond = 404\n"),
+        "{toml}"
+    );
+    assert!(is_refused(text, "http://php"));
+}

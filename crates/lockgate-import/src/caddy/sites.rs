@@ -52,6 +52,17 @@ pub(super) struct CaddySites<'r> {
     pub(super) has_letter: bool,
     pub(super) steps: usize,
     pub(super) keys: BTreeSet<String>,
+    /// Sites that are not in the draft.
+    left_out: Vec<CaddyLeftOut>,
+}
+
+/// A site of which nothing could be converted.
+struct CaddyLeftOut {
+    hosts: Vec<String>,
+    port: Option<u16>,
+    usual: u16,
+    /// A table that responds with 404 in its place.
+    table: DraftTable,
 }
 
 impl<'r> CaddySites<'r> {
@@ -71,6 +82,7 @@ impl<'r> CaddySites<'r> {
             has_letter: false,
             steps: MOST_STEPS,
             keys: BTreeSet::new(),
+            left_out: Vec::new(),
         }
     }
 
@@ -154,6 +166,26 @@ impl<'r> CaddySites<'r> {
             false => Verdict::not_supported("nothing of the site could be converted", None),
         };
         self.report.set(site.id, verdict);
+    }
+
+    /// Writes a table that responds with 404 for a site that is left out, where its requests would
+    /// go to a wildcard or to a site for every host.
+    pub(super) fn finish(&mut self) {
+        for site in std::mem::take(&mut self.left_out) {
+            let suffix = site.port.map(|port| format!(":{port}")).unwrap_or_default();
+            let every = format!(":{}", site.port.unwrap_or(site.usual));
+            let around = site.hosts.iter().any(|host| {
+                let parent = host.split_once('.').map_or("", |(_, parent)| parent);
+                let wildcard = self.keys.contains(&format!("*.{parent}{suffix}"));
+                !host.is_empty() && (wildcard || self.keys.contains(&every))
+            });
+            if let (true, Some(first)) = (around, site.hosts.first()) {
+                let key = format!("{first}{suffix}");
+                if self.keys.insert(key.clone()) {
+                    self.draft.top.table("site").append_table(&key, site.table);
+                }
+            }
+        }
     }
 
     /// A listener of a site, for each host that has an outcome of its own.
@@ -266,9 +298,7 @@ impl<'r> CaddySites<'r> {
         let Some((first, aliases)) = hosts.split_first() else {
             return false;
         };
-        if !outcomes.values().any(CaddyOutcome::serves) {
-            return false;
-        }
+        let serves = outcomes.values().any(CaddyOutcome::serves);
         let key = match port {
             Some(port) => format!("{first}:{port}"),
             None => first.clone(),
@@ -279,7 +309,10 @@ impl<'r> CaddySites<'r> {
                 Some(port) => format!("{host}:{port}"),
                 None => host.clone(),
             };
-            hosts_taken |= !self.keys.insert(key);
+            hosts_taken |= match serves {
+                true => !self.keys.insert(key),
+                false => self.keys.contains(&key),
+            };
         }
         if hosts_taken {
             let because = "another site of the file has this address";
@@ -302,7 +335,7 @@ impl<'r> CaddySites<'r> {
         match tls {
             None => {}
             Some(CaddyTls::Automatic) => {
-                self.needs_acme = true;
+                self.needs_acme |= serves;
                 if port.is_some() {
                     table.set("tls", DraftValue::Inline(Vec::new()));
                 }
@@ -311,10 +344,30 @@ impl<'r> CaddySites<'r> {
             Some(CaddyTls::Table(keys)) => {
                 let only_cert = keys.iter().all(|(name, _)| name == "cert" || name == "key");
                 if !only_cert && !keys.iter().any(|(name, _)| name == "cert") {
-                    self.needs_acme = true;
+                    self.needs_acme |= serves;
                 }
                 table.set("tls", DraftValue::Inline(keys.clone()));
             }
+        }
+        if !serves {
+            table.set("respond", 404_i64);
+            table.comments.push(
+                "Nothing of it could be converted: this keeps it from the sites around it."
+                    .to_owned(),
+            );
+            self.left_out.push(CaddyLeftOut {
+                hosts: hosts.to_vec(),
+                port,
+                usual: if tls.is_some() {
+                    self.options.https_port
+                } else {
+                    self.options.http_port
+                },
+                table,
+            });
+            let because = format!("nothing of {key} could be converted: it is left out");
+            self.report.set(site.id, Verdict::differs(because));
+            return false;
         }
         self.has_tls |= tls.is_some();
         if tls.is_some() && self.options.only_http1 {
