@@ -450,6 +450,10 @@ fn redir(words: &[String], place: CaddyTextPlace<'_>) -> (CaddyAction, Verdict) 
             if !to.contains("://") && !to.starts_with('/') && !to.starts_with('{') {
                 return absent("the target is relative to the request's path".to_owned());
             }
+            if to.contains(|c: char| c.is_whitespace() || c.is_control() || "\"<>\\^`|".contains(c))
+            {
+                return absent("the target is no URL".to_owned());
+            }
             if to.starts_with("{host}") {
                 return absent("the target has no scheme".to_owned());
             }

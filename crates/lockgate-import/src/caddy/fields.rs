@@ -80,6 +80,10 @@ fn change(
         Err(because) => return Verdict::not_supported(because, None),
     };
     let value = text.text.replace(['\n', '\r'], " ");
+    if value.trim().is_empty() {
+        set(fields, name, false.into());
+        return Verdict::differs("the field is removed instead of being sent without a value");
+    }
     match operation {
         "+" => add(fields, name, &value),
         "?" => set(defaults, name, value.into()),

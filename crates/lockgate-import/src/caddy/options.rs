@@ -145,7 +145,9 @@ impl CaddyOptions {
                 report.set(statement.id, Verdict::Converted);
                 for line in statement.inner() {
                     let verdict = match (line.name(), line.arg()) {
-                        ("ask", Some(url)) if !url.contains('{') => {
+                        ("ask", Some(url))
+                            if url.starts_with("http") && !url.contains(['{', '"', ' ']) =>
+                        {
                             let ask = vec![("ask".to_owned(), url.into())];
                             self.set_acme("on_demand", DraftValue::Inline(ask));
                             Verdict::Converted
@@ -277,7 +279,10 @@ impl CaddyOptions {
     /// The account's address.
     pub(super) fn email(&mut self, arg: Option<&str>) -> Verdict {
         match of_text(arg) {
-            Ok((email, verdict)) if email.contains('@') || email.contains("${") => {
+            Ok((email, verdict))
+                if (email.contains('@') || email.contains("${"))
+                    && !email.contains([',', ' ', '<', '>', '"']) =>
+            {
                 match self.set_acme("email", email.into()) {
                     true => Verdict::differs("all sites have one account, with another address"),
                     false => verdict,

@@ -258,7 +258,14 @@ fn address(word: &str, keys: &mut CaddyPoolKeys) -> Result<(Vec<String>, Option<
     }
     let is_host = |c: char| c.is_ascii_alphanumeric() || "-_.[]:${}".contains(c);
     let is_port = found.parse::<u16>().is_ok_and(|port| port > 0) || found.starts_with("${");
-    if !is_port || host.is_empty() || !host.chars().all(is_host) {
+    let bare = host.replace("${env:", "").replace('}', "");
+    let has_env = bare.len() != host.len();
+    let numbers = !has_env && host.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let is_host_here = match numbers {
+        true => host.parse::<std::net::Ipv4Addr>().is_ok(),
+        false => !bare.contains(['{', '$']) && (has_env || !host.contains(['{', '}'])),
+    };
+    if !is_port || host.is_empty() || !is_host_here || !host.chars().all(is_host) {
         return Err(format!("`{word}` is no address with a port"));
     }
     Ok((vec![format!("{host}:{found}")], converted.differs))
