@@ -190,6 +190,11 @@ impl CaddyEvaluator<'_, '_> {
         depth: usize,
     ) -> CaddyOutcome {
         if depth >= DEEPEST_CONDITION * 2 {
+            for statement in list {
+                let because = format!("blocks and conditions are nested too deeply, so {CLOSED}");
+                self.report
+                    .set(statement.id, Verdict::not_supported(because, None));
+            }
             let flow = CaddyFlow {
                 closed: true,
                 ..flow
