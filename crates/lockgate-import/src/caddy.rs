@@ -23,6 +23,7 @@ mod options;
 mod order;
 mod outcome;
 mod paths;
+mod places;
 mod proxy;
 mod sites;
 #[cfg(test)]

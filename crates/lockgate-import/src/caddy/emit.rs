@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::blocks::{self, CaddyStatement};
 use super::outcome::{CaddyAction, CaddyOutcome, CaddyUpstream};
 use super::paths::CaddyPlace;
-use super::sites::{CaddyOutcomes, CaddyPlaces};
+use super::places::CaddyPlaces;
+use super::sites::CaddyOutcomes;
 use super::tests_of::CaddyTests;
 use crate::{ConversionReport, DraftTable, DraftValue, Verdict};
 
