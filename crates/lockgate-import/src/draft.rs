@@ -119,7 +119,7 @@ impl DraftTable {
         &mut self.tables[at].1
     }
 
-    /// Adds a table under a name that no other table has.
+    /// Adds a table under a name that no other table has: nothing is searched.
     pub fn append_table(&mut self, name: &str, table: Self) {
         self.tables.push((name.to_owned(), table));
     }
