@@ -1,0 +1,845 @@
+//! Routers for HTTP, as routes of hosts on listeners.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use super::middlewares::{self, RouteContext, RouteParts, TraefikPathStep, TraefikRedirect};
+use super::node::TraefikNode;
+use super::paths;
+use super::redirects::{self, RedirectOutcome};
+use super::rows::{RouteRow, respond};
+use super::rule::{self, RuleHost, RuleMatch, RulePath};
+use super::services::{TraefikService, TraefikServices};
+use super::source::{TraefikItem, TraefikSource};
+use super::statics::{TraefikEntryPoint, TraefikStatics};
+use crate::{ConversionReport, Draft, DraftValue, Verdict};
+
+/// An address that requests come to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct RouteListener {
+    /// The port.
+    pub(super) port: u16,
+    /// The address, if it is not every one.
+    pub(super) address: Option<std::net::IpAddr>,
+    /// Whether it has TLS.
+    pub(super) tls: bool,
+    /// Whether clients may send a PROXY header.
+    pub(super) accept_proxy: bool,
+}
+
+/// How a router has TLS.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct RouterTls {
+    /// The resolver of certificates.
+    pub(super) resolver: Option<String>,
+    /// The options, with their provider.
+    pub(super) options: Option<(String, &'static str)>,
+}
+
+/// What routers became.
+#[derive(Debug, Default)]
+pub(super) struct TraefikRoutes {
+    /// The routes of each host of each listener.
+    pub(super) hosts: BTreeMap<RouteListener, Vec<(RuleHost, Vec<RouteRow>)>>,
+    index: HashMap<(RouteListener, RuleHost), usize>,
+    /// Plain listeners whose every request goes to TLS, from routers for every host.
+    pub(super) redirected: BTreeSet<RouteListener>,
+    /// TLS of each router.
+    pub(super) tls: HashMap<usize, (RouterTls, Option<TraefikNode>)>,
+    /// Hosts that Lockgate's own page is for.
+    pub(super) page_hosts: Vec<String>,
+}
+
+impl TraefikRoutes {
+    fn add(&mut self, listener: &RouteListener, host: &RuleHost, row: RouteRow) {
+        let hosts = self.hosts.entry(listener.clone()).or_default();
+        let key = (listener.clone(), host.clone());
+        let at = *self.index.entry(key).or_insert_with(|| {
+            hosts.push((host.clone(), Vec::new()));
+            hosts.len() - 1
+        });
+        if let Some((_, rows)) = hosts.get_mut(at) {
+            rows.push(row);
+        }
+    }
+}
+
+/// Reads all routers.
+pub(super) fn read(
+    source: &TraefikSource,
+    statics: &mut TraefikStatics,
+    services: &mut TraefikServices,
+    draft: &mut Draft,
+    report: &mut ConversionReport,
+) -> TraefikRoutes {
+    let mut routes = TraefikRoutes::default();
+    let tls_ports = tls_ports(source, statics);
+    for (number, item) in source.routers.items.iter().enumerate() {
+        let mut reader = RouterReader {
+            number,
+            item,
+            source,
+            statics,
+            services,
+            draft,
+            report,
+            routes: &mut routes,
+        };
+        if let Err(why) = reader.router(&tls_ports) {
+            let verdict = Verdict::not_supported(why, None);
+            if let Some(statement) = item.node.statement {
+                report.set(statement, verdict.clone());
+            }
+            if let Some(rule) = item.node.field("rule") {
+                rule.set(report, verdict.clone());
+            }
+            item.node.mark_rest(report, &verdict);
+        }
+    }
+    routes
+}
+
+/// The ports on which routers have TLS.
+fn tls_ports(source: &TraefikSource, statics: &TraefikStatics) -> BTreeSet<u16> {
+    let mut ports: BTreeSet<u16> = [443].into();
+    ports.extend(
+        statics
+            .entry_points
+            .iter()
+            .filter(|entry| entry.tls.is_some())
+            .map(|entry| entry.port),
+    );
+    for item in &source.routers.items {
+        let tls = item
+            .node
+            .field("tls")
+            .is_some_and(|tls| tls.flag() != Some(false));
+        for name in item
+            .node
+            .field("entryPoints")
+            .filter(|_| tls)
+            .map(TraefikNode::items)
+            .unwrap_or_default()
+        {
+            ports.extend(statics.entry_point(&name).map(|entry| entry.port));
+        }
+    }
+    ports.remove(&80);
+    ports
+}
+
+struct RouterReader<'a> {
+    number: usize,
+    item: &'a TraefikItem,
+    source: &'a TraefikSource,
+    statics: &'a mut TraefikStatics,
+    services: &'a mut TraefikServices,
+    draft: &'a mut Draft,
+    report: &'a mut ConversionReport,
+    routes: &'a mut TraefikRoutes,
+}
+
+impl RouterReader<'_> {
+    fn set(&mut self, key: &str, verdict: Verdict) {
+        if let Some(node) = self.item.node.field(key) {
+            node.set(self.report, verdict);
+        }
+    }
+
+    /// The entry points of the router.
+    fn entries(&mut self) -> Result<(Vec<TraefikEntryPoint>, bool), String> {
+        let Some(node) = self.item.node.field("entryPoints") else {
+            let standard = |entry: &&TraefikEntryPoint| entry.standard;
+            let own: Vec<_> = self
+                .statics
+                .entry_points
+                .iter()
+                .filter(standard)
+                .cloned()
+                .collect();
+            if !own.is_empty() {
+                return Ok((own, false));
+            }
+            let all: Vec<_> = self
+                .statics
+                .entry_points
+                .iter()
+                .filter(|entry| entry.name != "traefik")
+                .cloned()
+                .collect();
+            if !all.is_empty() {
+                return Ok((all, false));
+            }
+            return Ok((vec![guess("web", 80), guess("websecure", 443)], false));
+        };
+        let mut entries = Vec::new();
+        let mut verdict = Verdict::Converted;
+        for name in node.items() {
+            match self.statics.entry_point(&name) {
+                Some(entry) => entries.push(entry.clone()),
+                None => {
+                    let lower = name.to_ascii_lowercase();
+                    let known = match lower.as_str() {
+                        "web" | "http" | "insecure" if !self.defined() => Some(80),
+                        "websecure" | "web-secure" | "web_secure" | "https" | "secure"
+                            if !self.defined() =>
+                        {
+                            Some(443)
+                        }
+                        _ => None,
+                    };
+                    match known {
+                        Some(port) => {
+                            entries.push(guess(&lower, port));
+                            verdict = Verdict::differs(format!(
+                                "no file here defines the entry point {name}: it is taken to be port {port}"
+                            ));
+                        }
+                        None => {
+                            verdict = Verdict::not_supported(
+                                format!("no file here defines the entry point {name}"),
+                                None,
+                            )
+                        }
+                    }
+                }
+            }
+        }
+        node.set(self.report, verdict);
+        match entries.is_empty() {
+            true => Err("no file here defines its entry points".to_owned()),
+            false => Ok((entries, true)),
+        }
+    }
+
+    fn defined(&self) -> bool {
+        !self.statics.entry_points.is_empty()
+    }
+
+    fn router(&mut self, tls_ports: &BTreeSet<u16>) -> Result<(), String> {
+        let node = &self.item.node;
+        if let Some(container) = &self.item.container {
+            let enabled = container.enabled.unwrap_or(self.statics.exposed_by_default);
+            if !enabled {
+                return Err("its container is not enabled (traefik.enable)".to_owned());
+            }
+        }
+        let rule_node = node
+            .field("rule")
+            .ok_or_else(|| "it has no rule: Traefik takes its default rule".to_owned())?;
+        let text = rule_node.raw().unwrap_or("");
+        let rule = rule::read(text)?;
+        let (entries, explicit) = self.entries()?;
+        let own_tls = node.field("tls").filter(|tls| tls.flag() != Some(false));
+        if let Some(statement) = node.statement {
+            self.report.set(statement, Verdict::Converted);
+        }
+        rule_node.set(self.report, Verdict::Converted);
+        for why in &rule.differs {
+            rule_node.set(self.report, Verdict::differs(why.clone()));
+        }
+        let priority = node.field("priority");
+        let given = priority
+            .and_then(TraefikNode::number)
+            .filter(|number| *number != 0);
+        let length = i64::try_from(text.chars().count()).unwrap_or(i64::MAX);
+        if let Some(priority) = priority {
+            priority.set(self.report, Verdict::Converted);
+        }
+        let mut reached = 0;
+        let mut redirected = false;
+        let has_tls = entries.iter().any(|entry| tls_ports.contains(&entry.port));
+        let has_plain = entries.iter().any(|entry| !tls_ports.contains(&entry.port));
+        for entry in &entries {
+            let tls = own_tls.is_some() || entry.tls.is_some();
+            let on_tls_port = tls_ports.contains(&entry.port);
+            if tls && !on_tls_port && has_tls {
+                if explicit && entry.redirect.is_none() {
+                    self.set(
+                        "entryPoints",
+                        Verdict::differs(format!("port {} redirects to TLS", entry.port)),
+                    );
+                }
+                continue;
+            }
+            if !tls && on_tls_port {
+                if explicit || !has_plain {
+                    self.set(
+                        "entryPoints",
+                        Verdict::differs(format!(
+                            "plain HTTP is not served on port {}, which has TLS",
+                            entry.port
+                        )),
+                    );
+                }
+                continue;
+            }
+            if !tls && entry.redirect.is_some() {
+                redirected = true;
+                continue;
+            }
+            reached += 1;
+            self.on_entry(entry, tls, &rule.any_of, given.unwrap_or(length))?;
+        }
+        if reached == 0 {
+            let verdict = match redirected {
+                true => {
+                    Verdict::differs("no request reaches it: its entry point redirects all of them")
+                }
+                false => return Err("plain HTTP on a port with TLS is not served".to_owned()),
+            };
+            node.mark_rest(self.report, &verdict);
+            if let Some(rule) = node.field("rule") {
+                rule.set(self.report, verdict);
+            }
+        }
+        if let Some(tls) = node.field("tls") {
+            if tls.flag() == Some(false) {
+                tls.set(self.report, Verdict::Default);
+            }
+        }
+        self.set("observability", Verdict::Default);
+        self.set("ruleSyntax", Verdict::Default);
+        Ok(())
+    }
+
+    fn tls(&mut self, entry: &TraefikEntryPoint) {
+        let own = self
+            .item
+            .node
+            .field("tls")
+            .filter(|tls| tls.flag() != Some(false));
+        // The TLS of a router replaces that of its entry point, unless it says nothing.
+        let own_says = own.filter(|tls| tls.is_map());
+        let node = own_says.or(entry.tls.as_ref()).or(own);
+        let Some(node) = node else { return };
+        let text = |key: &str| {
+            node.field(key)
+                .and_then(TraefikNode::text)
+                .filter(|text| !text.is_empty())
+        };
+        let tls = RouterTls {
+            resolver: text("certResolver").map(str::to_ascii_lowercase),
+            options: text("options").map(|name| (name.to_owned(), self.item.provider)),
+        };
+        self.routes
+            .tls
+            .insert(self.number, (tls, Some(node.clone())));
+    }
+
+    fn on_entry(
+        &mut self,
+        entry: &TraefikEntryPoint,
+        tls: bool,
+        any_of: &[RuleMatch],
+        priority: i64,
+    ) -> Result<(), String> {
+        if tls {
+            self.tls(entry);
+        }
+        let listener = RouteListener {
+            port: entry.port,
+            address: entry.address,
+            tls,
+            accept_proxy: entry.accept_proxy,
+        };
+        let hosts: Vec<String> = any_of
+            .iter()
+            .flat_map(|one| &one.hosts)
+            .map(|host| match host {
+                RuleHost::Exact(name) => name.clone(),
+                _ => String::new(),
+            })
+            .collect();
+        let context = RouteContext {
+            tls,
+            trusted: self.statics.trusted,
+            hosts: &hosts,
+        };
+        let own = self
+            .item
+            .node
+            .field("middlewares")
+            .map(TraefikNode::items)
+            .unwrap_or_default();
+        self.set("middlewares", Verdict::Converted);
+        let mut parts =
+            middlewares::read(&own, self.item.provider, context, self.source, self.report);
+        if !entry.middlewares.is_empty() {
+            let names = &entry.middlewares;
+            let first = middlewares::read(names, "file", context, self.source, self.report);
+            parts = joined(first, parts);
+        }
+        let (service, name) = self.service();
+        // A rule that names every host, and only leads to TLS, is what sites with TLS do.
+        let mut refused = parts.refuse.clone();
+        let step = parts.redirects.first();
+        let to_tls = !tls
+            && step.is_some_and(|step| matches!(&step.redirect, TraefikRedirect::Scheme(scheme, _) if scheme == "https"));
+        if to_tls && refused.is_none() {
+            self.to_tls(&listener, any_of, &parts, priority);
+            return Ok(());
+        }
+        let action = match (&service, &name) {
+            (TraefikService::Internal(page), _) => self.page(page, &parts, &hosts),
+            (TraefikService::Upstream(upstream), name) => {
+                let mut more: Vec<(String, DraftValue)> = Vec::new();
+                match parts.retry {
+                    Some(0) => more.push(("retry".to_owned(), false.into())),
+                    Some(1) | None => {}
+                    Some(times) => more.push((
+                        "retry".to_owned(),
+                        DraftValue::Inline(vec![("times".to_owned(), times.into())]),
+                    )),
+                }
+                let comment = Some(self.item.node.place.to_string());
+                let pools = self.draft.top.table("pool");
+                let value = self.services.proxy(name, upstream, &more, comment, pools);
+                if self
+                    .draft
+                    .top
+                    .find_table("pool")
+                    .is_some_and(crate::DraftTable::is_empty)
+                {
+                    self.draft.top.remove_table("pool");
+                }
+                Ok(vec![("proxy".to_owned(), value)])
+            }
+            (TraefikService::Broken(why), _) => Err(why.clone()),
+        };
+        let mut broken = None;
+        let action = match action {
+            Ok(action) => action,
+            Err(why) => {
+                let only_redirects = !parts.redirects.is_empty();
+                if !only_redirects {
+                    self.set("service", Verdict::not_supported(why.clone(), None));
+                    broken = Some(why);
+                }
+                respond(502)
+            }
+        };
+        if let TraefikService::Upstream(upstream) = &service {
+            if let Some(host) = &upstream.host {
+                if !parts.request_headers.iter().any(|(name, _)| name == "host") {
+                    parts
+                        .request_headers
+                        .push(("host".to_owned(), host.as_str().into()));
+                }
+            }
+            if !upstream.timeouts.is_empty() {
+                parts.keys.push((
+                    "timeouts".to_owned(),
+                    DraftValue::Inline(upstream.timeouts.clone()),
+                ));
+            }
+        }
+        let internal = matches!(service, TraefikService::Internal(_));
+        for one in any_of {
+            let conditional = !one.foreign.is_empty();
+            if conditional {
+                self.set(
+                    "rule",
+                    Verdict::not_supported(
+                        format!(
+                            "Lockgate chooses by host, path and method, not by {}",
+                            one.foreign.join(" and ")
+                        ),
+                        None,
+                    ),
+                );
+            }
+            for host in &one.hosts {
+                let path = if internal { &RulePath::All } else { &one.path };
+                let rows = match refused.clone().or_else(|| broken.clone()) {
+                    Some(why) => {
+                        let status = if refused.is_some() { 403 } else { 502 };
+                        vec![(path.clone(), respond(status), vec![why], true)]
+                    }
+                    None => match self.rows(host, &listener, path, &parts, &action) {
+                        Ok(rows) => rows,
+                        Err(why) => {
+                            refused = Some(why.clone());
+                            vec![(path.clone(), respond(403), vec![why], true)]
+                        }
+                    },
+                };
+                for (index, (path, keys, comments, void)) in rows.into_iter().enumerate() {
+                    let row = RouteRow {
+                        router: self.number,
+                        path,
+                        methods: one.methods.clone(),
+                        // A narrower pattern of the same router comes before the router's own.
+                        priority: priority
+                            .saturating_mul(4)
+                            .saturating_add(i64::from(index > 0)),
+                        keys,
+                        comments: std::iter::once(self.item.node.place.to_string())
+                            .chain(parts.comments.iter().cloned())
+                            .chain(comments)
+                            .collect(),
+                        guards: parts.guards.clone(),
+                        conditional,
+                        except: if index == 0 {
+                            one.except.clone()
+                        } else {
+                            Vec::new()
+                        },
+                        void,
+                    };
+                    self.routes.add(&listener, host, row);
+                }
+            }
+        }
+        if let Some(why) = refused {
+            let verdict = Verdict::not_supported(format!("its requests get 403: {why}"), None);
+            self.set("rule", verdict);
+        } else if let Some(why) = broken {
+            self.set(
+                "rule",
+                Verdict::not_supported(format!("its requests get 502: {why}"), None),
+            );
+        }
+        Ok(())
+    }
+
+    /// The service of the router, with its name; its statement gets a verdict.
+    fn service(&mut self) -> (TraefikService, String) {
+        let node = self.item.node.field("service");
+        let named = node.and_then(TraefikNode::text).map(str::to_owned);
+        let name = match (named, &self.item.container) {
+            (Some(name), _) => name,
+            (None, Some(container)) if node.is_none() => {
+                let names = self.source.service_names.get(&container.name);
+                match names.map(Vec::as_slice) {
+                    Some([name]) => name.clone(),
+                    Some([_, _, ..]) => {
+                        return (
+                            TraefikService::Broken(
+                                "its container has several services, and it names none".to_owned(),
+                            ),
+                            String::new(),
+                        );
+                    }
+                    _ => {
+                        let (service, verdict) = self.services.container(self.item);
+                        if let Some(verdict) = verdict {
+                            self.set("rule", verdict);
+                        }
+                        return (service, container.name.clone());
+                    }
+                }
+            }
+            _ => {
+                return (
+                    TraefikService::Broken("its service is not known here".to_owned()),
+                    String::new(),
+                );
+            }
+        };
+        self.set("service", Verdict::Converted);
+        let service = self
+            .services
+            .find(&name, self.item.provider, self.source, self.report);
+        (service, name)
+    }
+
+    /// A page of Traefik itself.
+    fn page(
+        &mut self,
+        page: &str,
+        parts: &RouteParts,
+        hosts: &[String],
+    ) -> Result<Vec<(String, DraftValue)>, String> {
+        match page {
+            "noop" => {
+                self.set("service", Verdict::Converted);
+                Ok(respond(418))
+            }
+            "ping" => {
+                self.set("service", Verdict::Converted);
+                let keys = vec![("status".to_owned(), 200_i64.into()), ("body".to_owned(), "OK".into())];
+                Ok(vec![("respond".to_owned(), DraftValue::Inline(keys))])
+            }
+            "api" | "dashboard" | "prometheus" if !parts.guards.is_empty() => {
+                let at = match &self.statics.metrics {
+                    Some(at) if at.starts_with(':') => format!("127.0.0.1{at}"),
+                    Some(at) => at.clone(),
+                    None => "127.0.0.1:9090".to_owned(),
+                };
+                self.statics.metrics.get_or_insert_with(|| at.clone());
+                self.set("service", Verdict::differs("it is Lockgate's live page, with its metrics, instead of Traefik's"));
+                for host in hosts.iter().filter(|host| !host.is_empty()) {
+                    if !self.routes.page_hosts.contains(host) {
+                        self.routes.page_hosts.push(host.clone());
+                    }
+                }
+                Ok(vec![("proxy".to_owned(), at.into())])
+            }
+            "api" | "dashboard" | "prometheus" => Err(
+                "Lockgate's live page shows clients: it is not put on a site without a middleware that keeps others out".to_owned(),
+            ),
+            _ => Err(format!("{page}@internal is a part of Traefik")),
+        }
+    }
+
+    /// A router that only leads to TLS.
+    fn to_tls(
+        &mut self,
+        listener: &RouteListener,
+        any_of: &[RuleMatch],
+        parts: &RouteParts,
+        priority: i64,
+    ) {
+        let Some(step) = parts.redirects.first() else {
+            return;
+        };
+        let verdict = match step.permanent {
+            true => Verdict::Default,
+            false => Verdict::differs("Lockgate redirects with the permanent status 308"),
+        };
+        step.node.mark(self.report, &verdict);
+        for key in ["service", "rule", "middlewares"] {
+            if let Some(node) = self.item.node.field(key) {
+                node.mark_rest(self.report, &Verdict::Default);
+            }
+        }
+        // What other middlewares of the route do has no part in a redirect.
+        let TraefikRedirect::Scheme(_, port) = &step.redirect else {
+            return;
+        };
+        let port = port
+            .filter(|port| *port != 443)
+            .map_or(String::new(), |port| format!(":{port}"));
+        for one in any_of {
+            let everything = one.path == RulePath::All
+                && one.methods.is_empty()
+                && one.foreign.is_empty()
+                && one.except.is_empty();
+            for host in &one.hosts {
+                if *host == RuleHost::Any && everything && port.is_empty() {
+                    self.routes.redirected.insert(listener.clone());
+                    continue;
+                }
+                let row = RouteRow {
+                    router: self.number,
+                    path: one.path.clone(),
+                    methods: one.methods.clone(),
+                    priority: priority.saturating_mul(4),
+                    keys: vec![(
+                        "redirect".to_owned(),
+                        format!("https://{{host}}{port}{{path}}").into(),
+                    )],
+                    comments: vec![self.item.node.place.to_string()],
+                    guards: BTreeSet::new(),
+                    conditional: !one.foreign.is_empty(),
+                    except: one.except.clone(),
+                    void: false,
+                };
+                self.routes.add(listener, host, row);
+            }
+        }
+    }
+
+    /// The rows of one alternative for one host.
+    #[expect(
+        clippy::type_complexity,
+        reason = "rows of a table, taken apart at once"
+    )]
+    fn rows(
+        &mut self,
+        host: &RuleHost,
+        listener: &RouteListener,
+        path: &RulePath,
+        parts: &RouteParts,
+        action: &[(String, DraftValue)],
+    ) -> Result<Vec<(RulePath, Vec<(String, DraftValue)>, Vec<String>, bool)>, String> {
+        let scheme = if listener.tls { "https" } else { "http" };
+        let mut some = Vec::new();
+        for step in &parts.redirects {
+            let outcome = match &step.redirect {
+                TraefikRedirect::Scheme(to, port) => {
+                    let standard = if to == "https" { 443 } else { 80 };
+                    if to == scheme
+                        && port.is_none_or(|port| port == listener.port || port == standard)
+                    {
+                        continue;
+                    }
+                    let port = port
+                        .filter(|port| *port != standard)
+                        .map_or(String::new(), |port| format!(":{port}"));
+                    RedirectOutcome::All(format!("{to}://{{host}}{port}{{path}}"))
+                }
+                TraefikRedirect::Pattern(regex, with) => match host {
+                    RuleHost::Exact(name) => redirects::apply(regex, with, scheme, name),
+                    _ => match redirects::apply(regex, with, scheme, "any.invalid") {
+                        RedirectOutcome::All(to) if !to.contains("any.invalid") => {
+                            RedirectOutcome::All(to)
+                        }
+                        _ => RedirectOutcome::Unknown,
+                    },
+                },
+            };
+            let value = |to: &str| {
+                let keys = vec![
+                    ("to".to_owned(), to.into()),
+                    (
+                        "status".to_owned(),
+                        if step.permanent {
+                            301_i64.into()
+                        } else {
+                            302_i64.into()
+                        },
+                    ),
+                ];
+                ("redirect".to_owned(), DraftValue::Inline(keys))
+            };
+            let mut keys: Vec<(String, DraftValue)> = Vec::new();
+            match outcome {
+                RedirectOutcome::Nothing => {}
+                RedirectOutcome::All(to) => {
+                    step.node.mark(self.report, &Verdict::Converted);
+                    keys.push(value(&to));
+                    keys.extend(
+                        step.before
+                            .iter()
+                            .filter(|(key, _)| matches!(key.as_str(), "auth" | "allow" | "limit"))
+                            .cloned(),
+                    );
+                    if !parts.headers.is_empty() {
+                        keys.push((
+                            "headers".to_owned(),
+                            DraftValue::Inline(parts.headers.clone()),
+                        ));
+                    }
+                    some.insert(0, (path.clone(), keys, Vec::new(), false));
+                    return Ok(some);
+                }
+                RedirectOutcome::Paths(list, to) => {
+                    step.node.mark(
+                        self.report,
+                        &Verdict::differs(format!(
+                            "{} are redirected, not longer paths that begin so",
+                            list.join(", ")
+                        )),
+                    );
+                    for exact in list {
+                        let exact = RulePath::Exact(exact);
+                        if path.covers(&exact) {
+                            some.push((exact, vec![value(&to)], Vec::new(), false));
+                        }
+                    }
+                }
+                RedirectOutcome::Unknown => {
+                    step.node.mark(
+                        self.report,
+                        &Verdict::not_supported(
+                            "this pattern of URLs cannot be written: its routes are refused",
+                            Some("write redirect = \"https://HOST{path}\" in the site or path"),
+                        ),
+                    );
+                    return Err("its redirect is not converted".to_owned());
+                }
+            }
+        }
+        let steps: Vec<TraefikPathStep> = parts.path.iter().map(|(step, _)| step.clone()).collect();
+        let changes = match paths::changes(&steps, path) {
+            Ok(changes) => changes,
+            Err(why) => {
+                for (_, node) in &parts.path {
+                    node.mark(
+                        self.report,
+                        &Verdict::not_supported(format!("{why}: its routes are refused"), None),
+                    );
+                }
+                return Err(why);
+            }
+        };
+        let mut rows = Vec::new();
+        for change in changes {
+            if let Some(why) = &change.differs {
+                for (_, node) in &parts.path {
+                    node.mark(self.report, &Verdict::differs(why.clone()));
+                }
+            }
+            let mut keys = action.to_vec();
+            keys.extend(change.keys);
+            keys.extend(parts.keys.iter().cloned());
+            let mut fields = change.fields;
+            fields
+                .retain(|(name, _)| !parts.request_headers.iter().any(|(known, _)| known == name));
+            fields.extend(parts.request_headers.iter().cloned());
+            if keys.iter().any(|(key, _)| key == "respond") {
+                // A fixed response has no endpoint.
+                keys.retain(|(key, _)| {
+                    !matches!(
+                        key.as_str(),
+                        "timeouts" | "rewrite" | "strip_prefix" | "body" | "compress"
+                    )
+                });
+                fields.clear();
+            }
+            if !fields.is_empty() {
+                keys.push(("request_headers".to_owned(), DraftValue::Inline(fields)));
+            }
+            if !parts.headers.is_empty() {
+                keys.push((
+                    "headers".to_owned(),
+                    DraftValue::Inline(parts.headers.clone()),
+                ));
+            }
+            rows.push((change.path, keys, Vec::new(), false));
+        }
+        rows.extend(some);
+        Ok(rows)
+    }
+}
+
+fn guess(name: &str, port: u16) -> TraefikEntryPoint {
+    TraefikEntryPoint {
+        name: name.to_owned(),
+        port,
+        address: None,
+        standard: false,
+        redirect: None,
+        tls: None,
+        middlewares: Vec::new(),
+        accept_proxy: false,
+        node: None,
+    }
+}
+
+/// The middlewares of an entry point before those of a router.
+fn joined(mut first: RouteParts, second: RouteParts) -> RouteParts {
+    for (key, value) in second.keys {
+        match first.keys.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) if *known == value => {}
+            Some(_) if matches!(key.as_str(), "auth" | "allow") => {
+                first.refuse("its entry point keeps other clients out than it does");
+            }
+            Some((_, known)) => *known = value,
+            None => first.keys.push((key, value)),
+        }
+    }
+    for (list, more) in [
+        (&mut first.headers, second.headers),
+        (&mut first.request_headers, second.request_headers),
+    ] {
+        for (name, value) in more {
+            list.retain(|(known, _)| *known != name);
+            list.push((name, value));
+        }
+    }
+    first.path.extend(second.path);
+    let before = first.keys.clone();
+    first
+        .redirects
+        .extend(second.redirects.into_iter().map(|mut step| {
+            step.before.extend(before.iter().cloned());
+            step
+        }));
+    first.retry = second.retry.or(first.retry);
+    first.refuse = first.refuse.or(second.refuse);
+    first.guards.extend(second.guards);
+    first.comments.extend(second.comments);
+    first
+}
