@@ -1,20 +1,26 @@
 //! Configurations of Traefik: files in YAML or TOML, and labels of Compose files.
 
+mod access;
 mod acme;
 mod compose;
 mod cors;
+mod entry_points;
 mod headers;
 mod middlewares;
 mod node;
 mod paths;
 mod redirects;
 mod relays;
+mod router_rows;
 mod routers;
 mod rows;
 mod rule;
+mod service_options;
 mod services;
+mod site_tls;
 mod sites;
 mod source;
+mod static_logs;
 mod statics;
 mod tls_options;
 mod toml_tree;
@@ -25,6 +31,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use self::node::{TraefikMap, TraefikNode, TraefikValue};
 use self::source::TraefikSource;
@@ -43,6 +50,7 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         source: TraefikSource::default(),
         statics: None,
         containers: Vec::new(),
+        flags: Vec::new(),
         seen: BTreeSet::new(),
         dynamic: 0,
         unnamed: Vec::new(),
@@ -54,6 +62,9 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         })?;
         reader.file(path, &text)?;
     }
+    for flags in std::mem::take(&mut reader.flags) {
+        reader.add_statics(flags);
+    }
     reader.provided()?;
     Ok(reader.finish())
 }
@@ -63,7 +74,9 @@ struct TraefikReader<'a> {
     report: ConversionReport,
     source: TraefikSource,
     statics: Option<TraefikNode>,
-    containers: Vec<std::rc::Rc<compose::TraefikContainer>>,
+    containers: Vec<compose::TraefikContainer>,
+    /// Flags and variables, which count after the static file.
+    flags: Vec<TraefikNode>,
     seen: BTreeSet<PathBuf>,
     /// How many dynamic files were read.
     dynamic: usize,
@@ -83,16 +96,16 @@ impl TraefikReader<'_> {
             .is_some_and(|kind| kind.eq_ignore_ascii_case("toml"));
         let mut tree = match is_toml {
             true => toml_tree::read(&text, path)?,
-            false => yaml::read(&text, path)?,
+            false => yaml::read(&text, path, &mut self.report)?,
         };
         if compose::is_compose(&tree) {
             let env = path.with_file_name(".env");
             let variables = self.files.read(&env).map(|text| compose::variables(&text));
             let read = compose::read(&tree, &variables.unwrap_or_default(), &mut self.report);
-            for statics in read.statics {
-                self.add_statics(statics);
+            self.flags.extend(read.statics);
+            for container in read.containers {
+                self.container(container);
             }
-            self.containers.extend(read.containers);
             return Ok(());
         }
         tree.register("", "", &mut self.report);
@@ -124,9 +137,27 @@ impl TraefikReader<'_> {
         Ok(())
     }
 
+    /// A service that several Compose files have is one container with all their labels.
+    fn container(&mut self, container: compose::TraefikContainer) {
+        let known = self
+            .containers
+            .iter_mut()
+            .find(|known| known.name == container.name);
+        match known {
+            Some(known) => {
+                known.labels.merge(container.labels, &mut self.report);
+                known.enabled = known.enabled.or(container.enabled);
+                known.ports.extend(container.ports);
+                known.ports.sort_unstable();
+                known.ports.dedup();
+            }
+            None => self.containers.push(container),
+        }
+    }
+
     fn add_statics(&mut self, tree: TraefikNode) {
         match &mut self.statics {
-            Some(known) => known.merge(tree),
+            Some(known) => known.merge(tree, &mut self.report),
             None => self.statics = Some(tree),
         }
     }
@@ -186,7 +217,11 @@ impl TraefikReader<'_> {
             };
             TraefikNode::new(&place, TraefikValue::Empty)
         });
-        for container in &self.containers {
+        let containers: Vec<Rc<_>> = std::mem::take(&mut self.containers)
+            .into_iter()
+            .map(Rc::new)
+            .collect();
+        for container in &containers {
             self.source.add(
                 &container.labels,
                 "docker",
@@ -195,8 +230,8 @@ impl TraefikReader<'_> {
             );
         }
         let mut statics = statics::read(&root, &mut draft.top, &mut self.report);
-        ports(&mut statics, &mut draft);
-        for container in &self.containers {
+        ports(&mut statics, &mut draft, &mut self.report);
+        for container in &containers {
             container_labels(container, &statics, &mut self.report);
         }
         let resolvers = acme::read(&root, &mut self.report);
@@ -218,7 +253,7 @@ impl TraefikReader<'_> {
             };
             draft.top.set("metrics", value);
         }
-        let tls = sites::tls(
+        let tls = site_tls::tls(
             &self.source,
             &resolvers,
             &routes,
@@ -234,8 +269,20 @@ impl TraefikReader<'_> {
             &mut self.report,
         );
         relays::write(&self.source, &statics, &mut draft, &mut self.report);
+        // Without a router nothing of Traefik's page is served.
+        let insecure = root.at(&["api", "insecure"]).and_then(TraefikNode::flag) == Some(true);
+        let page = match routes.page_hosts.is_empty() && !insecure {
+            true => Verdict::Default,
+            false => Verdict::differs("Lockgate's own live page is at the address of `metrics`"),
+        };
+        if let Some(api) = root.field("api") {
+            api.set_own(&mut self.report, page.clone());
+            if let Some(dashboard) = api.field("dashboard") {
+                dashboard.set(&mut self.report, page);
+            }
+        }
         self.leftovers(&statics, &mut draft);
-        preface(&self.containers, &root, &mut draft);
+        preface(&containers, &root, &mut draft);
         Imported {
             draft,
             report: self.report,
@@ -244,6 +291,16 @@ impl TraefikReader<'_> {
 
     /// What nothing has used.
     fn leftovers(&mut self, statics: &statics::TraefikStatics, draft: &mut Draft) {
+        let left_out = Verdict::not_supported("its site is left out", None);
+        for item in self
+            .source
+            .routers
+            .items
+            .iter()
+            .chain(&self.source.tcp_routers.items)
+        {
+            item.node.mark_known(&["tls"], &mut self.report, &left_out);
+        }
         for entry in &statics.entry_points {
             if let Some(tls) = &entry.tls {
                 tls.mark_rest(&mut self.report, &Verdict::Converted);
@@ -313,7 +370,7 @@ impl TraefikReader<'_> {
 }
 
 /// The ports of sites without a port.
-fn ports(statics: &mut statics::TraefikStatics, draft: &mut Draft) {
+fn ports(statics: &mut statics::TraefikStatics, draft: &mut Draft, report: &mut ConversionReport) {
     statics.http_port = 80;
     statics.https_port = 443;
     if statics.entry_points.iter().any(|entry| entry.port == 443) {
@@ -335,7 +392,21 @@ fn ports(statics: &mut statics::TraefikStatics, draft: &mut Draft) {
         .collect();
     let target = match (secure.contains(&to), secure.as_slice()) {
         (true, _) => to,
-        (false, [one]) => *one,
+        (false, [one]) => {
+            let entry = statics.entry_points.iter().find(|entry| entry.port == from);
+            let node = entry.and_then(|entry| entry.node.as_ref());
+            if let Some(node) =
+                node.and_then(|node| node.at(&["http", "redirections", "entryPoint", "to"]))
+            {
+                node.set(
+                    report,
+                    Verdict::differs(format!(
+                        "the redirect names port {one}, on which TLS is served here"
+                    )),
+                );
+            }
+            *one
+        }
         _ => return,
     };
     statics.http_port = from;
@@ -402,11 +473,7 @@ fn container_labels(
 }
 
 /// What holds for the whole file.
-fn preface(
-    containers: &[std::rc::Rc<compose::TraefikContainer>],
-    root: &TraefikNode,
-    draft: &mut Draft,
-) {
+fn preface(containers: &[Rc<compose::TraefikContainer>], root: &TraefikNode, draft: &mut Draft) {
     if draft.top.find_table("site").is_none() && draft.top.find_table("tcp").is_none() {
         return;
     }

@@ -169,7 +169,7 @@ fn resolver(name: &str, node: &TraefikNode, report: &mut ConversionReport) -> Tr
     if let Some(statement) = node.statement {
         report.set(statement, Verdict::Converted);
     }
-    acme.set_if_leaf(report, Verdict::Converted);
+    acme.set_own(report, Verdict::Converted);
     for (key, node) in acme.fields() {
         let text = node.text().map(str::trim);
         let verdict = match (key.to_ascii_lowercase().as_str(), text) {
@@ -177,9 +177,8 @@ fn resolver(name: &str, node: &TraefikNode, report: &mut ConversionReport) -> Tr
                 resolver.keys.push(("email".to_owned(), text.into()));
                 Verdict::Converted
             }
-            ("email", _) => Verdict::not_supported(
-                "it is no address, or not known here: the account has none",
-                Some("write email = \"…\" in [acme]"),
+            ("email", _) => Verdict::differs(
+                "it is no address, or not known here, so the account has none: write email = \"…\" in [acme]",
             ),
             ("storage", _) => Verdict::Default,
             ("caserver", Some(text)) => {
@@ -290,6 +289,7 @@ fn eab(node: &TraefikNode, resolver: &mut TraefikResolver, report: &mut Conversi
 }
 
 fn dns(node: &TraefikNode, resolver: &mut TraefikResolver, report: &mut ConversionReport) {
+    node.set_own(report, Verdict::Converted);
     let name = node
         .field("provider")
         .and_then(TraefikNode::text)

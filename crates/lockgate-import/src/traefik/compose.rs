@@ -1,7 +1,6 @@
 //! Compose files: labels of containers, and the flags and variables of Traefik's own container.
 
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use super::node::{
     MAX_DEPTH, TraefikMap, TraefikNode, TraefikValue, UNKNOWN_END, UNKNOWN_START, shown,
@@ -25,7 +24,7 @@ pub(super) struct TraefikContainer {
 #[derive(Debug, Default)]
 pub(super) struct TraefikCompose {
     /// The containers with labels.
-    pub(super) containers: Vec<Rc<TraefikContainer>>,
+    pub(super) containers: Vec<TraefikContainer>,
     /// Static configuration: flags and variables.
     pub(super) statics: Vec<TraefikNode>,
 }
@@ -86,12 +85,12 @@ pub(super) fn read(
         if !any {
             continue;
         }
-        compose.containers.push(Rc::new(TraefikContainer {
+        compose.containers.push(TraefikContainer {
             name: name.to_owned(),
             ports: ports(service),
             enabled: tree.field("enable").and_then(TraefikNode::flag),
             labels: tree,
-        }));
+        });
     }
     compose
 }

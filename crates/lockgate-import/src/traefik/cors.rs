@@ -31,17 +31,17 @@ pub(super) fn read(node: &TraefikNode, report: &mut ConversionReport, parts: &mu
             }
         }
     };
-    if let Some(field) = node.field("accessControlAllowOriginListRegex") {
-        if !field.items().is_empty() {
-            all(
-                &Verdict::not_supported(
-                    "origins are no patterns: none may read responses",
-                    Some("cors = [\"https://*.example.org\"]"),
-                ),
-                report,
-            );
-            return;
-        }
+    if let Some(field) = node.field("accessControlAllowOriginListRegex")
+        && !field.items().is_empty()
+    {
+        all(
+            &Verdict::not_supported(
+                "origins are no patterns: none may read responses",
+                Some("cors = [\"https://*.example.org\"]"),
+            ),
+            report,
+        );
+        return;
     }
     let origins = items("accessControlAllowOriginList");
     if origins.is_empty() {

@@ -235,9 +235,23 @@ impl TraefikNode {
         }
     }
 
-    /// Gives its own statement a verdict, if it holds no other nodes.
-    pub(super) fn set_if_leaf(&self, report: &mut ConversionReport, verdict: Verdict) {
-        if let Some(statement) = self.statement.filter(|_| !self.is_map()) {
+    /// Gives the statements of these fields that have none a verdict.
+    pub(super) fn mark_known(
+        &self,
+        fields: &[&str],
+        report: &mut ConversionReport,
+        verdict: &Verdict,
+    ) {
+        for name in fields {
+            if let Some(node) = self.field(name) {
+                node.mark_rest(report, verdict);
+            }
+        }
+    }
+
+    /// Gives its own statement a verdict, but not those in it.
+    pub(super) fn set_own(&self, report: &mut ConversionReport, verdict: Verdict) {
+        if let Some(statement) = self.statement {
             report.set(statement, verdict);
         }
     }
@@ -278,13 +292,20 @@ impl TraefikNode {
     }
 
     /// Merges another tree into this one; of two texts the first stays.
-    pub(super) fn merge(&mut self, other: Self) {
+    pub(super) fn merge(&mut self, other: Self, report: &mut ConversionReport) {
+        let own = self.statement;
         match (&mut self.value, other.value) {
             (TraefikValue::Map(map), TraefikValue::Map(more)) => {
+                if let Some(statement) = other.statement {
+                    match own {
+                        None => self.statement = Some(statement),
+                        Some(_) => report.set(statement, Verdict::Default),
+                    }
+                }
                 for (name, node) in more.entries {
                     let known = map.position(&name);
                     match known.and_then(|at| map.entries.get_mut(at)) {
-                        Some((_, known)) => known.merge(node),
+                        Some((_, known)) => known.merge(node, report),
                         None => map.insert(name, node),
                     }
                 }
@@ -293,7 +314,32 @@ impl TraefikNode {
                 self.value = value;
                 self.statement = self.statement.or(other.statement);
             }
-            _ => {}
+            (TraefikValue::Text(one), TraefikValue::Text(two)) if *one == two => {
+                if let Some(statement) = other.statement {
+                    report.set(statement, Verdict::Default);
+                }
+            }
+            // A flag before a table of the same name.
+            (TraefikValue::Text(one), TraefikValue::Map(more)) if one == "true" => {
+                self.value = TraefikValue::Map(more);
+            }
+            (TraefikValue::Map(_), TraefikValue::Text(two)) if two == "true" => {
+                if let Some(statement) = other.statement {
+                    report.set(statement, Verdict::Default);
+                }
+            }
+            (_, value) => Self {
+                statement: other.statement,
+                place: other.place,
+                value,
+            }
+            .mark(
+                report,
+                &Verdict::not_supported(
+                    "another statement says otherwise, and that one counts",
+                    None,
+                ),
+            ),
         }
     }
 }

@@ -116,10 +116,10 @@ pub(super) fn changes(
     for change in &mut narrower {
         if let (RulePath::Exact(_), Some((_, DraftValue::Text(target)))) =
             (&change.path, change.keys.first_mut())
+            && other
+            && base != own
         {
-            if other && base != own {
-                *target = format!("{}{target}", base.strip_suffix(own).unwrap_or(&base));
-            }
+            *target = format!("{}{target}", base.strip_suffix(own).unwrap_or(&base));
         }
     }
     let mut differs = None;

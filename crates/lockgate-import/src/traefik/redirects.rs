@@ -180,10 +180,12 @@ fn split(body: &str) -> (&str, &str) {
     }
     // `host(.*)` with a literal host: the group is the rest.
     for form in ["(.*)", "(.+)"] {
-        if let Some(literal) = body.strip_suffix(form) {
-            if literal.contains('.') && !literal.ends_with('.') && !literal.ends_with(")?") {
-                return body.split_at(literal.len());
-            }
+        if let Some(literal) = body.strip_suffix(form)
+            && literal.contains('.')
+            && !literal.ends_with('.')
+            && !literal.ends_with(")?")
+        {
+            return body.split_at(literal.len());
         }
     }
     (body, "")

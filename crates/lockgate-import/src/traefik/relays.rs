@@ -1,6 +1,6 @@
 //! Routers for TCP, as `[tcp]` relays.
 
-use super::node::TraefikNode;
+use super::node::{TraefikNode, is_known};
 use super::rule;
 use super::services::endpoint;
 use super::source::{TraefikItem, TraefikSource};
@@ -29,11 +29,16 @@ fn router(
     report: &mut ConversionReport,
 ) -> Result<(), String> {
     let node = &item.node;
-    let rule = node
+    let text = node
         .field("rule")
-        .and_then(TraefikNode::text)
+        .and_then(TraefikNode::raw)
         .ok_or("it has no rule that is known here")?;
-    let rule = rule::read_tcp(rule)?;
+    let mut rule = rule::read_tcp(text)?;
+    let mut stand_ins = Vec::new();
+    for name in rule.names.iter_mut().filter(|name| !is_known(name)) {
+        *name = rule::stand_in(name);
+        stand_ins.push(name.clone());
+    }
     if node
         .field("middlewares")
         .is_some_and(|list| !list.items().is_empty())
@@ -94,6 +99,15 @@ fn router(
         }
     }
     node.mark_rest(report, &Verdict::Converted);
+    if let (Some(rule), false) = (node.field("rule"), stand_ins.is_empty()) {
+        rule.set(
+            report,
+            Verdict::differs(format!(
+                "a name is not known here: write the real one in place of {}",
+                stand_ins.join(", ")
+            )),
+        );
+    }
     for entry in entries {
         let key = match entry.address {
             Some(address) => std::net::SocketAddr::new(address, entry.port).to_string(),

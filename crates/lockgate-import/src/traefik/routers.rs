@@ -2,10 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::middlewares::{self, RouteContext, RouteParts, TraefikPathStep, TraefikRedirect};
+use super::middlewares::{self, RouteContext, RouteParts, TraefikRedirect};
 use super::node::TraefikNode;
-use super::paths;
-use super::redirects::{self, RedirectOutcome};
 use super::rows::{RouteRow, respond};
 use super::rule::{self, RuleHost, RuleMatch, RulePath};
 use super::services::{TraefikService, TraefikServices};
@@ -50,7 +48,7 @@ pub(super) struct TraefikRoutes {
 }
 
 impl TraefikRoutes {
-    fn add(&mut self, listener: &RouteListener, host: &RuleHost, row: RouteRow) {
+    pub(super) fn add(&mut self, listener: &RouteListener, host: &RuleHost, row: RouteRow) {
         let hosts = self.hosts.entry(listener.clone()).or_default();
         let key = (listener.clone(), host.clone());
         let at = *self.index.entry(key).or_insert_with(|| {
@@ -127,19 +125,20 @@ fn tls_ports(source: &TraefikSource, statics: &TraefikStatics) -> BTreeSet<u16> 
     ports
 }
 
-struct RouterReader<'a> {
-    number: usize,
-    item: &'a TraefikItem,
-    source: &'a TraefikSource,
-    statics: &'a mut TraefikStatics,
-    services: &'a mut TraefikServices,
-    draft: &'a mut Draft,
-    report: &'a mut ConversionReport,
-    routes: &'a mut TraefikRoutes,
+/// A router that is being read.
+pub(super) struct RouterReader<'a> {
+    pub(super) number: usize,
+    pub(super) item: &'a TraefikItem,
+    pub(super) source: &'a TraefikSource,
+    pub(super) statics: &'a mut TraefikStatics,
+    pub(super) services: &'a mut TraefikServices,
+    pub(super) draft: &'a mut Draft,
+    pub(super) report: &'a mut ConversionReport,
+    pub(super) routes: &'a mut TraefikRoutes,
 }
 
 impl RouterReader<'_> {
-    fn set(&mut self, key: &str, verdict: Verdict) {
+    pub(super) fn set(&mut self, key: &str, verdict: Verdict) {
         if let Some(node) = self.item.node.field(key) {
             node.set(self.report, verdict);
         }
@@ -179,9 +178,9 @@ impl RouterReader<'_> {
                 None => {
                     let lower = name.to_ascii_lowercase();
                     let known = match lower.as_str() {
-                        "web" | "http" | "insecure" if !self.defined() => Some(80),
+                        "web" | "http" | "insecure" if !self.has_port(80) => Some(80),
                         "websecure" | "web-secure" | "web_secure" | "https" | "secure"
-                            if !self.defined() =>
+                            if !self.has_port(443) =>
                         {
                             Some(443)
                         }
@@ -211,8 +210,12 @@ impl RouterReader<'_> {
         }
     }
 
-    fn defined(&self) -> bool {
-        !self.statics.entry_points.is_empty()
+    /// Whether an entry point of these files has a port.
+    fn has_port(&self, port: u16) -> bool {
+        self.statics
+            .entry_points
+            .iter()
+            .any(|entry| entry.port == port)
     }
 
     fn router(&mut self, tls_ports: &BTreeSet<u16>) -> Result<(), String> {
@@ -292,10 +295,10 @@ impl RouterReader<'_> {
                 rule.set(self.report, verdict);
             }
         }
-        if let Some(tls) = node.field("tls") {
-            if tls.flag() == Some(false) {
-                tls.set(self.report, Verdict::Default);
-            }
+        if let Some(tls) = node.field("tls")
+            && tls.flag() == Some(false)
+        {
+            tls.set(self.report, Verdict::Default);
         }
         self.set("observability", Verdict::Default);
         self.set("ruleSyntax", Verdict::Default);
@@ -308,9 +311,8 @@ impl RouterReader<'_> {
             .node
             .field("tls")
             .filter(|tls| tls.flag() != Some(false));
-        // The TLS of a router replaces that of its entry point, unless it says nothing.
-        let own_says = own.filter(|tls| tls.is_map());
-        let node = own_says.or(entry.tls.as_ref()).or(own);
+        // The TLS of a router replaces that of its entry point.
+        let node = own.or(entry.tls.as_ref());
         let Some(node) = node else { return };
         let text = |key: &str| {
             node.field(key)
@@ -376,7 +378,7 @@ impl RouterReader<'_> {
         let to_tls = !tls
             && step.is_some_and(|step| matches!(&step.redirect, TraefikRedirect::Scheme(scheme, _) if scheme == "https"));
         if to_tls && refused.is_none() {
-            self.to_tls(&listener, any_of, &parts, priority);
+            self.lead_to_tls(&listener, any_of, &parts, priority);
             return Ok(());
         }
         let action = match (&service, &name) {
@@ -419,12 +421,12 @@ impl RouterReader<'_> {
             }
         };
         if let TraefikService::Upstream(upstream) = &service {
-            if let Some(host) = &upstream.host {
-                if !parts.request_headers.iter().any(|(name, _)| name == "host") {
-                    parts
-                        .request_headers
-                        .push(("host".to_owned(), host.as_str().into()));
-                }
+            if let Some(host) = &upstream.host
+                && !parts.request_headers.iter().any(|(name, _)| name == "host")
+            {
+                parts
+                    .request_headers
+                    .push(("host".to_owned(), host.as_str().into()));
             }
             if !upstream.timeouts.is_empty() {
                 parts.keys.push((
@@ -491,12 +493,15 @@ impl RouterReader<'_> {
             }
         }
         if let Some(why) = refused {
-            let verdict = Verdict::not_supported(format!("its requests get 403: {why}"), None);
+            let verdict = Verdict::not_supported(
+                format!("it is not served, and its requests are refused: {why}"),
+                None,
+            );
             self.set("rule", verdict);
         } else if let Some(why) = broken {
             self.set(
                 "rule",
-                Verdict::not_supported(format!("its requests get 502: {why}"), None),
+                Verdict::not_supported(format!("it is not served: {why}"), None),
             );
         }
         Ok(())
@@ -541,256 +546,6 @@ impl RouterReader<'_> {
             .services
             .find(&name, self.item.provider, self.source, self.report);
         (service, name)
-    }
-
-    /// A page of Traefik itself.
-    fn page(
-        &mut self,
-        page: &str,
-        parts: &RouteParts,
-        hosts: &[String],
-    ) -> Result<Vec<(String, DraftValue)>, String> {
-        match page {
-            "noop" => {
-                self.set("service", Verdict::Converted);
-                Ok(respond(418))
-            }
-            "ping" => {
-                self.set("service", Verdict::Converted);
-                let keys = vec![("status".to_owned(), 200_i64.into()), ("body".to_owned(), "OK".into())];
-                Ok(vec![("respond".to_owned(), DraftValue::Inline(keys))])
-            }
-            "api" | "dashboard" | "prometheus" if !parts.guards.is_empty() => {
-                let at = match &self.statics.metrics {
-                    Some(at) if at.starts_with(':') => format!("127.0.0.1{at}"),
-                    Some(at) => at.clone(),
-                    None => "127.0.0.1:9090".to_owned(),
-                };
-                self.statics.metrics.get_or_insert_with(|| at.clone());
-                self.set("service", Verdict::differs("it is Lockgate's live page, with its metrics, instead of Traefik's"));
-                for host in hosts.iter().filter(|host| !host.is_empty()) {
-                    if !self.routes.page_hosts.contains(host) {
-                        self.routes.page_hosts.push(host.clone());
-                    }
-                }
-                Ok(vec![("proxy".to_owned(), at.into())])
-            }
-            "api" | "dashboard" | "prometheus" => Err(
-                "Lockgate's live page shows clients: it is not put on a site without a middleware that keeps others out".to_owned(),
-            ),
-            _ => Err(format!("{page}@internal is a part of Traefik")),
-        }
-    }
-
-    /// A router that only leads to TLS.
-    fn to_tls(
-        &mut self,
-        listener: &RouteListener,
-        any_of: &[RuleMatch],
-        parts: &RouteParts,
-        priority: i64,
-    ) {
-        let Some(step) = parts.redirects.first() else {
-            return;
-        };
-        let verdict = match step.permanent {
-            true => Verdict::Default,
-            false => Verdict::differs("Lockgate redirects with the permanent status 308"),
-        };
-        step.node.mark(self.report, &verdict);
-        for key in ["service", "rule", "middlewares"] {
-            if let Some(node) = self.item.node.field(key) {
-                node.mark_rest(self.report, &Verdict::Default);
-            }
-        }
-        // What other middlewares of the route do has no part in a redirect.
-        let TraefikRedirect::Scheme(_, port) = &step.redirect else {
-            return;
-        };
-        let port = port
-            .filter(|port| *port != 443)
-            .map_or(String::new(), |port| format!(":{port}"));
-        for one in any_of {
-            let everything = one.path == RulePath::All
-                && one.methods.is_empty()
-                && one.foreign.is_empty()
-                && one.except.is_empty();
-            for host in &one.hosts {
-                if *host == RuleHost::Any && everything && port.is_empty() {
-                    self.routes.redirected.insert(listener.clone());
-                    continue;
-                }
-                let row = RouteRow {
-                    router: self.number,
-                    path: one.path.clone(),
-                    methods: one.methods.clone(),
-                    priority: priority.saturating_mul(4),
-                    keys: vec![(
-                        "redirect".to_owned(),
-                        format!("https://{{host}}{port}{{path}}").into(),
-                    )],
-                    comments: vec![self.item.node.place.to_string()],
-                    guards: BTreeSet::new(),
-                    conditional: !one.foreign.is_empty(),
-                    except: one.except.clone(),
-                    void: false,
-                };
-                self.routes.add(listener, host, row);
-            }
-        }
-    }
-
-    /// The rows of one alternative for one host.
-    #[expect(
-        clippy::type_complexity,
-        reason = "rows of a table, taken apart at once"
-    )]
-    fn rows(
-        &mut self,
-        host: &RuleHost,
-        listener: &RouteListener,
-        path: &RulePath,
-        parts: &RouteParts,
-        action: &[(String, DraftValue)],
-    ) -> Result<Vec<(RulePath, Vec<(String, DraftValue)>, Vec<String>, bool)>, String> {
-        let scheme = if listener.tls { "https" } else { "http" };
-        let mut some = Vec::new();
-        for step in &parts.redirects {
-            let outcome = match &step.redirect {
-                TraefikRedirect::Scheme(to, port) => {
-                    let standard = if to == "https" { 443 } else { 80 };
-                    if to == scheme
-                        && port.is_none_or(|port| port == listener.port || port == standard)
-                    {
-                        continue;
-                    }
-                    let port = port
-                        .filter(|port| *port != standard)
-                        .map_or(String::new(), |port| format!(":{port}"));
-                    RedirectOutcome::All(format!("{to}://{{host}}{port}{{path}}"))
-                }
-                TraefikRedirect::Pattern(regex, with) => match host {
-                    RuleHost::Exact(name) => redirects::apply(regex, with, scheme, name),
-                    _ => match redirects::apply(regex, with, scheme, "any.invalid") {
-                        RedirectOutcome::All(to) if !to.contains("any.invalid") => {
-                            RedirectOutcome::All(to)
-                        }
-                        _ => RedirectOutcome::Unknown,
-                    },
-                },
-            };
-            let value = |to: &str| {
-                let keys = vec![
-                    ("to".to_owned(), to.into()),
-                    (
-                        "status".to_owned(),
-                        if step.permanent {
-                            301_i64.into()
-                        } else {
-                            302_i64.into()
-                        },
-                    ),
-                ];
-                ("redirect".to_owned(), DraftValue::Inline(keys))
-            };
-            let mut keys: Vec<(String, DraftValue)> = Vec::new();
-            match outcome {
-                RedirectOutcome::Nothing => {}
-                RedirectOutcome::All(to) => {
-                    step.node.mark(self.report, &Verdict::Converted);
-                    keys.push(value(&to));
-                    keys.extend(
-                        step.before
-                            .iter()
-                            .filter(|(key, _)| matches!(key.as_str(), "auth" | "allow" | "limit"))
-                            .cloned(),
-                    );
-                    if !parts.headers.is_empty() {
-                        keys.push((
-                            "headers".to_owned(),
-                            DraftValue::Inline(parts.headers.clone()),
-                        ));
-                    }
-                    some.insert(0, (path.clone(), keys, Vec::new(), false));
-                    return Ok(some);
-                }
-                RedirectOutcome::Paths(list, to) => {
-                    step.node.mark(
-                        self.report,
-                        &Verdict::differs(format!(
-                            "{} are redirected, not longer paths that begin so",
-                            list.join(", ")
-                        )),
-                    );
-                    for exact in list {
-                        let exact = RulePath::Exact(exact);
-                        if path.covers(&exact) {
-                            some.push((exact, vec![value(&to)], Vec::new(), false));
-                        }
-                    }
-                }
-                RedirectOutcome::Unknown => {
-                    step.node.mark(
-                        self.report,
-                        &Verdict::not_supported(
-                            "this pattern of URLs cannot be written: its routes are refused",
-                            Some("write redirect = \"https://HOST{path}\" in the site or path"),
-                        ),
-                    );
-                    return Err("its redirect is not converted".to_owned());
-                }
-            }
-        }
-        let steps: Vec<TraefikPathStep> = parts.path.iter().map(|(step, _)| step.clone()).collect();
-        let changes = match paths::changes(&steps, path) {
-            Ok(changes) => changes,
-            Err(why) => {
-                for (_, node) in &parts.path {
-                    node.mark(
-                        self.report,
-                        &Verdict::not_supported(format!("{why}: its routes are refused"), None),
-                    );
-                }
-                return Err(why);
-            }
-        };
-        let mut rows = Vec::new();
-        for change in changes {
-            if let Some(why) = &change.differs {
-                for (_, node) in &parts.path {
-                    node.mark(self.report, &Verdict::differs(why.clone()));
-                }
-            }
-            let mut keys = action.to_vec();
-            keys.extend(change.keys);
-            keys.extend(parts.keys.iter().cloned());
-            let mut fields = change.fields;
-            fields
-                .retain(|(name, _)| !parts.request_headers.iter().any(|(known, _)| known == name));
-            fields.extend(parts.request_headers.iter().cloned());
-            if keys.iter().any(|(key, _)| key == "respond") {
-                // A fixed response has no endpoint.
-                keys.retain(|(key, _)| {
-                    !matches!(
-                        key.as_str(),
-                        "timeouts" | "rewrite" | "strip_prefix" | "body" | "compress"
-                    )
-                });
-                fields.clear();
-            }
-            if !fields.is_empty() {
-                keys.push(("request_headers".to_owned(), DraftValue::Inline(fields)));
-            }
-            if !parts.headers.is_empty() {
-                keys.push((
-                    "headers".to_owned(),
-                    DraftValue::Inline(parts.headers.clone()),
-                ));
-            }
-            rows.push((change.path, keys, Vec::new(), false));
-        }
-        rows.extend(some);
-        Ok(rows)
     }
 }
 

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
 use super::node::{MAX_DEPTH, TraefikMap, TraefikNode, TraefikValue, harmless};
-use crate::{ImportError, Place};
+use crate::{ConversionReport, ImportError, Place};
 
 /// How many nodes aliases may add.
 const MAX_ALIASED: usize = 50_000;
@@ -22,7 +22,11 @@ struct YamlFrame {
 }
 
 /// The tree of the first documents of a file, merged.
-pub(super) fn read(text: &str, path: &Path) -> Result<TraefikNode, ImportError> {
+pub(super) fn read(
+    text: &str,
+    path: &Path,
+    report: &mut ConversionReport,
+) -> Result<TraefikNode, ImportError> {
     let file: Rc<Path> = path.into();
     let place = |line: usize| Place {
         file: Rc::clone(&file),
@@ -92,7 +96,7 @@ pub(super) fn read(text: &str, path: &Path) -> Result<TraefikNode, ImportError> 
         };
         let Some(frame) = stack.last_mut() else {
             if node.is_map() {
-                root.merge(node);
+                root.merge(node, report);
             }
             continue;
         };
