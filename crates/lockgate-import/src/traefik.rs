@@ -234,6 +234,7 @@ impl TraefikReader<'_> {
         for container in &containers {
             container_labels(container, &statics, &mut self.report);
         }
+        self.own_metrics(&mut statics);
         let resolvers = acme::read(&root, &mut self.report);
         let mut services = services::TraefikServices::default();
         let routes = routers::read(
@@ -282,10 +283,46 @@ impl TraefikReader<'_> {
             }
         }
         self.leftovers(&statics, &mut draft);
+        for name in ["acme", "tls", "pool", "site", "tcp"] {
+            if let Some(table) = draft.top.remove_table(name) {
+                *draft.top.table(name) = table;
+            }
+        }
         preface(&containers, &root, &mut draft);
         Imported {
             draft,
             report: self.report,
+        }
+    }
+
+    /// Metrics have an address of their own: not one of an entry point with routers.
+    fn own_metrics(&self, statics: &mut statics::TraefikStatics) {
+        let port = statics
+            .metrics
+            .as_deref()
+            .and_then(|at| at.rsplit_once(':')?.1.parse::<u16>().ok());
+        let entry = statics
+            .entry_points
+            .iter()
+            .find(|entry| Some(entry.port) == port);
+        let Some(name) = entry.map(|entry| entry.name.clone()) else {
+            return;
+        };
+        let mut routers = self
+            .source
+            .routers
+            .items
+            .iter()
+            .chain(&self.source.tcp_routers.items);
+        let used = routers.any(|item| match item.node.field("entryPoints") {
+            Some(names) => names
+                .items()
+                .iter()
+                .any(|one| one.eq_ignore_ascii_case(&name)),
+            None => name != "traefik",
+        });
+        if used {
+            statics.metrics = Some("127.0.0.1:9090".to_owned());
         }
     }
 

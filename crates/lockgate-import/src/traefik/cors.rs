@@ -90,6 +90,7 @@ pub(super) fn read(node: &TraefikNode, report: &mut ConversionReport, parts: &mu
     } else {
         methods_verdict = Verdict::not_supported("a method of it cannot be read", None);
     }
+    mark("accessControlAllowOriginList", Verdict::Converted, report);
     mark("accessControlAllowMethods", methods_verdict, report);
     let allowed = items("accessControlAllowHeaders");
     if !allowed.iter().any(|name| name == "*") {

@@ -393,9 +393,8 @@ impl RouterReader<'_> {
                         DraftValue::Inline(vec![("times".to_owned(), times.into())]),
                     )),
                 }
-                let comment = Some(self.item.node.place.to_string());
                 let pools = self.draft.top.table("pool");
-                let value = self.services.proxy(name, upstream, &more, comment, pools);
+                let value = self.services.proxy(name, upstream, &more, pools);
                 if self
                     .draft
                     .top

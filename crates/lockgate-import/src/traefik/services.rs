@@ -20,6 +20,8 @@ struct TraefikEndpoint {
 /// Endpoints with their settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct TraefikUpstream {
+    /// Where its service is defined.
+    place: String,
     endpoints: Vec<TraefikEndpoint>,
     /// Keys of a pool, besides `tls` and `protocol`.
     pub(super) pool: Vec<(String, DraftValue)>,
@@ -73,7 +75,10 @@ impl TraefikServices {
             return known.clone();
         }
         let found = match read(item, source, report, 0) {
-            Ok(upstream) => TraefikService::Upstream(Rc::new(upstream)),
+            Ok(mut upstream) => {
+                upstream.place = item.node.place.to_string();
+                TraefikService::Upstream(Rc::new(upstream))
+            }
             Err(why) => TraefikService::Broken(why),
         };
         self.known.insert(key, found.clone());
@@ -118,7 +123,6 @@ impl TraefikServices {
         name: &str,
         upstream: &TraefikUpstream,
         more: &[(String, DraftValue)],
-        comment: Option<String>,
         pools: &mut DraftTable,
     ) -> DraftValue {
         let mut tls: Vec<(String, DraftValue)> = Vec::new();
@@ -164,7 +168,6 @@ impl TraefikServices {
             return DraftValue::Inline(keys);
         }
         let mut table = DraftTable::default();
-        table.comments.extend(comment);
         table.set("endpoints", DraftValue::List(endpoints));
         for (key, value) in tls.iter().chain(&upstream.pool).chain(more) {
             table.set(key, value.clone());
@@ -173,6 +176,9 @@ impl TraefikServices {
         let written = format!("{table:?}");
         if let Some(known) = self.pools.get(&written) {
             return format!("pool:{known}").into();
+        }
+        if !upstream.place.is_empty() {
+            table.comments.push(upstream.place.clone());
         }
         let base: String = name
             .split('@')

@@ -88,15 +88,17 @@ pub(super) fn write(
             {
                 continue;
             }
-            if resolved.rows.is_empty()
-                || resolved
-                    .rows
-                    .iter()
-                    .all(|row| row.void && row.guards.is_empty())
-            {
+            // A host without routes of its own must not be one of a broader site either.
+            let alone = below.is_empty() && everywhere.is_empty();
+            let refuses = resolved
+                .rows
+                .iter()
+                .any(|row| row.keys == rows::respond(403));
+            let void = resolved.rows.iter().all(|row| row.void);
+            if resolved.rows.is_empty() || (void && alone && !refuses) {
                 continue;
             }
-            if *host == RuleHost::Any && resolved.rows.iter().all(|row| row.void) {
+            if *host == RuleHost::Any && void {
                 continue;
             }
             let mut table = DraftTable::default();
@@ -153,12 +155,13 @@ pub(super) fn write(
         .collect();
     for number in written.difference(&reached) {
         let item = source.routers.items.get(*number);
-        if let Some(rule) = item.and_then(|item| item.node.field("rule")) {
-            rule.set(
-                report,
-                Verdict::differs("no request reaches it: routers of higher priority take them all"),
-            );
+        let Some(item) = item else { continue };
+        let verdict =
+            Verdict::differs("no request reaches it: routers of higher priority take them all");
+        if let Some(rule) = item.node.field("rule") {
+            rule.set(report, verdict.clone());
         }
+        item.node.mark_rest(report, &verdict);
     }
     let mut tests = Vec::new();
     for site in sites {

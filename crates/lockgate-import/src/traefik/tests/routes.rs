@@ -31,7 +31,8 @@ fn paths_are_tables_and_inherit_nothing_of_each_other() {
     s: {loadBalancer: {servers: [{url: 'http://10.0.0.1:80'}]}}
     t: {loadBalancer: {servers: [{url: 'http://10.0.0.2'}, {url: 'http://10.0.0.3'}], sticky: {cookie: {name: c}}, healthCheck: {path: /h, interval: 10s}}}
 ",
-        r#"[pool.t]
+        r#"# d.yml:11
+[pool.t]
 endpoints = ["10.0.0.2:80", "10.0.0.3:80"]
 balance = { sticky = "cookie:c" }
 health = { path = "/h", every = "10s", timeout = "5s", fall = 1, rise = 1 }
@@ -81,7 +82,7 @@ fn a_condition_that_kept_clients_out_refuses_their_requests() {
         told.iter()
             .filter(|line| line.contains("not supported"))
             .count(),
-        2,
+        3,
         "{told:?}"
     );
 }

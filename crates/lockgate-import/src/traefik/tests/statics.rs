@@ -22,10 +22,10 @@ http:
   routers: {a: {rule: Host(`a.com`), service: ping@internal}}
 ",
     )]);
-    let expected = r#"log = { level = "warn", format = "json" }
+    let expected = r#"trusted = ["10.0.0.0/8", "10.0.0.1"]
+log = { level = "warn", format = "json" }
 access_log = "combined:/var/log/a.log"
-trusted = ["10.0.0.0/8", "10.0.0.1"]
-metrics = "127.0.0.1:8080"
+metrics = "127.0.0.1:9090"
 "#;
     assert!(out.starts_with(expected), "{out}");
     for line in [
