@@ -138,6 +138,12 @@ impl DraftTable {
         Some(self.tables.remove(at).1)
     }
 
+    /// Adds a table, of which the caller knows that there is none of that name: in a file of many
+    /// thousands this takes no search.
+    pub fn push_table(&mut self, name: &str, table: Self) {
+        self.tables.push((name.to_owned(), table));
+    }
+
     /// Adds the keys and tables of another table after its own.
     pub fn append(&mut self, other: Self) {
         for (key, value, comment) in other.keys {

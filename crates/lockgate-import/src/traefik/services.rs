@@ -50,6 +50,7 @@ pub(super) enum TraefikService {
 pub(super) struct TraefikServices {
     known: HashMap<String, TraefikService>,
     pools: HashMap<String, String>,
+    names: std::collections::HashSet<String>,
 }
 
 /// How deep services may refer to other ones.
@@ -198,11 +199,12 @@ impl TraefikServices {
         };
         let mut unique = base.clone();
         let mut number = 2;
-        while pools.find_table(&unique).is_some() {
+        while self.names.contains(&unique) {
             unique = format!("{base}-{number}");
             number += 1;
         }
-        *pools.table(&unique) = table;
+        self.names.insert(unique.clone());
+        pools.push_table(&unique, table);
         self.pools.insert(written, unique.clone());
         format!("pool:{unique}").into()
     }

@@ -164,8 +164,19 @@ pub(super) fn write(
         item.node.mark_rest(report, &verdict);
     }
     let mut tests = Vec::new();
+    let mut keys = std::collections::HashSet::new();
+    let mut all = DraftTable::default();
     for site in sites {
-        emit(site, statics, draft, &mut tests);
+        let Some(first) = site.hosts.first() else {
+            continue;
+        };
+        let key = site_key(&site.listener, first, statics);
+        if keys.insert(key.clone()) {
+            all.push_table(&key, emit(&site, &key, &mut tests));
+        }
+    }
+    if !all.is_empty() {
+        *draft.top.table("site") = all;
     }
     for test in tests.into_iter().take(MAX_TESTS) {
         draft.top.push("test", test);
@@ -223,23 +234,14 @@ fn site_key(listener: &RouteListener, host: &RuleHost, statics: &TraefikStatics)
     }
 }
 
-fn emit(site: Site, statics: &TraefikStatics, draft: &mut Draft, tests: &mut Vec<DraftTable>) {
-    let Some(first) = site.hosts.first() else {
-        return;
-    };
-    let key = site_key(&site.listener, first, statics);
-    if draft
-        .top
-        .find_table("site")
-        .is_some_and(|sites| sites.find_table(&key).is_some())
-    {
-        return;
-    }
-    for row in &site.rows {
+/// The table of a site; its tests are added.
+fn emit(site: &Site, key: &str, tests: &mut Vec<DraftTable>) -> DraftTable {
+    for (row, first) in site.rows.iter().zip(std::iter::repeat(site.hosts.first())) {
+        let Some(first) = first else { break };
         if tests.len() >= MAX_TESTS {
             break;
         }
-        tests.push(test(&site.listener, first, row, &key));
+        tests.push(test(&site.listener, first, row, key));
     }
     let mut table = DraftTable::default();
     table.comments.clone_from(&site.table.comments);
@@ -269,8 +271,8 @@ fn emit(site: Site, statics: &TraefikStatics, draft: &mut Draft, tests: &mut Vec
     if site.listener.accept_proxy {
         table.set("accept_proxy", "optional");
     }
-    table.append(site.table);
-    *draft.top.table("site").table(&key) = table;
+    table.append(site.table.clone());
+    table
 }
 
 fn test(listener: &RouteListener, host: &RuleHost, row: &RouteRow, key: &str) -> DraftTable {
