@@ -71,15 +71,7 @@ pub(super) fn read(
                 let value = expanded(&value, variables);
                 let statement = report.add(place.clone(), &shown(&format!("{key}={value}")));
                 let path: Vec<&str> = key.split('.').skip(1).collect();
-                if !insert(&mut tree, &path, value, &place, statement) {
-                    report.set(
-                        statement,
-                        Verdict::not_supported(
-                            "another label says otherwise, or it is too deep",
-                            None,
-                        ),
-                    );
-                }
+                insert(&mut tree, &path, value, &place, statement).told(statement, report);
             }
         }
         if !any {
@@ -164,15 +156,26 @@ fn flags(
         let value = expanded(value, variables);
         let statement = report.add(place.clone(), &shown(&format!("--{key}={value}")));
         let path: Vec<&str> = key.split('.').collect();
-        if !insert(&mut tree, &path, value, &place, statement) {
-            report.set(
-                statement,
-                Verdict::not_supported("another flag says otherwise, or it is too deep", None),
-            );
-        }
+        insert(&mut tree, &path, value, &place, statement).told(statement, report);
     }
     compose.statics.push(tree);
 }
+
+/// What the static configuration begins with.
+const STATIC: [&str; 12] = [
+    "accesslog",
+    "api",
+    "certificatesresolvers",
+    "entrypoints",
+    "experimental",
+    "global",
+    "log",
+    "metrics",
+    "ping",
+    "providers",
+    "serverstransport",
+    "tracing",
+];
 
 fn environment(
     node: Option<&TraefikNode>,
@@ -186,11 +189,16 @@ fn environment(
         let Some(path) = key.strip_prefix("TRAEFIK_") else {
             continue;
         };
+        let lower = path.to_ascii_lowercase();
+        // Variables of users begin so too.
+        let first = lower.split('_').next().unwrap_or("");
+        if !STATIC.contains(&first) {
+            continue;
+        }
         let value = expanded(&value, variables);
         let statement = report.add(place.clone(), &shown(&format!("{key}={value}")));
-        let lower = path.to_ascii_lowercase();
         let path: Vec<&str> = lower.split('_').collect();
-        insert(&mut tree, &path, value, &place, statement);
+        insert(&mut tree, &path, value, &place, statement).told(statement, report);
     }
     compose.statics.push(tree);
 }
@@ -202,16 +210,16 @@ fn insert(
     value: String,
     place: &Place,
     statement: crate::StatementId,
-) -> bool {
+) -> Insertion {
     if path.len() > MAX_DEPTH / 2 {
-        return false;
+        return Insertion::Refused;
     }
     let mut node = tree;
     for part in path {
         let (name, index) = match part.split_once('[') {
             Some((name, rest)) => match rest.trim_end_matches(']').parse::<usize>() {
                 Ok(index) if index < 1000 => (name, Some(index)),
-                _ => return false,
+                _ => return Insertion::Refused,
             },
             None => (*part, None),
         };
@@ -221,15 +229,15 @@ fn insert(
         // `tls=true` beside `tls.certresolver=…`: the table says as much.
         if let TraefikValue::Text(text) = &node.value {
             if text != "true" && !text.is_empty() {
-                return false;
+                return Insertion::Refused;
             }
             node.value = TraefikValue::Map(TraefikMap::default());
         }
         let TraefikValue::Map(map) = &mut node.value else {
-            return false;
+            return Insertion::Refused;
         };
         let Some(next) = map.entry(name, place) else {
-            return false;
+            return Insertion::Refused;
         };
         node = next;
         if let Some(index) = index {
@@ -237,14 +245,14 @@ fn insert(
                 node.value = TraefikValue::List(Vec::new());
             }
             let TraefikValue::List(list) = &mut node.value else {
-                return false;
+                return Insertion::Refused;
             };
             while list.len() <= index {
                 list.push(TraefikNode::new(place, TraefikValue::Empty));
             }
             match list.get_mut(index) {
                 Some(item) => node = item,
-                None => return false,
+                None => return Insertion::Refused,
             }
         }
     }
@@ -253,14 +261,38 @@ fn insert(
             node.value = TraefikValue::Text(value);
             node.statement = Some(statement);
             node.place = place.clone();
-            true
+            Insertion::Done
         }
-        TraefikValue::Map(_) if value == "true" => {
+        TraefikValue::Map(_) if value == "true" && node.statement.is_none() => {
             node.statement = Some(statement);
-            true
+            Insertion::Done
         }
-        TraefikValue::Text(text) => *text == value,
-        _ => false,
+        TraefikValue::Map(_) if value == "true" => Insertion::Repeated,
+        TraefikValue::Text(text) if *text == value => Insertion::Repeated,
+        _ => Insertion::Refused,
+    }
+}
+
+/// What became of a label or flag in the tree.
+enum Insertion {
+    /// It is in the tree.
+    Done,
+    /// It says what is there already.
+    Repeated,
+    /// It says otherwise, or its path cannot be one.
+    Refused,
+}
+
+impl Insertion {
+    fn told(self, statement: crate::StatementId, report: &mut ConversionReport) {
+        match self {
+            Self::Done => {}
+            Self::Repeated => report.set(statement, Verdict::Default),
+            Self::Refused => report.set(
+                statement,
+                Verdict::not_supported("another one says otherwise, or it is too deep", None),
+            ),
+        }
     }
 }
 

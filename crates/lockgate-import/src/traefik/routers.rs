@@ -188,9 +188,13 @@ impl RouterReader<'_> {
                     };
                     match known {
                         Some(port) => {
-                            entries.push(guess(&lower, port));
+                            let with = if port == 443 { " with TLS" } else { "" };
+                            entries.push(match port {
+                                443 => secure(&lower),
+                                _ => guess(&lower, port),
+                            });
                             verdict = Verdict::differs(format!(
-                                "no file here defines the entry point {name}: it is taken to be port {port}"
+                                "no file here defines the entry point {name}: it is taken to be port {port}{with}"
                             ));
                         }
                         None => {
@@ -255,6 +259,12 @@ impl RouterReader<'_> {
         for entry in &entries {
             let tls = own_tls.is_some() || entry.tls.is_some();
             let on_tls_port = tls_ports.contains(&entry.port);
+            if tls && entry.port == 80 && !has_tls {
+                return Err(
+                    "TLS on port 80 is not served: sites with TLS are redirected to from there"
+                        .to_owned(),
+                );
+            }
             if tls && !on_tls_port && has_tls {
                 if explicit && entry.redirect.is_none() {
                     self.set(
@@ -560,6 +570,17 @@ fn guess(name: &str, port: u16) -> TraefikEntryPoint {
         accept_proxy: false,
         node: None,
     }
+}
+
+/// Port 443 of an entry point that no file here defines: with TLS, as its name says.
+fn secure(name: &str) -> TraefikEntryPoint {
+    let mut entry = guess(name, 443);
+    let place = crate::Place {
+        file: std::path::Path::new("").into(),
+        line: 1,
+    };
+    entry.tls = Some(TraefikNode::new(&place, super::node::TraefikValue::Empty));
+    entry
 }
 
 /// The middlewares of an entry point before those of a router.
