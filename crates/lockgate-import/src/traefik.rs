@@ -344,10 +344,16 @@ impl TraefikReader<'_> {
             }
         }
         // Labels and dynamic files of which no router is in these files.
-        let unused = Verdict::not_supported(
-            "no router in these files uses it",
-            Some("import it together with the files of the routers"),
-        );
+        // Without routers these files are a part of a configuration; with them, what none uses has no
+        // effect in Traefik either.
+        let routers = self.source.routers.items.len() + self.source.tcp_routers.items.len();
+        let unused = match routers {
+            0 => Verdict::not_supported(
+                "no router in these files uses it",
+                Some("import it together with the files of the routers"),
+            ),
+            _ => Verdict::Default,
+        };
         for table in [
             &self.source.middlewares,
             &self.source.services,

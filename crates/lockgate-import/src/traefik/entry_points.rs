@@ -130,7 +130,12 @@ fn trust(
         match key.to_ascii_lowercase().as_str() {
             "trustedips" => {
                 let items = node.items();
-                let good: Vec<String> = items.iter().filter(|ip| is_network(ip)).cloned().collect();
+                // A network of all addresses would let every client choose the address that rules see.
+                let good: Vec<String> = items
+                    .iter()
+                    .filter(|ip| is_network(ip) && !ip.ends_with("/0"))
+                    .cloned()
+                    .collect();
                 let mut list = match top.get("trusted") {
                     Some(DraftValue::List(list)) => list.clone(),
                     _ => Vec::new(),
@@ -152,9 +157,10 @@ fn trust(
                             "`trusted` holds for all entry points, and for X-Forwarded-For too",
                         ),
                         true => Verdict::Converted,
-                        false => {
-                            Verdict::not_supported("not every network of it can be read", None)
-                        }
+                        false => Verdict::not_supported(
+                            "a network of it cannot be read, or is that of all addresses",
+                            None,
+                        ),
                     },
                 );
             }

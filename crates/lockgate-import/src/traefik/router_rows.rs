@@ -63,7 +63,9 @@ impl RouterReader<'_> {
         };
         let verdict = match step.permanent {
             true => Verdict::Default,
-            false => Verdict::differs("Lockgate redirects with the permanent status 308"),
+            false => Verdict::differs(
+                "where a site has TLS, Lockgate redirects by itself, with the permanent status 308",
+            ),
         };
         step.node.mark(self.report, &verdict);
         for key in ["service", "rule", "middlewares"] {
@@ -75,6 +77,7 @@ impl RouterReader<'_> {
         let TraefikRedirect::Scheme(_, port) = &step.redirect else {
             return;
         };
+        let status: i64 = if step.permanent { 301 } else { 302 };
         let port = port
             .filter(|port| *port != 443)
             .map_or(String::new(), |port| format!(":{port}"));
@@ -95,7 +98,13 @@ impl RouterReader<'_> {
                     priority: priority.saturating_mul(4),
                     keys: vec![(
                         "redirect".to_owned(),
-                        format!("https://{{host}}{port}{{path}}").into(),
+                        DraftValue::Inline(vec![
+                            (
+                                "to".to_owned(),
+                                format!("https://{{host}}{port}{{path}}").into(),
+                            ),
+                            ("status".to_owned(), status.into()),
+                        ]),
                     )],
                     comments: vec![self.item.node.place.to_string()],
                     guards: BTreeSet::new(),

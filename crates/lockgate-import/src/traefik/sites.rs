@@ -77,8 +77,11 @@ pub(super) fn write(
             reached.extend(resolved.rows.iter().map(|row| row.router));
             // A site with TLS redirects its plain requests by itself.
             let to_tls = |row: &RouteRow| {
-                row.keys.iter().any(|(key, value)| {
-                    key == "redirect" && *value == "https://{host}{path}".into()
+                row.keys.iter().any(|(key, value)| match value {
+                    DraftValue::Inline(keys) if key == "redirect" => keys
+                        .iter()
+                        .any(|(_, value)| *value == "https://{host}{path}".into()),
+                    _ => false,
                 })
             };
             if !listener.tls

@@ -137,7 +137,7 @@ pub(super) fn read(
                     node.mark(report, &verdict);
                 }
             }
-            "pilot" => node.mark(report, &Verdict::Default),
+            "pilot" | "configfile" => node.mark(report, &Verdict::Default),
             "frontends" | "backends" | "defaultentrypoints" | "acme" | "docker" | "file" => node.mark(
                 report,
                 &Verdict::not_supported(
