@@ -244,7 +244,14 @@ fn emit(site: &Site, key: &str, tests: &mut Vec<DraftTable>) -> DraftTable {
         if tests.len() >= MAX_TESTS {
             break;
         }
-        tests.push(test(&site.listener, first, row, key));
+        // A route that is the same as that of its site has no table of its own.
+        let patterns = rows::patterns(row);
+        let paths = site.table.find_table("path");
+        let written =
+            |pattern: &String| paths.is_some_and(|paths| paths.find_table(pattern).is_some());
+        if row.path == RulePath::All && row.methods.is_empty() || patterns.iter().all(written) {
+            tests.extend(test(&site.listener, first, row, key, &site.rows));
+        }
     }
     let mut table = DraftTable::default();
     table.comments.clone_from(&site.table.comments);
@@ -278,7 +285,33 @@ fn emit(site: &Site, key: &str, tests: &mut Vec<DraftTable>) -> DraftTable {
     table
 }
 
-fn test(listener: &RouteListener, host: &RuleHost, row: &RouteRow, key: &str) -> DraftTable {
+/// A path of a request that this route gets, and no other one.
+fn request_path(row: &RouteRow, method: &str, rows: &[RouteRow]) -> Option<String> {
+    let paths = match &row.path {
+        RulePath::All => vec!["/".to_owned(), "/any".to_owned(), "/any/other".to_owned()],
+        RulePath::Prefix(prefix) => vec![format!("{prefix}/x"), format!("{prefix}/any/other")],
+        RulePath::Exact(path) => vec![path.clone()],
+    };
+    paths.into_iter().find(|path| {
+        let exact = RulePath::Exact(path.clone());
+        !rows.iter().any(|other| {
+            let narrower = other.path != row.path && row.path.covers(&other.path);
+            let by_method =
+                other.path == row.path && row.methods.is_empty() && !other.methods.is_empty();
+            let methods = other.methods.is_empty() || other.methods.iter().any(|one| one == method);
+            (narrower || by_method) && methods && other.path.covers(&exact)
+        })
+    })
+}
+
+/// The test of a route, if there is a request that it alone gets.
+fn test(
+    listener: &RouteListener,
+    host: &RuleHost,
+    row: &RouteRow,
+    key: &str,
+    rows: &[RouteRow],
+) -> Option<DraftTable> {
     let name = match host {
         RuleHost::Exact(name) => name.clone(),
         RuleHost::Below(name) => format!("any.{name}"),
@@ -293,12 +326,8 @@ fn test(listener: &RouteListener, host: &RuleHost, row: &RouteRow, key: &str) ->
         true => String::new(),
         false => format!(":{}", listener.port),
     };
-    let path = match &row.path {
-        RulePath::All => "/".to_owned(),
-        RulePath::Prefix(prefix) => format!("{prefix}/x"),
-        RulePath::Exact(path) => path.clone(),
-    };
     let method = row.methods.first().map_or("GET", String::as_str);
+    let path = request_path(row, method, rows)?;
     let pattern = rows::patterns(row).into_iter().next().unwrap_or_default();
     let mut table = DraftTable::default();
     table.set("request", format!("{method} {scheme}://{name}{port}{path}"));
@@ -345,5 +374,5 @@ fn test(listener: &RouteListener, host: &RuleHost, row: &RouteRow, key: &str) ->
         }
     }
     table.set("expect", DraftValue::Inline(expect));
-    table
+    Some(table)
 }
