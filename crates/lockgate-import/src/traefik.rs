@@ -426,7 +426,7 @@ fn ports(statics: &mut statics::TraefikStatics, draft: &mut Draft, report: &mut 
     let Some((from, to)) = redirect.and_then(|entry| Some((entry.port, entry.redirect?))) else {
         return;
     };
-    // `:443` from inside a container whose ports are published under other numbers.
+    // `:443` from inside a container, if its ports are published under other numbers.
     let secure: Vec<u16> = statics
         .entry_points
         .iter()

@@ -205,11 +205,7 @@ fn read_top(
             false,
             "Lockgate stays in the foreground, and systemd or another supervisor keeps it running",
         ),
-        "syslog" => flag_verdict(
-            text,
-            false,
-            "Lockgate logs to stderr, which journald and others pass on",
-        ),
+        "syslog" => flag_verdict(text, false, "Lockgate logs to stderr, which journald keeps"),
         "quiet" if flag(text) == Some(true) => {
             keys.set("log", "error");
             Verdict::Converted

@@ -70,7 +70,7 @@ proxy_protocol = "v2"
         &[
             "daemon = on differs Lockgate stays in the foreground, and systemd or another supervisor keeps it running",
             "group = hitch default",
-            "syslog = on differs Lockgate logs to stderr, which journald and others pass on",
+            "syslog = on differs Lockgate logs to stderr, which journald keeps",
             "backend-refresh = 5 default",
         ],
     );

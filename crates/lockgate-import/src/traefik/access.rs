@@ -283,7 +283,7 @@ pub(super) fn allow(
             if status.number() == Some(403) {
                 Verdict::Default
             } else {
-                Verdict::differs("others get 403")
+                Verdict::differs("refused clients get 403")
             },
         );
     }

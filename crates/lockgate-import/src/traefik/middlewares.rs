@@ -532,3 +532,39 @@ fn retry(node: &TraefikNode, report: &mut ConversionReport, parts: &mut RoutePar
         node.set(report, verdict);
     }
 }
+
+/// The middlewares of an entry point before those of a router.
+pub(super) fn joined(mut first: RouteParts, second: RouteParts) -> RouteParts {
+    for (key, value) in second.keys {
+        match first.keys.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, known)) if *known == value => {}
+            Some(_) if matches!(key.as_str(), "auth" | "allow") => {
+                first.refuse("its entry point keeps other clients out than it does");
+            }
+            Some((_, known)) => *known = value,
+            None => first.keys.push((key, value)),
+        }
+    }
+    for (list, more) in [
+        (&mut first.headers, second.headers),
+        (&mut first.request_headers, second.request_headers),
+    ] {
+        for (name, value) in more {
+            list.retain(|(known, _)| *known != name);
+            list.push((name, value));
+        }
+    }
+    first.path.extend(second.path);
+    let before = first.keys.clone();
+    first
+        .redirects
+        .extend(second.redirects.into_iter().map(|mut step| {
+            step.before.extend(before.iter().cloned());
+            step
+        }));
+    first.retry = second.retry.or(first.retry);
+    first.refuse = first.refuse.or(second.refuse);
+    first.guards.extend(second.guards);
+    first.comments.extend(second.comments);
+    first
+}

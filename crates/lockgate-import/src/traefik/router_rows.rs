@@ -44,7 +44,7 @@ impl RouterReader<'_> {
                 Ok(vec![("proxy".to_owned(), at.into())])
             }
             "api" | "dashboard" | "prometheus" => Err(
-                "Lockgate's live page shows clients: it is not put on a site without a middleware that keeps others out".to_owned(),
+                "Lockgate's live page shows clients: it is not put on a site without a middleware that asks for a password or an address".to_owned(),
             ),
             _ => Err(format!("{page}@internal is a part of Traefik")),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::middlewares::{self, RouteContext, RouteParts, TraefikRedirect};
+use super::middlewares::{self, RouteContext, TraefikRedirect};
 use super::node::TraefikNode;
 use super::rows::{RouteRow, respond};
 use super::rule::{self, RuleHost, RuleMatch, RulePath};
@@ -39,7 +39,7 @@ pub(super) struct TraefikRoutes {
     /// The routes of each host of each listener.
     pub(super) hosts: BTreeMap<RouteListener, Vec<(RuleHost, Vec<RouteRow>)>>,
     index: HashMap<(RouteListener, RuleHost), usize>,
-    /// Plain listeners whose every request goes to TLS, from routers for every host.
+    /// Plain listeners of which every request goes to TLS, from routers for every host.
     pub(super) redirected: BTreeSet<RouteListener>,
     /// TLS of each router.
     pub(super) tls: HashMap<usize, (RouterTls, Option<TraefikNode>)>,
@@ -379,7 +379,7 @@ impl RouterReader<'_> {
         if !entry.middlewares.is_empty() {
             let names = &entry.middlewares;
             let first = middlewares::read(names, "file", context, self.source, self.report);
-            parts = joined(first, parts);
+            parts = middlewares::joined(first, parts);
         }
         let (service, name) = self.service();
         // A rule that names every host, and only leads to TLS, is what sites with TLS do.
@@ -581,40 +581,4 @@ fn secure(name: &str) -> TraefikEntryPoint {
     };
     entry.tls = Some(TraefikNode::new(&place, super::node::TraefikValue::Empty));
     entry
-}
-
-/// The middlewares of an entry point before those of a router.
-fn joined(mut first: RouteParts, second: RouteParts) -> RouteParts {
-    for (key, value) in second.keys {
-        match first.keys.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, known)) if *known == value => {}
-            Some(_) if matches!(key.as_str(), "auth" | "allow") => {
-                first.refuse("its entry point keeps other clients out than it does");
-            }
-            Some((_, known)) => *known = value,
-            None => first.keys.push((key, value)),
-        }
-    }
-    for (list, more) in [
-        (&mut first.headers, second.headers),
-        (&mut first.request_headers, second.request_headers),
-    ] {
-        for (name, value) in more {
-            list.retain(|(known, _)| *known != name);
-            list.push((name, value));
-        }
-    }
-    first.path.extend(second.path);
-    let before = first.keys.clone();
-    first
-        .redirects
-        .extend(second.redirects.into_iter().map(|mut step| {
-            step.before.extend(before.iter().cloned());
-            step
-        }));
-    first.retry = second.retry.or(first.retry);
-    first.refuse = first.refuse.or(second.refuse);
-    first.guards.extend(second.guards);
-    first.comments.extend(second.comments);
-    first
 }

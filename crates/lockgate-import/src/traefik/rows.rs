@@ -148,11 +148,12 @@ pub(super) fn resolve(mut rows: Vec<RouteRow>) -> ResolvedRows {
                 ..higher.clone()
             })
             .collect();
-        if let RulePath::Prefix(_) = row.path {
-            // Looked at below, once all are known.
-        }
         for more in partial {
-            if kept.len() < MAX_ROWS && !kept.iter().any(|known| covers(known, &more)) {
+            // Lockgate looks at the path first: what covers it by a broader path is not enough.
+            let known = kept
+                .iter()
+                .any(|known| known.path == more.path && covers(known, &more));
+            if kept.len() < 2 * MAX_ROWS && !known {
                 kept.push(more);
             }
         }

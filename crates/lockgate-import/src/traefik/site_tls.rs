@@ -15,7 +15,7 @@ use crate::{ConversionReport, Draft, DraftTable, DraftValue, Verdict};
 /// Certificates and options, as far as sites need them.
 pub(super) struct SiteTls<'a> {
     resolvers: &'a [TraefikResolver],
-    /// The resolver whose keys are those of `[acme]`.
+    /// The resolver that `[acme]` has the keys of.
     main: Option<String>,
     options: HashMap<(String, &'static str), TraefikTlsOptions>,
     has_certs: bool,

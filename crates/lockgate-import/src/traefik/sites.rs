@@ -64,7 +64,7 @@ pub(super) fn write(
             if *host != RuleHost::Any {
                 all.extend(everywhere.iter().map(|row| (*row).clone()));
             }
-            if let RuleHost::Exact(name) = host {
+            if let RuleHost::Exact(name) | RuleHost::Below(name) = host {
                 for (suffix, rows) in &below {
                     let inside = name
                         .strip_suffix(*suffix)

@@ -312,3 +312,31 @@ fn weights_failover_and_transports() {
         "{told:?}"
     );
 }
+
+#[test]
+fn higher_routers_for_some_methods_or_hosts_stay_higher() {
+    let (out, _) = dynamic(
+        "http:
+  routers:
+    post: {rule: 'Host(`a.com`) && Method(`POST`)', priority: 500, service: s, middlewares: [pw], tls: {certResolver: le}}
+    api: {rule: 'Host(`a.com`) && PathPrefix(`/api`)', service: t, tls: {certResolver: le}}
+    not: {rule: 'Host(`b.com`) && !PathPrefix(`/p`)', service: s, tls: {certResolver: le}}
+    every: {rule: PathPrefix(`/every`), service: t, middlewares: [lan], tls: {certResolver: le}}
+    c: {rule: Host(`c.com`), service: s, tls: {certResolver: le}}
+  middlewares:
+    pw: {basicAuth: {usersFile: /u}}
+    lan: {ipAllowList: {sourceRange: [127.0.0.1]}}
+  services:
+    s: {loadBalancer: {servers: [{url: 'http://10.0.0.1'}]}}
+    t: {loadBalancer: {servers: [{url: 'http://10.0.0.2'}]}}
+",
+    );
+    for part in [
+        "[site.\"a.com\".path.\"POST /api/*\"]\nproxy = \"10.0.0.1:80\"\nauth = { basic = \"/u\" }\n",
+        "[site.\"a.com\".path.\"/api/*\"]\nproxy = \"10.0.0.2:80\"\n",
+        "[site.\"b.com\".path.\"/p/*\"]\nrespond = 404\n",
+        "[site.\"c.com\".path.\"/every/*\"]\nproxy = \"10.0.0.2:80\"\nallow = [\"127.0.0.1\"]\n",
+    ] {
+        assert!(out.contains(part), "{part}\n{out}");
+    }
+}
