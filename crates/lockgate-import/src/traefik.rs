@@ -29,7 +29,7 @@ mod yaml;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -50,6 +50,7 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         source: TraefikSource::default(),
         statics: None,
         containers: Vec::new(),
+        names: HashMap::new(),
         flags: Vec::new(),
         seen: BTreeSet::new(),
         dynamic: 0,
@@ -75,6 +76,8 @@ struct TraefikReader<'a> {
     source: TraefikSource,
     statics: Option<TraefikNode>,
     containers: Vec<compose::TraefikContainer>,
+    /// Where the container of a name is.
+    names: HashMap<String, usize>,
     /// Flags and variables, which count after the static file.
     flags: Vec<TraefikNode>,
     seen: BTreeSet<PathBuf>,
@@ -139,10 +142,8 @@ impl TraefikReader<'_> {
 
     /// A service that several Compose files have is one container with all their labels.
     fn container(&mut self, container: compose::TraefikContainer) {
-        let known = self
-            .containers
-            .iter_mut()
-            .find(|known| known.name == container.name);
+        let at = self.names.get(&container.name).copied();
+        let known = at.and_then(|at| self.containers.get_mut(at));
         match known {
             Some(known) => {
                 known.labels.merge(container.labels, &mut self.report);
@@ -151,7 +152,11 @@ impl TraefikReader<'_> {
                 known.ports.sort_unstable();
                 known.ports.dedup();
             }
-            None => self.containers.push(container),
+            None => {
+                self.names
+                    .insert(container.name.clone(), self.containers.len());
+                self.containers.push(container);
+            }
         }
     }
 
@@ -322,7 +327,7 @@ impl TraefikReader<'_> {
             None => name != "traefik",
         });
         if used {
-            statics.metrics = Some("127.0.0.1:9090".to_owned());
+            statics.metrics = Some(statics::PAGE.to_owned());
         }
     }
 

@@ -41,9 +41,10 @@ pub(super) fn basic_auth(
         let verdict = match key.to_ascii_lowercase().as_str() {
             "usersfile" if file.is_some() => Verdict::Converted,
             "users" if file.is_none() => {
-                parts
-                    .comments
-                    .push(format!("{path} must have the users of {}", node.place));
+                let comment = format!("{path} must have the users of {}", node.place);
+                if !parts.comments.contains(&comment) {
+                    parts.comments.push(comment);
+                }
                 users_verdict(&users, &path)
             }
             "users" => Verdict::differs(format!("the users must be in {path} too")),

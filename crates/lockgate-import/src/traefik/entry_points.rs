@@ -141,7 +141,7 @@ fn trust(
                     _ => Vec::new(),
                 };
                 for ip in &good {
-                    if !list.contains(&ip.as_str().into()) {
+                    if list.len() < 2_000 && !list.contains(&ip.as_str().into()) {
                         list.push(ip.as_str().into());
                     }
                 }
@@ -152,7 +152,7 @@ fn trust(
                 }
                 node.set(
                     report,
-                    match good.len() == items.len() && !good.is_empty() {
+                    match good.len() == items.len() && !good.is_empty() && good.len() < 2_000 {
                         true if proxy => Verdict::differs(
                             "`trusted` holds for all entry points, and for X-Forwarded-For too",
                         ),

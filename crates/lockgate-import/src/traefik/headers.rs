@@ -6,6 +6,11 @@ use super::node::TraefikNode;
 use super::statics::unreadable;
 use crate::{ConversionReport, DraftValue, Verdict};
 
+/// How many fields of requests, and of responses, a route may change.
+const MAX_FIELDS: usize = 500;
+/// How many hosts are compared with those that a middleware allows.
+const MAX_COMPARED: usize = 1_000_000;
+
 /// Whether a text is the name of a field.
 pub(super) fn is_name(name: &str) -> bool {
     !name.is_empty()
@@ -166,6 +171,7 @@ pub(super) fn read(
     if let Some(hosts) = get("allowedHosts") {
         let list = hosts.items();
         let all = !context.hosts.is_empty()
+            && context.hosts.len().saturating_mul(list.len()) < MAX_COMPARED
             && context
                 .hosts
                 .iter()
@@ -203,6 +209,14 @@ fn custom(
     } else {
         &mut parts.headers
     };
+    if list.len() >= MAX_FIELDS {
+        value.mark(
+            report,
+            &Verdict::not_supported("a route changes too many fields", None),
+        );
+        parts.refuse("it changes too many fields");
+        return;
+    }
     let empty = matches!(value.value, super::node::TraefikValue::Empty) || value.text() == Some("");
     if empty && lower != "host" {
         put(list, &lower, false.into());

@@ -565,6 +565,10 @@ pub(super) fn joined(mut first: RouteParts, second: RouteParts) -> RouteParts {
     first.retry = second.retry.or(first.retry);
     first.refuse = first.refuse.or(second.refuse);
     first.guards.extend(second.guards);
-    first.comments.extend(second.comments);
+    for comment in second.comments {
+        if !first.comments.contains(&comment) {
+            first.comments.push(comment);
+        }
+    }
     first
 }

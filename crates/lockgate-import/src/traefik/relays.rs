@@ -98,6 +98,16 @@ fn router(
             return Err("a relay that ends TLS for every name needs a certificate file".to_owned());
         }
     }
+    for entry in &entries {
+        shared(
+            entry.port,
+            tls.is_some(),
+            every,
+            &rule.names,
+            statics,
+            draft,
+        )?;
+    }
     node.mark_rest(report, &Verdict::Converted);
     if let (Some(rule), false) = (node.field("rule"), stand_ins.is_empty()) {
         rule.set(
@@ -158,6 +168,45 @@ fn router(
         }
         for name in &rule.alpn {
             table.table("alpn").set(name, value.clone());
+        }
+    }
+    Ok(())
+}
+
+/// Whether a relay can share its address with the sites there.
+fn shared(
+    port: u16,
+    tls: bool,
+    every: bool,
+    names: &[String],
+    statics: &TraefikStatics,
+    draft: &Draft,
+) -> Result<(), String> {
+    let sites = draft.top.find_table("site");
+    for (key, site) in sites.iter().flat_map(|sites| sites.tables()) {
+        let (host, on) = match key.rsplit_once(':') {
+            Some((host, port)) => (host, port.parse().unwrap_or(0)),
+            None => (key, statics.https_port),
+        };
+        let implied = !key.contains(':') && port == statics.http_port;
+        if implied || (on == port && !tls) {
+            return Err("sites have its address".to_owned());
+        }
+        if on != port {
+            continue;
+        }
+        if host.is_empty() && every {
+            return Err("a site has every host of its address".to_owned());
+        }
+        let mut hosts = vec![DraftValue::from(host)];
+        if let Some(DraftValue::List(alias)) = site.get("alias") {
+            hosts.extend(alias.iter().cloned());
+        }
+        let taken = names
+            .iter()
+            .find(|name| hosts.contains(&name.to_ascii_lowercase().into()));
+        if let Some(name) = taken {
+            return Err(format!("a site has {name}"));
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use super::redirects::{self, RedirectOutcome};
 use super::routers::{RouteListener, RouterReader};
 use super::rows::{RouteRow, respond};
 use super::rule::{RuleHost, RuleMatch, RulePath};
+use super::statics::PAGE;
 use crate::{DraftValue, Verdict};
 
 impl RouterReader<'_> {
@@ -29,12 +30,11 @@ impl RouterReader<'_> {
                 Ok(vec![("respond".to_owned(), DraftValue::Inline(keys))])
             }
             "api" | "dashboard" | "prometheus" if !parts.guards.is_empty() => {
-                let at = match &self.statics.metrics {
-                    Some(at) if at.starts_with(':') => format!("127.0.0.1{at}"),
-                    Some(at) => at.clone(),
-                    None => "127.0.0.1:9090".to_owned(),
-                };
-                self.statics.metrics.get_or_insert_with(|| at.clone());
+                let at = self
+                    .statics
+                    .metrics
+                    .get_or_insert_with(|| PAGE.to_owned())
+                    .clone();
                 self.set("service", Verdict::differs("it is Lockgate's live page, with its metrics, instead of Traefik's"));
                 for host in hosts.iter().filter(|host| !host.is_empty()) {
                     if !self.routes.page_hosts.contains(host) {
@@ -170,18 +170,19 @@ impl RouterReader<'_> {
                 ];
                 ("redirect".to_owned(), DraftValue::Inline(keys))
             };
+            let before: Vec<_> = step
+                .before
+                .iter()
+                .filter(|(key, _)| matches!(key.as_str(), "auth" | "allow" | "limit"))
+                .cloned()
+                .collect();
             let mut keys: Vec<(String, DraftValue)> = Vec::new();
             match outcome {
                 RedirectOutcome::Nothing => {}
                 RedirectOutcome::All(to) => {
                     step.node.mark(self.report, &Verdict::Converted);
                     keys.push(value(&to));
-                    keys.extend(
-                        step.before
-                            .iter()
-                            .filter(|(key, _)| matches!(key.as_str(), "auth" | "allow" | "limit"))
-                            .cloned(),
-                    );
+                    keys.extend(before);
                     if !parts.headers.is_empty() {
                         keys.push((
                             "headers".to_owned(),
@@ -202,7 +203,9 @@ impl RouterReader<'_> {
                     for exact in list {
                         let exact = RulePath::Exact(exact);
                         if path.covers(&exact) {
-                            some.push((exact, vec![value(&to)], Vec::new(), false));
+                            let mut keys = vec![value(&to)];
+                            keys.extend(before.clone());
+                            some.push((exact, keys, Vec::new(), false));
                         }
                     }
                 }

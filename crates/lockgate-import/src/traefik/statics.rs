@@ -115,7 +115,7 @@ pub(super) fn read(
                 needs_metrics(node, &mut statics);
                 node.mark(
                     report,
-                    &Verdict::differs("Lockgate answers /health and /ready at the address of `metrics`"),
+                    &Verdict::differs("Lockgate answers /health and /ready at the address of `metrics`, on this machine alone"),
                 );
             }
             "metrics" => metrics(node, &mut statics, report),
@@ -210,22 +210,21 @@ fn global(node: &TraefikNode, report: &mut ConversionReport) {
     node.set_own(report, Verdict::Default);
 }
 
+/// Where Lockgate's page and metrics are, if no entry point says otherwise.
+pub(super) const PAGE: &str = "127.0.0.1:9090";
+
 /// Where a page of Traefik is: at an entry point, or at one of our own.
 fn needs_metrics(node: &TraefikNode, statics: &mut TraefikStatics) {
     let named = node.field("entryPoint").and_then(TraefikNode::text);
     let entry = named.and_then(|name| statics.entry_point(name));
     let own = entry.filter(|entry| !matches!(entry.port, 80 | 443) && entry.redirect.is_none());
-    let address = own.map(|entry| match entry.address {
-        Some(address) => std::net::SocketAddr::new(address, entry.port).to_string(),
-        None => format!(":{}", entry.port),
-    });
+    // Lockgate's page shows clients, so that it is for this machine alone.
+    let address = own.map(|entry| format!("127.0.0.1:{}", entry.port));
     match (&statics.metrics, address) {
         (None, address) => {
-            statics.metrics = Some(address.unwrap_or_else(|| "127.0.0.1:9090".to_owned()));
+            statics.metrics = Some(address.unwrap_or_else(|| PAGE.to_owned()));
         }
-        (Some(known), Some(address)) if known.starts_with("127.") => {
-            statics.metrics = Some(address)
-        }
+        (Some(known), Some(address)) if known == PAGE => statics.metrics = Some(address),
         _ => {}
     }
 }
@@ -237,7 +236,7 @@ fn metrics(node: &TraefikNode, statics: &mut TraefikStatics, report: &mut Conver
             node.mark(
                 report,
                 &Verdict::differs(
-                    "its metrics have the names of Lockgate, at the address of `metrics`",
+                    "its metrics have the names of Lockgate, at the address of `metrics`, on this machine alone",
                 ),
             );
         } else {
