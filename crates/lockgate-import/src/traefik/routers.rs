@@ -300,7 +300,8 @@ impl RouterReader<'_> {
                 }
                 false => return Err("plain HTTP on a port with TLS is not served".to_owned()),
             };
-            node.mark_rest(self.report, &verdict);
+            // What else it says has no effect in Traefik either.
+            node.mark_rest(self.report, &Verdict::Default);
             if let Some(rule) = node.field("rule") {
                 rule.set(self.report, verdict);
             }

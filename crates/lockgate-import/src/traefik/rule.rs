@@ -414,6 +414,13 @@ fn is_host(text: &str) -> bool {
 
 /// A host with names of unknown values: one below `example.com`, which belongs to no site.
 fn host(text: &str, rule: &mut TraefikRule) -> Option<RuleHost> {
+    // In a file Traefik replaces no variables: such a host is none of any request, and is to be
+    // written anew.
+    let replaced = match is_known(text) && text.contains('$') {
+        true => super::compose::expanded(text, &std::collections::HashMap::new()),
+        false => text.to_owned(),
+    };
+    let text = replaced.as_str();
     let name = text.trim().to_ascii_lowercase();
     if is_known(&name) {
         let name = name.trim_end_matches('.');

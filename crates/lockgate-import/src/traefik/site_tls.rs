@@ -283,27 +283,32 @@ fn domains(node: &TraefikNode, host: &RuleHost, report: &mut ConversionReport) {
         return;
     };
     let RuleHost::Exact(name) = host else { return };
-    for domain in domains.nodes() {
-        for (_, names) in domain.fields() {
-            let covered = |one: &String| {
-                let plain = match is_known(one) {
-                    true => one.clone(),
-                    false => stand_in(one),
-                };
-                let parent = name.split_once('.').map_or("", |(_, parent)| parent);
-                plain == *name
-                    || plain
-                        .strip_prefix("*.")
-                        .is_some_and(|rest| rest == parent || rest == name.as_str())
-                    || plain == parent
-            };
-            let verdict = match names.items().iter().all(covered) {
-                // The host has its certificate either way.
-                true => Verdict::Default,
-                false => Verdict::differs("each site has a certificate for its own hosts"),
-            };
-            names.mark(report, &verdict);
+    let parent = name.split_once('.').map_or("", |(_, parent)| parent);
+    let covered = |one: &String| {
+        let plain = match is_known(one) {
+            true => one.clone(),
+            false => stand_in(one),
+        };
+        match plain.strip_prefix("*.") {
+            Some(rest) => rest == parent || rest == name,
+            None => plain == *name || plain == parent,
         }
+    };
+    let lists: Vec<_> = domains
+        .nodes()
+        .iter()
+        .flat_map(TraefikNode::fields)
+        .collect();
+    let any = lists
+        .iter()
+        .any(|(_, names)| names.items().iter().any(covered));
+    let verdict = match any {
+        // The host has its certificate either way.
+        true => Verdict::Default,
+        false => Verdict::differs("each site has a certificate for its own hosts"),
+    };
+    for (_, names) in lists {
+        names.mark(report, &verdict);
     }
 }
 

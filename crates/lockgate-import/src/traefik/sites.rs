@@ -162,9 +162,9 @@ pub(super) fn write(
         let verdict =
             Verdict::differs("no request reaches it: routers of higher priority take them all");
         if let Some(rule) = item.node.field("rule") {
-            rule.set(report, verdict.clone());
+            rule.set(report, verdict);
         }
-        item.node.mark_rest(report, &verdict);
+        item.node.mark_rest(report, &Verdict::Default);
     }
     let mut tests = Vec::new();
     let mut keys = std::collections::HashSet::new();
