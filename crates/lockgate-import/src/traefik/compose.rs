@@ -77,6 +77,15 @@ pub(super) fn read(
         if !any {
             continue;
         }
+        // Another name is none that resolves.
+        let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        if name.is_empty() || !name.chars().all(plain) {
+            tree.mark(
+                report,
+                &Verdict::not_supported("the name of its service is not one of a host", None),
+            );
+            continue;
+        }
         compose.containers.push(TraefikContainer {
             name: name.to_owned(),
             ports: ports(service),

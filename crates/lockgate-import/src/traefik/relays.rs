@@ -1,5 +1,6 @@
 //! Routers for TCP, as `[tcp]` relays.
 
+use super::acme::is_private;
 use super::node::{TraefikNode, is_known};
 use super::rule;
 use super::services::endpoint;
@@ -98,6 +99,16 @@ fn router(
             return Err("a relay that ends TLS for every name needs a certificate file".to_owned());
         }
     }
+    let resolver = tls.and_then(|tls| tls.field("certResolver")).is_some();
+    let top = &draft.top;
+    let certs = top
+        .find_table("tls")
+        .is_some_and(|tls| tls.get("certs").is_some());
+    let public = rule.names.iter().all(|name| {
+        !is_private(name.strip_prefix("*.").unwrap_or(name)) && !name.starts_with("*.")
+    });
+    let own =
+        terminates && !every && !certs && !(resolver && public && top.find_table("acme").is_some());
     for entry in &entries {
         shared(
             entry.port,
@@ -107,6 +118,17 @@ fn router(
             statics,
             draft,
         )?;
+    }
+    // What no authority and no file certifies has a certificate of Lockgate's own authority.
+    let ends = match own {
+        true => DraftValue::from("internal"),
+        false => DraftValue::Inline(Vec::new()),
+    };
+    if let (true, Some(tls)) = (own, tls) {
+        tls.set(
+            report,
+            Verdict::differs("its certificate is one of Lockgate's own authority"),
+        );
     }
     node.mark_rest(report, &Verdict::Converted);
     if let (Some(rule), false) = (node.field("rule"), stand_ins.is_empty()) {
@@ -148,7 +170,7 @@ fn router(
             false => proxy.clone(),
             true => DraftValue::Inline(vec![
                 ("proxy".to_owned(), proxy.clone()),
-                ("tls".to_owned(), DraftValue::Inline(Vec::new())),
+                ("tls".to_owned(), ends.clone()),
             ]),
         };
         if tls.is_none() {

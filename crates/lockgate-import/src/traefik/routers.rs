@@ -122,6 +122,7 @@ fn tls_ports(source: &TraefikSource, statics: &TraefikStatics) -> BTreeSet<u16> 
         }
     }
     ports.remove(&80);
+    ports.remove(&statics.http_port);
     ports
 }
 
@@ -259,7 +260,10 @@ impl RouterReader<'_> {
         for entry in &entries {
             let tls = own_tls.is_some() || entry.tls.is_some();
             let on_tls_port = tls_ports.contains(&entry.port);
-            if tls && entry.port == 80 && !has_tls {
+            if tls
+                && matches!(entry.port, port if port == 80 || port == self.statics.http_port)
+                && !has_tls
+            {
                 return Err(
                     "TLS on port 80 is not served: sites with TLS are redirected to from there"
                         .to_owned(),

@@ -73,6 +73,14 @@ pub(super) fn tls<'a>(
     }
     // The resolver of most routers is that of `[acme]`.
     let mut uses: HashMap<&str, usize> = HashMap::new();
+    let relays = source.tcp_routers.items.iter();
+    let names: Vec<String> = relays
+        .filter_map(|item| item.node.at(&["tls", "certResolver"])?.text())
+        .map(str::to_ascii_lowercase)
+        .collect();
+    for name in &names {
+        *uses.entry(name).or_default() += 1;
+    }
     for (tls, _) in routes.tls.values() {
         if let Some(name) = &tls.resolver {
             *uses.entry(name).or_default() += 1;
