@@ -298,7 +298,8 @@ fn redirect(kind: &str, node: &TraefikNode, report: &mut ConversionReport, parts
     let permanent = node.field("permanent").and_then(TraefikNode::flag) == Some(true);
     let redirect = if kind.eq_ignore_ascii_case("redirectScheme") {
         let port = text("port").map(|port| port.parse::<u16>());
-        match (text("scheme"), port) {
+        let scheme = text("scheme").filter(|scheme| matches!(scheme.as_str(), "http" | "https"));
+        match (scheme, port) {
             (Some(scheme), None) => Some(TraefikRedirect::Scheme(scheme, None)),
             (Some(scheme), Some(Ok(port))) => Some(TraefikRedirect::Scheme(scheme, Some(port))),
             _ => None,

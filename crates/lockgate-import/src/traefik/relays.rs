@@ -107,8 +107,9 @@ fn router(
     let public = rule.names.iter().all(|name| {
         !is_private(name.strip_prefix("*.").unwrap_or(name)) && !name.starts_with("*.")
     });
-    let own =
-        terminates && !every && !certs && !(resolver && public && top.find_table("acme").is_some());
+    let acme = resolver && public && top.find_table("acme").is_some();
+    let certified = every || certs || acme;
+    let own = terminates && !certified;
     for entry in &entries {
         shared(
             entry.port,
