@@ -87,7 +87,8 @@ impl RouterReader<'_> {
                 && one.foreign.is_empty()
                 && one.except.is_empty();
             for host in &one.hosts {
-                if *host == RuleHost::Any && everything && port.is_empty() {
+                let implied = listener.port == self.statics.http_port && port.is_empty();
+                if *host == RuleHost::Any && everything && implied {
                     self.routes.redirected.insert(listener.clone());
                     continue;
                 }
