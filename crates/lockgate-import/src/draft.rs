@@ -143,6 +143,30 @@ impl DraftTable {
         Some(self.tables.remove(at).1)
     }
 
+    /// Adds a table, of which the caller knows that there is none of that name: in a file of many
+    /// thousands this takes no search.
+    pub fn push_table(&mut self, name: &str, table: Self) {
+        self.tables.push((name.to_owned(), table));
+    }
+
+    /// Adds the keys and tables of another table after its own.
+    pub fn append(&mut self, other: Self) {
+        for (key, value, comment) in other.keys {
+            self.set(&key, value);
+            if let Some(comment) = comment {
+                self.comment_key(&key, &comment);
+            }
+        }
+        for (name, table) in other.tables {
+            *self.table(&name) = table;
+        }
+        for (name, list) in other.lists {
+            for table in list {
+                self.push(&name, table);
+            }
+        }
+    }
+
     /// Adds a table to the list `[[name]]`.
     pub fn push(&mut self, name: &str, table: Self) {
         match self.lists.iter_mut().find(|(known, _)| known == name) {
