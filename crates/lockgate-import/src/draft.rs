@@ -138,6 +138,25 @@ impl DraftTable {
         Some(self.tables.remove(at).1)
     }
 
+    /// Adds a table of a name that no table has yet, without looking for one.
+    pub fn add_table(&mut self, name: &str, table: Self) {
+        self.tables.push((name.to_owned(), table));
+    }
+
+    /// Adds the keys and tables of another table behind its own.
+    pub fn append(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        self.tables.extend(other.tables);
+        self.lists.extend(other.lists);
+    }
+
+    /// The keys in it.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, &DraftValue)> {
+        self.keys
+            .iter()
+            .map(|(name, value, _)| (name.as_str(), value))
+    }
+
     /// Adds a table to the list `[[name]]`.
     pub fn push(&mut self, name: &str, table: Self) {
         match self.lists.iter_mut().find(|(known, _)| known == name) {

@@ -1,0 +1,609 @@
+//! Rules of HTTP: what the lines of a frontend and its backend do with a part of all requests.
+
+use super::Importer;
+use super::conditions::{HaproxyAcls, HaproxyAtom, HaproxyCondition, HaproxyPart};
+use super::fields::{field_change, location, respond};
+use super::patterns::PathPattern;
+use super::plan::{HaproxyAction, HaproxyPlan};
+use super::sections::HaproxyLine;
+use crate::{DraftValue, StatementId, Verdict};
+
+/// A rule: what it does, and when.
+#[derive(Debug, Clone)]
+pub(super) struct HaproxyRule {
+    pub(super) id: StatementId,
+    pub(super) place: String,
+    /// The words before `if` and `unless`, without `http-request`.
+    pub(super) words: Vec<String>,
+    /// `request`, `response`, `redirect`, `use_backend`.
+    pub(super) stage: HaproxyStage,
+    pub(super) condition: HaproxyCondition,
+}
+
+/// When a rule acts: in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum HaproxyStage {
+    Connection,
+    Request,
+    Redirect,
+    Backend,
+    Response,
+}
+
+/// The rules of a section, in the order in which they act.
+pub(super) fn rules(
+    lines: &[&HaproxyLine],
+    acls: &HaproxyAcls,
+    importer: &mut Importer<'_>,
+) -> Vec<HaproxyRule> {
+    let mut rules = Vec::new();
+    for line in lines {
+        let (stage, skip) = match (line.word(0), line.word(1)) {
+            ("http-request", _) => (HaproxyStage::Request, 1),
+            ("http-response" | "http-after-response", _) => (HaproxyStage::Response, 1),
+            ("redirect", _) => (HaproxyStage::Redirect, 0),
+            ("use_backend", _) => (HaproxyStage::Backend, 0),
+            ("tcp-request", "content" | "connection" | "session") => (HaproxyStage::Connection, 2),
+            ("reqadd" | "reqidel" | "reqdel", _) => (HaproxyStage::Request, 0),
+            ("rspadd" | "rspidel" | "rspdel", _) => (HaproxyStage::Response, 0),
+            ("block", _) => (HaproxyStage::Request, 0),
+            _ => continue,
+        };
+        let end = line
+            .words
+            .iter()
+            .position(|word| word == "if" || word == "unless")
+            .unwrap_or(line.words.len());
+        let (mut condition, verdict) = acls.condition(line.from(end));
+        if line.uncertain {
+            condition = HaproxyCondition::all(vec![
+                condition,
+                HaproxyCondition::Atom(HaproxyAtom::Opaque {
+                    text: ".if".to_owned(),
+                    access: true,
+                }),
+            ]);
+        }
+        // An unknown part of a condition counts where it decides; an inexact one here.
+        if matches!(verdict, Verdict::Differs { .. }) {
+            importer.report.set(line.id, verdict);
+        }
+        rules.push(HaproxyRule {
+            id: line.id,
+            place: line.place.to_string(),
+            words: line.words.get(skip..end).unwrap_or_default().to_vec(),
+            stage,
+            condition,
+        });
+    }
+    // The sort is stable: rules of one stage keep their order.
+    rules.sort_by_key(|rule| rule.stage);
+    rules
+}
+
+/// What a walk through rules has come to.
+pub(super) enum HaproxyOutcome {
+    /// The next section decides.
+    Further,
+    /// A backend of this name.
+    Backend(String),
+    Done,
+}
+
+impl Importer<'_> {
+    /// Applies rules to a part of all requests.
+    pub(super) fn apply(
+        &mut self,
+        rules: &[HaproxyRule],
+        part: &HaproxyPart<'_>,
+        plan: &mut HaproxyPlan,
+    ) -> HaproxyOutcome {
+        // What `allow` or `accept` has let through meets no later rule of its kind.
+        let mut let_through = HaproxyCondition::Always(false);
+        let mut stage = HaproxyStage::Connection;
+        for rule in rules {
+            let mut condition = rule.condition.within(part);
+            if stage != rule.stage {
+                stage = rule.stage;
+                let_through = HaproxyCondition::Always(false);
+            }
+            if matches!(stage, HaproxyStage::Request | HaproxyStage::Connection) {
+                condition = HaproxyCondition::all(vec![condition, let_through.clone().not()]);
+            }
+            if condition == HaproxyCondition::Always(false) {
+                continue;
+            }
+            let certain = condition == HaproxyCondition::Always(true);
+            let action = rule.words.first().map_or("", String::as_str);
+            match (rule.stage, action) {
+                (HaproxyStage::Connection, "accept") | (HaproxyStage::Request, "allow") => {
+                    let matters = rules.iter().any(|r| {
+                        r.stage == rule.stage
+                            && r.words
+                                .first()
+                                .is_some_and(|w| w == "reject" || w == "deny")
+                    });
+                    self.report.set(
+                        rule.id,
+                        if matters {
+                            Verdict::Converted
+                        } else {
+                            Verdict::Default
+                        },
+                    );
+                    let_through = HaproxyCondition::any(vec![let_through, condition]);
+                }
+                (_, "deny" | "reject" | "tarpit" | "silent-drop" | "block")
+                    if rule.stage != HaproxyStage::Response =>
+                {
+                    if self.denied(rule, &condition, plan) {
+                        return HaproxyOutcome::Done;
+                    }
+                }
+                (HaproxyStage::Request, "auth") => {
+                    if self.authenticated(rule, &condition, plan) {
+                        return HaproxyOutcome::Done;
+                    }
+                }
+                (HaproxyStage::Request, "return") => {
+                    let (value, status, verdict) = respond(&rule.words);
+                    if !certain && status >= 400 {
+                        if self.denied(rule, &condition, plan) {
+                            return HaproxyOutcome::Done;
+                        }
+                        continue;
+                    }
+                    if !certain {
+                        self.skipped(rule, &condition, plan);
+                        continue;
+                    }
+                    self.report.set(rule.id, verdict);
+                    plan.action = HaproxyAction::Respond(value, status);
+                    plan.place = Some(rule.place.clone());
+                    return HaproxyOutcome::Done;
+                }
+                (HaproxyStage::Request | HaproxyStage::Redirect, "redirect") => {
+                    if !certain {
+                        self.skipped(rule, &condition, plan);
+                        continue;
+                    }
+                    match location(&rule.words, part) {
+                        Ok((to, status, verdict)) => {
+                            self.report.set(rule.id, verdict);
+                            plan.action = HaproxyAction::Redirect { to, status };
+                            plan.statement = Some(rule.id);
+                        }
+                        Err(because) => {
+                            self.report
+                                .set(rule.id, Verdict::not_supported(because, None));
+                            plan.action = HaproxyAction::Respond(503_i64.into(), 503);
+                        }
+                    }
+                    plan.place = Some(rule.place.clone());
+                    return HaproxyOutcome::Done;
+                }
+                (HaproxyStage::Backend, _) => {
+                    let name = rule.words.get(1).cloned().unwrap_or_default();
+                    if !certain {
+                        if self.refusing(&name) {
+                            if self.denied(rule, &condition, plan) {
+                                return HaproxyOutcome::Done;
+                            }
+                        } else {
+                            self.skipped(rule, &condition, plan);
+                        }
+                        continue;
+                    }
+                    self.report.set(rule.id, Verdict::Converted);
+                    plan.place = Some(rule.place.clone());
+                    return HaproxyOutcome::Backend(name);
+                }
+                (HaproxyStage::Connection, _) => self.connection_rule(rule),
+                _ => self.changed(rule, &condition, part, plan),
+            }
+        }
+        HaproxyOutcome::Further
+    }
+
+    fn connection_rule(&mut self, rule: &HaproxyRule) {
+        let action = rule.words.first().map_or("", String::as_str);
+        let verdict = match action {
+            "capture" => Verdict::not_supported("the access log has fixed fields", None),
+            "expect-proxy" => Verdict::not_supported(
+                "a PROXY header is expected of all clients or none",
+                Some("write accept_proxy and trusted"),
+            ),
+            _ if action.starts_with("track-sc") => self.tracked(rule),
+            _ => Verdict::not_supported("this rule for connections has no counterpart", None),
+        };
+        self.report.set(rule.id, verdict);
+    }
+
+    fn tracked(&self, rule: &HaproxyRule) -> Verdict {
+        if rule.words.get(1).is_some_and(|key| key == "src")
+            && rule.words.first().is_some_and(|word| word.ends_with('0'))
+        {
+            Verdict::Default
+        } else {
+            Verdict::not_supported(
+                "requests are counted by client, by a header or by route",
+                Some("write limit = { rate = …, per = … }"),
+            )
+        }
+    }
+
+    /// A rule whose condition is not known here is left out. If it may say who is let in, so is
+    /// every client.
+    fn skipped(
+        &mut self,
+        rule: &HaproxyRule,
+        condition: &HaproxyCondition,
+        plan: &mut HaproxyPlan,
+    ) {
+        if condition.is_about_access() {
+            self.refuse(rule, condition, plan);
+        } else {
+            self.report.set(
+                rule.id,
+                Verdict::not_supported(
+                    format!(
+                        "{} has no counterpart as a condition, so that the rule is left out",
+                        condition.unknown()
+                    ),
+                    None,
+                ),
+            );
+        }
+    }
+
+    fn refuse(&mut self, rule: &HaproxyRule, condition: &HaproxyCondition, plan: &mut HaproxyPlan) {
+        plan.refused = true;
+        self.report.set(
+            rule.id,
+            Verdict::not_supported(
+                format!("{} has no counterpart as a condition here", condition.unknown()),
+                Some("the routes that it guards refuse all clients (deny): decide who is let in, and take the deny out"),
+            ),
+        );
+    }
+
+    /// A rule that refuses requests. Whether all of this part are refused.
+    fn denied(
+        &mut self,
+        rule: &HaproxyRule,
+        condition: &HaproxyCondition,
+        plan: &mut HaproxyPlan,
+    ) -> bool {
+        let status: u16 = rule
+            .words
+            .iter()
+            .position(|word| word == "deny_status" || word == "status")
+            .and_then(|at| rule.words.get(at + 1)?.parse().ok())
+            .filter(|status| (200..600).contains(status))
+            .unwrap_or(if rule.words.first().is_some_and(|word| word == "tarpit") {
+                500
+            } else {
+                403
+            });
+        let quiet = matches!(
+            rule.words.first().map(String::as_str),
+            Some("reject" | "silent-drop" | "tarpit")
+        );
+        let answers = |importer: &mut Self| {
+            importer.report.set(
+                rule.id,
+                if quiet {
+                    Verdict::differs("the client gets an answer at once")
+                } else {
+                    Verdict::Converted
+                },
+            );
+        };
+        if *condition == HaproxyCondition::Always(true) {
+            answers(self);
+            plan.place = Some(rule.place.clone());
+            plan.action = HaproxyAction::Respond(i64::from(status).into(), status);
+            return true;
+        }
+        let Some(alternatives) = condition.alternatives() else {
+            self.refuse(rule, condition, plan);
+            return false;
+        };
+        for alternative in alternatives {
+            let mut sources = Vec::new();
+            let mut allowed = Vec::new();
+            let mut rate = None;
+            let mut rest = 0;
+            for (negated, atom) in &alternative {
+                match atom {
+                    HaproxyAtom::Source(networks) if *negated => allowed.push(networks),
+                    HaproxyAtom::Source(networks) => sources.push(networks),
+                    HaproxyAtom::Rate(most, period) if !negated => rate = Some((*most, *period)),
+                    _ => rest += 1,
+                }
+            }
+            let exact = rest == 0;
+            if status != 403 && rate.is_none() {
+                self.report
+                    .set(rule.id, Verdict::differs("refused clients get 403"));
+            }
+            if let (Some(first), true) = (sources.first(), rate.is_none()) {
+                // One of the networks is enough for a refusal; the rest of the condition is not asked.
+                if !(exact && sources.len() == 1 && allowed.is_empty()) {
+                    self.report.set(
+                        rule.id,
+                        Verdict::differs(
+                            "these clients are refused, whatever the rest of the condition",
+                        ),
+                    );
+                }
+                plan.deny.extend(first.iter().cloned());
+                plan.deny.sort();
+                plan.deny.dedup();
+            } else if !allowed.is_empty() && rate.is_none() {
+                let mut list: Vec<String> = allowed.into_iter().flatten().cloned().collect();
+                list.sort();
+                list.dedup();
+                match &plan.allow {
+                    Some(known) if *known != list => {
+                        self.refuse(rule, condition, plan);
+                        continue;
+                    }
+                    _ => plan.allow = Some(list),
+                }
+                if !exact {
+                    self.report.set(
+                        rule.id,
+                        Verdict::differs(
+                            "all other clients are refused, whatever the rest of the condition",
+                        ),
+                    );
+                }
+            } else if let Some((most, period)) = rate {
+                let because = "requests are counted by a token bucket rather than a sliding window, and refused ones do not count";
+                match limit(most, period, status, quiet) {
+                    Some(limit) if plan.limit.is_none() => {
+                        plan.limit = Some(limit);
+                        self.report.set(rule.id, Verdict::differs(because));
+                        if !exact || !allowed.is_empty() || !sources.is_empty() {
+                            self.report.set(rule.id, Verdict::differs("the limit holds for all requests, whatever the rest of the condition"));
+                        }
+                    }
+                    _ => self.refuse(rule, condition, plan),
+                }
+            } else {
+                self.refuse(rule, condition, plan);
+            }
+        }
+        answers(self);
+        false
+    }
+
+    /// `http-request auth`. Whether all of this part are refused.
+    fn authenticated(
+        &mut self,
+        rule: &HaproxyRule,
+        condition: &HaproxyCondition,
+        plan: &mut HaproxyPlan,
+    ) -> bool {
+        let realm = rule
+            .words
+            .iter()
+            .position(|word| word == "realm")
+            .and_then(|at| rule.words.get(at + 1).cloned())
+            .unwrap_or_default();
+        let alternatives = condition.alternatives().unwrap_or_default();
+        if alternatives.is_empty() {
+            self.refuse(rule, condition, plan);
+            return false;
+        }
+        for alternative in alternatives {
+            let list = alternative.iter().find_map(|(negated, atom)| match atom {
+                HaproxyAtom::User(list) if *negated => Some(list.clone()),
+                _ => None,
+            });
+            let Some(list) = list.filter(|list| self.users(list)) else {
+                self.refuse(rule, condition, plan);
+                continue;
+            };
+            if plan.auth.as_ref().is_some_and(|(known, _)| *known != list) {
+                self.refuse(rule, condition, plan);
+                continue;
+            }
+            if alternative.len() > 1 {
+                self.report.set(
+                    rule.id,
+                    Verdict::differs(
+                        "the password is asked of all clients, whatever the rest of the condition",
+                    ),
+                );
+            }
+            plan.auth = Some((list, realm.clone()));
+        }
+        self.report.set(rule.id, Verdict::Converted);
+        false
+    }
+
+    /// Rules that change the head of a request or a response.
+    fn changed(
+        &mut self,
+        rule: &HaproxyRule,
+        condition: &HaproxyCondition,
+        part: &HaproxyPart<'_>,
+        plan: &mut HaproxyPlan,
+    ) {
+        let action = rule.words.first().map_or("", String::as_str);
+        if action.starts_with("track-sc") {
+            let verdict = self.tracked(rule);
+            self.report.set(rule.id, verdict);
+            return;
+        }
+        if *condition != HaproxyCondition::Always(true) {
+            match action {
+                "deny" => self.refuse(rule, condition, plan),
+                _ => self.report.set(
+                    rule.id,
+                    Verdict::not_supported(
+                        format!(
+                            "{} has no counterpart as a condition, so that the rule is left out",
+                            condition.unknown()
+                        ),
+                        None,
+                    ),
+                ),
+            }
+            return;
+        }
+        let verdict = match (rule.stage, action) {
+            (
+                HaproxyStage::Request,
+                "set-path" | "replace-path" | "replace-uri" | "set-uri" | "replace-pathq"
+                | "set-pathq",
+            ) => rewrite(&rule.words, part.path, plan),
+            (HaproxyStage::Request, "normalize-uri") => {
+                Verdict::differs("paths with dot segments and encoded slashes are refused")
+            }
+            (HaproxyStage::Request, "use-service")
+                if rule
+                    .words
+                    .get(1)
+                    .is_some_and(|word| word == "prometheus-exporter") =>
+            {
+                plan.action = HaproxyAction::Respond(404_i64.into(), 404);
+                Verdict::not_supported(
+                    "metrics have an address of their own",
+                    Some("write metrics = \"127.0.0.1:9090\"; they are at /metrics there"),
+                )
+            }
+            (HaproxyStage::Request, "cache-use") | (HaproxyStage::Response, "cache-store") => {
+                Verdict::not_supported("Lockgate does not keep responses of applications", None)
+            }
+            (_, "capture" | "set-log-level") => {
+                Verdict::not_supported("the access log has fixed fields", None)
+            }
+            (_, "set-var" | "unset-var" | "set-var-fmt") => {
+                Verdict::not_supported("Lockgate's file has no variables", None)
+            }
+            (HaproxyStage::Response, "deny") => {
+                plan.refused = true;
+                Verdict::not_supported(
+                    "responses are not refused by their head",
+                    Some("the routes refuse all clients (deny)"),
+                )
+            }
+            (HaproxyStage::Request | HaproxyStage::Response, _) => {
+                let fields = if rule.stage == HaproxyStage::Request {
+                    &mut plan.request_headers
+                } else {
+                    &mut plan.headers
+                };
+                field_change(
+                    &rule.words,
+                    rule.stage == HaproxyStage::Request,
+                    part,
+                    fields,
+                )
+            }
+            _ => Verdict::not_supported("this rule has no counterpart", None),
+        };
+        self.report.set(rule.id, verdict);
+    }
+}
+
+/// A limit of so many requests in so many milliseconds.
+fn limit(most: u64, period: u64, status: u16, quiet: bool) -> Option<DraftValue> {
+    if most == 0 || period == 0 {
+        return None;
+    }
+    let rate = [("s", 1000_u64), ("m", 60_000), ("h", 3_600_000)]
+        .into_iter()
+        .find_map(|(unit, length)| {
+            let number = most.checked_mul(length)?;
+            number
+                .is_multiple_of(period)
+                .then(|| format!("{}/{unit}", number / period))
+        })
+        .or_else(|| {
+            let number = most.checked_mul(3_600_000)? / period;
+            (number > 0).then(|| format!("{number}/h"))
+        })?;
+    let mut keys: Vec<(String, DraftValue)> = vec![
+        ("rate".to_owned(), rate.clone().into()),
+        (
+            "burst".to_owned(),
+            i64::try_from(most.min(1_000_000)).ok()?.into(),
+        ),
+    ];
+    let status = if quiet || !(400..600).contains(&status) {
+        429
+    } else {
+        status
+    };
+    if rate
+        .split_once('/')
+        .is_some_and(|(n, _)| n.parse() == Ok(most))
+    {
+        keys.remove(1);
+    }
+    if status != 429 {
+        keys.push(("status".to_owned(), i64::from(status).into()));
+    }
+    if let [(_, only)] = keys.as_slice() {
+        return Some(only.clone());
+    }
+    Some(DraftValue::Inline(keys))
+}
+
+/// A change of the path: a prefix that is taken off or put before it.
+fn rewrite(words: &[String], part: Option<&PathPattern>, plan: &mut HaproxyPlan) -> Verdict {
+    let because = Verdict::not_supported(
+        "this change of the path has no counterpart, so that the route answers with 503",
+        Some("write rewrite or strip_prefix"),
+    );
+    let fail = |plan: &mut HaproxyPlan| {
+        plan.refused = true;
+        because.clone()
+    };
+    if plan.strip || plan.rewrite.is_some() {
+        return fail(plan);
+    }
+    let (action, one, two) = match words {
+        [action, one] => (action.as_str(), one.as_str(), ""),
+        [action, one, two] => (action.as_str(), one.as_str(), two.as_str()),
+        _ => return fail(plan),
+    };
+    let plain = |text: &str| {
+        text.starts_with('/')
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || b"-._~/".contains(&b))
+    };
+    if action == "set-path" {
+        if plain(one) {
+            plan.rewrite = Some(one.to_owned());
+            return Verdict::Converted;
+        }
+        if let Some(prefix) = one.strip_suffix("%[path]").filter(|prefix| plain(prefix)) {
+            plan.rewrite = Some(format!("{prefix}{{path}}"));
+            return Verdict::Converted;
+        }
+        return fail(plan);
+    }
+    if let (Some(PathPattern::Below(prefix)), "replace-path" | "replace-uri" | "replace-pathq") =
+        (part, action)
+    {
+        let regex = one.strip_prefix('^').unwrap_or(one);
+        let regex = regex.strip_suffix('$').unwrap_or(regex);
+        let forms = [
+            (format!("{prefix}/(.*)"), "/\\1"),
+            (format!("{prefix}(/)?(.*)"), "/\\2"),
+            (format!("{prefix}/?(.*)"), "/\\1"),
+            (format!("{prefix}(/.*)"), "\\1"),
+        ];
+        if !prefix.is_empty() && forms.iter().any(|(from, to)| regex == from && two == *to) {
+            plan.strip = true;
+            return Verdict::Converted;
+        }
+    }
+    fail(plan)
+}

@@ -1,0 +1,1 @@
+//! Tests of whole files: text in, text and verdicts out.
