@@ -68,6 +68,10 @@ struct Importer<'a> {
     top_timeouts: HashMap<&'static str, u64>,
     top_lines: HashSet<StatementId>,
     needs_trusted: bool,
+    /// The most connections of one client.
+    per_client: Option<i64>,
+    /// The `max` of each endpoint: it has one.
+    max: HashMap<String, i64>,
     /// Lists of users that a route asks for.
     users: HashSet<String>,
 }
@@ -95,6 +99,8 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         top_timeouts: HashMap::new(),
         top_lines: HashSet::new(),
         needs_trusted: false,
+        per_client: None,
+        max: HashMap::new(),
         users: HashSet::new(),
     };
     for section in &source.sections {

@@ -103,7 +103,7 @@ impl Importer<'_> {
                 .and_then(|(time, _)| haproxy_time(time));
             if let Some(period) = period.filter(|_| by_address) {
                 self.rates.insert(section.name.clone(), period);
-                self.report.set(line.id, Verdict::differs("requests are counted by a token bucket: see the rules that ask for the rate"));
+                self.report.set(line.id, Verdict::Converted);
             } else if section.lines.iter().any(|line| line.is("stick")) {
                 // `stick on` says what becomes of it.
             } else {
@@ -189,25 +189,22 @@ impl Importer<'_> {
         } else {
             "the live page is at / and the metrics are at /metrics there"
         };
+        let because = Verdict::differs(because);
         for line in section.lines.iter().chain([&section.opening]) {
-            match line.word(0) {
-                "stats" if line.is("stats admin") => self.report.set(
-                    line.id,
-                    Verdict::not_supported(
-                        "the live page changes nothing",
-                        Some("lockgate drain and lockgate endpoints do"),
-                    ),
+            let verdict = match (line.word(0), line.word(1)) {
+                ("stats", "admin") => Verdict::not_supported(
+                    "the live page changes nothing",
+                    Some("lockgate drain and lockgate endpoints do"),
                 ),
-                "listen" | "frontend" | "bind" | "stats" | "http-request" | "acl"
-                | "tcp-request" => {
-                    self.report.set(line.id, Verdict::differs(because));
-                }
-                "mode" => self.report.set(line.id, Verdict::Default),
-                "timeout" | "balance" | "server" | "default_backend" => {
-                    self.report.set(line.id, Verdict::Default)
-                }
-                _ => {}
-            }
+                ("stats", "uri" | "enable" | "auth" | "http-request")
+                | ("http-request" | "tcp-request", _) => because.clone(),
+                ("bind" | "acl", _) if guarded => because.clone(),
+                ("bind", _) => Verdict::Converted,
+                ("listen" | "frontend", _) => Verdict::Converted,
+                ("stats" | "mode" | "timeout" | "balance" | "acl", _) => Verdict::Default,
+                _ => continue,
+            };
+            self.report.set(line.id, verdict);
         }
     }
 
@@ -459,6 +456,9 @@ impl Importer<'_> {
             }
             tables.push((key, table));
         }
+        if let Some(most) = self.per_client {
+            inline(&mut self.draft.top, "limits", "per_client", most);
+        }
         let used = self.used_ports(&tables);
         if let Some(DraftValue::Text(metrics)) = self.draft.top.get("metrics") {
             let port = metrics.rsplit(':').next().unwrap_or_default();
@@ -573,7 +573,8 @@ fn implied_redirects(
         .collect();
     let every = secure.iter().any(|(_, (_, site))| site.host.is_none());
     // A site for every host takes the place of those that are not named, unless TLS has one too.
-    let rest = !every
+    let rest = !secure.is_empty()
+        && !every
         && open
             .iter()
             .any(|(_, (_, site))| site.host.is_none() && site.is_redirect_to_tls());

@@ -130,6 +130,16 @@ impl Importer<'_> {
                 continue;
             }
             self.verdicts(line.id, verdicts);
+            if let Some(max) = server.max {
+                let known = *self.max.entry(address.clone()).or_insert(max);
+                if known != max {
+                    server.max = Some(known);
+                    self.report.set(
+                        line.id,
+                        Verdict::differs("an endpoint has one max, over all pools"),
+                    );
+                }
+            }
             servers.push((address, server, line.id));
         }
         self.report.set(section.opening.id, Verdict::Converted);

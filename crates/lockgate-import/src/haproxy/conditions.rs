@@ -1,12 +1,12 @@
 //! Conditions: ACLs, `if` and `unless`, and what is left of them for a part of all requests.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use super::patterns::{HostPattern, PathPattern};
 use super::sections::HaproxyLine;
 use super::words::has_variable;
-use crate::{ConversionReport, Verdict};
+use crate::{ConversionReport, StatementId, Verdict};
 
 /// What a condition looks at.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +24,8 @@ pub(super) enum HaproxyAtom {
     User(String),
     /// More requests of a client than this in so many milliseconds.
     Rate(u64, u64),
+    /// More connections of a client than this.
+    Connections(u64),
     /// Anything else.
     Opaque {
         text: String,
@@ -151,6 +153,7 @@ impl HaproxyCondition {
                 HaproxyAtom::Source(_) => "the client's address".to_owned(),
                 HaproxyAtom::User(list) => format!("a password of {list}"),
                 HaproxyAtom::Rate(..) => "a rate of requests".to_owned(),
+                HaproxyAtom::Connections(_) => "a number of connections".to_owned(),
                 HaproxyAtom::Opaque { text, .. } => format!("`{text}`"),
                 _ => "this".to_owned(),
             })
@@ -206,6 +209,8 @@ impl HaproxyCondition {
 #[derive(Debug, Default)]
 pub(super) struct HaproxyAcls {
     pub(super) named: HashMap<String, Vec<HaproxyCondition>>,
+    /// The lines, with what is to be said of them where a rule uses them.
+    pub(super) lines: Vec<(String, StatementId, Verdict)>,
     /// Stick tables that count requests, by name (empty: the section's own): milliseconds.
     pub(super) rates: HashMap<String, u64>,
     /// The port of the section, where it has only one.
@@ -216,7 +221,7 @@ pub(super) struct HaproxyAcls {
 
 impl HaproxyAcls {
     /// Reads the `acl` lines of a section.
-    pub(super) fn read(&mut self, lines: &[&HaproxyLine], report: &mut ConversionReport) {
+    pub(super) fn read(&mut self, lines: &[&HaproxyLine]) {
         for line in lines.iter().filter(|line| line.is("acl")) {
             let (condition, verdict) = self.criterion(line.from(2));
             let condition = if line.uncertain {
@@ -224,7 +229,7 @@ impl HaproxyAcls {
             } else {
                 condition
             };
-            report.set(line.id, verdict);
+            self.lines.push((line.word(1).to_owned(), line.id, verdict));
             self.named
                 .entry(line.word(1).to_owned())
                 .or_default()
@@ -232,8 +237,23 @@ impl HaproxyAcls {
         }
     }
 
+    /// Sets the verdicts of the lines: one that no rule uses changes nothing.
+    pub(super) fn settle(&self, used: &HashSet<String>, report: &mut ConversionReport) {
+        for (name, id, verdict) in &self.lines {
+            if used.contains(name) {
+                report.set(*id, verdict.clone());
+            } else if !report.has_verdict(*id) {
+                report.set(*id, Verdict::Default);
+            }
+        }
+    }
+
     /// The condition at the end of a rule: `if …` or `unless …`; its words begin with that word.
-    pub(super) fn condition(&self, words: &[String]) -> (HaproxyCondition, Verdict) {
+    pub(super) fn condition(
+        &self,
+        words: &[String],
+        used: &mut HashSet<String>,
+    ) -> (HaproxyCondition, Verdict) {
         let mut verdict = Verdict::Converted;
         let Some((first, words)) = words.split_first() else {
             return (C::Always(true), verdict);
@@ -272,6 +292,7 @@ impl HaproxyAcls {
                 verdict = worse(verdict, why);
                 found
             } else {
+                used.insert(name.to_owned());
                 self.by_name(name)
             };
             all.push(if negated { found.not() } else { found });
@@ -385,6 +406,14 @@ impl HaproxyAcls {
                     Verdict::Converted,
                 )
             });
+        }
+        if name.starts_with("src_conn_cur") || matches!(name, "sc0_conn_cur" | "sc_conn_cur(0)") {
+            let number = match values {
+                ["gt", number] => number.parse().ok()?,
+                ["ge", number] => number.parse::<u64>().ok()?.checked_sub(1)?,
+                _ => return None,
+            };
+            return plain(C::Atom(HaproxyAtom::Connections(number)));
         }
         if let Some(found) = self.rate(name, values) {
             return plain(found);
@@ -504,8 +533,10 @@ fn paths(url: bool, how: &str, fold: bool, values: &[&str]) -> Option<(HaproxyCo
     let mut atoms = Vec::new();
     let mut verdict = Verdict::Converted;
     for value in values {
+        let first = verdict == Verdict::Converted;
+        let said = &mut verdict;
         let mut differs = |because: String| {
-            verdict = worse(verdict.clone(), Verdict::Differs { because });
+            *said = worse(said.clone(), Verdict::Differs { because });
         };
         if fold && value.chars().any(|c| c.is_ascii_alphabetic()) {
             differs("upper and lower case differ in paths".to_owned());
@@ -518,11 +549,14 @@ fn paths(url: bool, how: &str, fold: bool, values: &[&str]) -> Option<(HaproxyCo
             "beg" => {
                 let pattern = PathPattern::below(value)?;
                 if !pattern.is_every() {
-                    match value.strip_suffix('/') {
-                        Some(bare) => differs(format!("{bare} itself is matched too")),
-                        None => differs(format!(
-                            "{value} and the paths below {value}/ are matched, not others that begin with these letters"
-                        )),
+                    // One example is enough.
+                    if first {
+                        match value.strip_suffix('/') {
+                            Some(bare) => differs(format!("{bare} itself is matched too")),
+                            None => differs(format!(
+                                "whole segments of a path are matched: {value} and {value}/x, not {value}x"
+                            )),
+                        }
                     }
                 }
                 pattern

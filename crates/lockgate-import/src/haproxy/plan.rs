@@ -1,5 +1,6 @@
 //! What becomes of a part of all requests, and the table that says so.
 
+use super::rules::limit;
 use crate::{DraftTable, DraftValue, StatementId};
 
 /// Every client.
@@ -25,7 +26,8 @@ pub(super) struct HaproxyPlan {
     pub(super) allow: Option<Vec<String>>,
     pub(super) deny: Vec<String>,
     pub(super) auth: Option<(String, String)>,
-    pub(super) limit: Option<DraftValue>,
+    /// The most requests in so many milliseconds, and the status of others.
+    pub(super) limit: Option<(u64, u64, u16)>,
     pub(super) rewrite: Option<String>,
     pub(super) strip: bool,
     pub(super) headers: Vec<(String, DraftValue)>,
@@ -96,8 +98,11 @@ impl HaproxyPlan {
             }
             table.set("auth", DraftValue::Inline(keys));
         }
-        if let Some(limit) = &self.limit {
-            table.set("limit", limit.clone());
+        if let Some(limit) = self
+            .limit
+            .and_then(|(most, period, status)| limit(most, period, status))
+        {
+            table.set("limit", limit);
         }
         if !matches!(self.action, HaproxyAction::Proxy(..)) {
             return table;

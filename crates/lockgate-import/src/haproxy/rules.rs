@@ -37,6 +37,7 @@ pub(super) fn rules(
     importer: &mut Importer<'_>,
 ) -> Vec<HaproxyRule> {
     let mut rules = Vec::new();
+    let mut used = std::collections::HashSet::new();
     for line in lines {
         let (stage, skip) = match (line.word(0), line.word(1)) {
             ("http-request", _) => (HaproxyStage::Request, 1),
@@ -54,7 +55,7 @@ pub(super) fn rules(
             .iter()
             .position(|word| word == "if" || word == "unless")
             .unwrap_or(line.words.len());
-        let (mut condition, verdict) = acls.condition(line.from(end));
+        let (mut condition, verdict) = acls.condition(line.from(end), &mut used);
         if line.uncertain {
             condition = HaproxyCondition::all(vec![
                 condition,
@@ -76,6 +77,7 @@ pub(super) fn rules(
             condition,
         });
     }
+    acls.settle(&used, importer.report);
     // The sort is stable: rules of one stage keep their order.
     rules.sort_by_key(|rule| rule.stage);
     rules
@@ -101,7 +103,10 @@ impl Importer<'_> {
         // What `allow` or `accept` has let through meets no later rule of its kind.
         let mut let_through = HaproxyCondition::Always(false);
         let mut stage = HaproxyStage::Connection;
-        for rule in rules {
+        for rule in rules
+            .iter()
+            .filter(|rule| rule.stage != HaproxyStage::Response)
+        {
             let mut condition = rule.condition.within(part);
             if stage != rule.stage {
                 stage = rule.stage;
@@ -205,6 +210,24 @@ impl Importer<'_> {
         HaproxyOutcome::Further
     }
 
+    /// Applies the rules for responses.
+    pub(super) fn apply_to_responses(
+        &mut self,
+        rules: &[HaproxyRule],
+        part: &HaproxyPart<'_>,
+        plan: &mut HaproxyPlan,
+    ) {
+        for rule in rules
+            .iter()
+            .filter(|rule| rule.stage == HaproxyStage::Response)
+        {
+            let condition = rule.condition.within(part);
+            if condition != HaproxyCondition::Always(false) {
+                self.changed(rule, &condition, part, plan);
+            }
+        }
+    }
+
     fn connection_rule(&mut self, rule: &HaproxyRule) {
         let action = rule.words.first().map_or("", String::as_str);
         let verdict = match action {
@@ -303,6 +326,9 @@ impl Importer<'_> {
             answers(self);
             plan.place = Some(rule.place.clone());
             plan.action = HaproxyAction::Respond(i64::from(status).into(), status);
+            // Nothing more is needed to refuse a client.
+            (plan.allow, plan.auth, plan.limit, plan.refused) = (None, None, None, false);
+            plan.deny.clear();
             return true;
         }
         let Some(alternatives) = condition.alternatives() else {
@@ -360,17 +386,37 @@ impl Importer<'_> {
                     );
                 }
             } else if let Some((most, period)) = rate {
-                let because = "requests are counted by a token bucket rather than a sliding window, and refused ones do not count";
-                match limit(most, period, status, quiet) {
-                    Some(limit) if plan.limit.is_none() => {
-                        plan.limit = Some(limit);
-                        self.report.set(rule.id, Verdict::differs(because));
-                        if !exact || !allowed.is_empty() || !sources.is_empty() {
-                            self.report.set(rule.id, Verdict::differs("the limit holds for all requests, whatever the rest of the condition"));
-                        }
-                    }
-                    _ => self.refuse(rule, condition, plan),
+                self.report.set(rule.id, Verdict::differs(
+                    "requests are counted by a token bucket rather than a sliding window, and refused ones do not count",
+                ));
+                if !exact || !allowed.is_empty() || !sources.is_empty() {
+                    self.report.set(
+                        rule.id,
+                        Verdict::differs(
+                            "the limit holds for all requests, whatever the rest of the condition",
+                        ),
+                    );
                 }
+                let status = if quiet { 429 } else { status };
+                plan.limit = match plan.limit {
+                    None if limit(most, period, status).is_some() => Some((most, period, status)),
+                    // Of two limits over the same time the lower one is enough.
+                    Some((known, same, other)) if same == period => Some(if known <= most {
+                        (known, same, other)
+                    } else {
+                        (most, period, status)
+                    }),
+                    other => {
+                        self.refuse(rule, condition, plan);
+                        other
+                    }
+                };
+            } else if let [(false, HaproxyAtom::Connections(most))] = alternative.as_slice() {
+                self.report.set(rule.id, Verdict::differs(
+                    "limits = { per_client = … } holds for all listeners together, and further connections wait",
+                ));
+                let most = i64::try_from(*most).unwrap_or(i64::MAX).max(1);
+                self.per_client = Some(self.per_client.map_or(most, |known| known.min(most)));
             } else {
                 self.refuse(rule, condition, plan);
             }
@@ -511,7 +557,7 @@ impl Importer<'_> {
 }
 
 /// A limit of so many requests in so many milliseconds.
-fn limit(most: u64, period: u64, status: u16, quiet: bool) -> Option<DraftValue> {
+pub(super) fn limit(most: u64, period: u64, status: u16) -> Option<DraftValue> {
     if most == 0 || period == 0 {
         return None;
     }
@@ -534,10 +580,10 @@ fn limit(most: u64, period: u64, status: u16, quiet: bool) -> Option<DraftValue>
             i64::try_from(most.min(1_000_000)).ok()?.into(),
         ),
     ];
-    let status = if quiet || !(400..600).contains(&status) {
-        429
-    } else {
+    let status = if (400..600).contains(&status) {
         status
+    } else {
+        429
     };
     if rate
         .split_once('/')

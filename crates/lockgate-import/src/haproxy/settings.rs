@@ -19,7 +19,8 @@ const SYSLOG: &str = "Lockgate writes its logs to stdout and stderr, which syste
 /// The verdict of a `log` line.
 fn log(line: &HaproxyLine) -> Verdict {
     match line.word(1) {
-        "global" | "stdout" | "stderr" | "fd@1" | "fd@2" => Verdict::Default,
+        // systemd keeps what is written to stdout in the same journal.
+        "global" | "stdout" | "stderr" | "fd@1" | "fd@2" | "/dev/log" => Verdict::Default,
         _ => Verdict::differs(SYSLOG),
     }
 }

@@ -49,7 +49,7 @@ impl Importer<'_> {
         } else {
             acls.rates.remove(LISTS_OF_ACL);
         }
-        acls.read(&lines, self.report);
+        acls.read(&lines);
         let rules = rules(&lines, &acls, self);
         HaproxyRules { rules }
     }
@@ -136,7 +136,7 @@ impl Importer<'_> {
             all.push((index, sites));
         }
         self.settle_front(at, &front, &backends);
-        self.write_sites(listeners, all);
+        self.write_sites(at, listeners, all);
     }
 
     /// The rules of all backends that a frontend may send requests to.
@@ -290,6 +290,10 @@ impl Importer<'_> {
                 return plan;
             }
         }
+        if let Some(rules) = backends.get(&target) {
+            self.apply_to_responses(&rules.rules, part, &mut plan);
+        }
+        self.apply_to_responses(&front.rules, part, &mut plan);
         let found = self.target(target, listener.port, false);
         if matches!(plan.action, HaproxyAction::Respond(..)) {
             return plan;
@@ -445,6 +449,7 @@ impl Importer<'_> {
                     }
                     "minsize-res" => match line.word(2).parse::<u64>() {
                         Ok(size) if size <= 1 << 30 => {
+                            keys.retain(|(key, _)| key != "min");
                             keys.push(("min".to_owned(), format!("{size}B").into()));
                             Verdict::Converted
                         }
@@ -538,11 +543,25 @@ impl Importer<'_> {
         }
     }
 
-    fn write_sites(&mut self, listeners: &[HaproxyListener], all: Vec<(usize, Vec<HaproxySite>)>) {
+    fn write_sites(
+        &mut self,
+        at: usize,
+        listeners: &[HaproxyListener],
+        all: Vec<(usize, Vec<HaproxySite>)>,
+    ) {
         for (index, sites) in all {
             let Some(listener) = listeners.get(index) else {
                 continue;
             };
+            if listener.socket.is_some() && sites.iter().any(|site| site.host.is_some()) {
+                if let Some(section) = self.source.sections.get(at) {
+                    self.report.set(section.opening.id, Verdict::not_supported(
+                        "a Unix socket has one site for every host, so that this listener is left out",
+                        Some("write sites with their hosts, on a port of 127.0.0.1"),
+                    ));
+                }
+                continue;
+            }
             for site in sites {
                 self.finished.push((listener.clone(), site));
             }
