@@ -7,19 +7,24 @@
 //! requests of a part; what is left of a condition, an address or a header, is converted where a
 //! table can say it. A restriction that no table can say closes the part: `deny` for every client.
 
+mod acls;
 mod assemble;
 mod backends;
 mod binds;
 mod checks;
 mod conditions;
 mod fields;
+mod limits;
 mod patterns;
 mod plan;
+mod proxies;
 mod relays;
 mod rules;
 mod sections;
 mod servers;
 mod settings;
+mod site_options;
+mod site_table;
 mod sites;
 mod tls_policy;
 mod words;
@@ -33,7 +38,7 @@ use std::path::PathBuf;
 use self::backends::HaproxyTarget;
 use self::binds::HaproxyListener;
 use self::sections::{HaproxyKind, HaproxySource};
-use self::sites::HaproxySite;
+use self::site_table::HaproxySite;
 use self::tls_policy::HaproxyTls;
 use crate::{
     ConversionReport, Draft, DraftTable, DraftValue, ImportError, Imported, SourceFiles,
@@ -68,6 +73,8 @@ struct Importer<'a> {
     top_timeouts: HashMap<&'static str, u64>,
     top_lines: HashSet<StatementId>,
     needs_trusted: bool,
+    /// Whether a section answers requests.
+    any_http: bool,
     /// The most connections of one client.
     per_client: Option<i64>,
     /// The `max` of each endpoint: it has one.
@@ -99,6 +106,7 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         top_timeouts: HashMap::new(),
         top_lines: HashSet::new(),
         needs_trusted: false,
+        any_http: false,
         per_client: None,
         max: HashMap::new(),
         users: HashSet::new(),

@@ -166,7 +166,16 @@ impl Importer<'_> {
             pool.set("protocol", if main.tls { "h2" } else { "h2c" });
         }
         if checked {
-            let health = health(self, at, &main);
+            let ports: Vec<i64> = match servers.as_slice() {
+                [(address, ..)] => address
+                    .rsplit(':')
+                    .next()
+                    .and_then(|p| p.parse().ok())
+                    .into_iter()
+                    .collect(),
+                _ => Vec::new(),
+            };
+            let health = health(self, at, &main, &ports);
             if let Some(health) = health {
                 pool.set("health", health);
             }

@@ -104,8 +104,8 @@ impl Importer<'_> {
                         not("this certificate is not a file or a folder");
                     } else {
                         let file = with_base(file, base.as_deref());
-                        let folder = file.ends_with('/')
-                            || !file.rsplit('/').next().unwrap_or("").contains('.');
+                        let last = file.rsplit('/').next().unwrap_or_default();
+                        let folder = !last.contains('.') || last.ends_with(".d");
                         if folder {
                             options
                                 .certs

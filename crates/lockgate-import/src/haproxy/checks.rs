@@ -12,6 +12,7 @@ pub(super) fn health(
     importer: &mut Importer<'_>,
     at: usize,
     server: &HaproxyServer,
+    own_ports: &[i64],
 ) -> Option<DraftValue> {
     let source = importer.source;
     let lines = source.lines(at);
@@ -202,7 +203,7 @@ pub(super) fn health(
     if http.is_none() && keys.iter().all(|(key, _)| key == "tcp") {
         keys = vec![("tcp".to_owned(), true.into())];
     }
-    if let Some(port) = server.check_port {
+    if let Some(port) = server.check_port.filter(|port| !own_ports.contains(port)) {
         keys.push(("port".to_owned(), port.into()));
     }
     if let Some(inter) = server.inter.filter(|inter| *inter != 2000 && *inter >= 10) {

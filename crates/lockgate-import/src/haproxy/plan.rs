@@ -1,6 +1,6 @@
 //! What becomes of a part of all requests, and the table that says so.
 
-use super::rules::limit;
+use super::limits::limit;
 use crate::{DraftTable, DraftValue, StatementId};
 
 /// Every client.
@@ -36,6 +36,8 @@ pub(super) struct HaproxyPlan {
     pub(super) timeouts: Vec<(String, DraftValue)>,
     /// Whether no client is let in, because a restriction cannot be expressed.
     pub(super) refused: bool,
+    /// Whether a rule has set another address of the client.
+    pub(super) source_changed: bool,
     /// Where its action comes from.
     pub(super) place: Option<String>,
     /// The statement of its redirect.
@@ -57,6 +59,7 @@ impl HaproxyPlan {
             compress: None,
             timeouts: Vec::new(),
             refused: false,
+            source_changed: false,
             place: None,
             statement: None,
         }

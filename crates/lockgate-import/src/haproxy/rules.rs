@@ -1,12 +1,14 @@
 //! Rules of HTTP: what the lines of a frontend and its backend do with a part of all requests.
 
 use super::Importer;
-use super::conditions::{HaproxyAcls, HaproxyAtom, HaproxyCondition, HaproxyPart};
+use super::acls::HaproxyAcls;
+use super::conditions::{HaproxyAtom, HaproxyCondition, HaproxyPart};
 use super::fields::{field_change, location, respond};
-use super::patterns::PathPattern;
+use super::limits::{limit, rewrite};
 use super::plan::{HaproxyAction, HaproxyPlan};
 use super::sections::HaproxyLine;
-use crate::{DraftValue, StatementId, Verdict};
+use super::words::has_variable;
+use crate::{StatementId, Verdict};
 
 /// A rule: what it does, and when.
 #[derive(Debug, Clone)]
@@ -189,6 +191,14 @@ impl Importer<'_> {
                 }
                 (HaproxyStage::Backend, _) => {
                     let name = rule.words.get(1).cloned().unwrap_or_default();
+                    if has_variable(&name) {
+                        self.report.set(
+                            rule.id,
+                            Verdict::not_supported("the name of the backend is computed, so that the route answers with 503", None),
+                        );
+                        plan.action = HaproxyAction::Respond(503_i64.into(), 503);
+                        return HaproxyOutcome::Done;
+                    }
                     if !certain {
                         if self.refusing(&name) {
                             if self.denied(rule, &condition, plan) {
@@ -204,7 +214,7 @@ impl Importer<'_> {
                     return HaproxyOutcome::Backend(name);
                 }
                 (HaproxyStage::Connection, _) => self.connection_rule(rule),
-                _ => self.changed(rule, &condition, part, plan),
+                _ => self.changed(rule, &condition, part, rules, plan),
             }
         }
         HaproxyOutcome::Further
@@ -223,7 +233,7 @@ impl Importer<'_> {
         {
             let condition = rule.condition.within(part);
             if condition != HaproxyCondition::Always(false) {
-                self.changed(rule, &condition, part, plan);
+                self.changed(rule, &condition, part, rules, plan);
             }
         }
     }
@@ -331,7 +341,7 @@ impl Importer<'_> {
             plan.deny.clear();
             return true;
         }
-        let Some(alternatives) = condition.alternatives() else {
+        let Some(alternatives) = condition.alternatives().filter(|_| !plan.source_changed) else {
             self.refuse(rule, condition, plan);
             return false;
         };
@@ -470,12 +480,42 @@ impl Importer<'_> {
         false
     }
 
+    /// A rule about a field is left out: so are those before it about the same field, which would
+    /// otherwise be only a part of what was meant.
+    fn field_lost(&mut self, rule: &HaproxyRule, rules: &[HaproxyRule], plan: &mut HaproxyPlan) {
+        let [_, name, _] = rule.words.as_slice() else {
+            return;
+        };
+        let fields = match rule.stage {
+            HaproxyStage::Request => &mut plan.request_headers,
+            HaproxyStage::Response => &mut plan.headers,
+            _ => return,
+        };
+        let count = fields.len();
+        fields.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
+        if fields.len() == count {
+            return;
+        }
+        for other in rules.iter().take_while(|other| other.id != rule.id) {
+            if other.stage == rule.stage && other.words.get(1) == Some(name) {
+                self.report.set(
+                    other.id,
+                    Verdict::not_supported(
+                        "a later rule about the same field is left out, and so is this one",
+                        Some("write the field in headers or request_headers as it should be"),
+                    ),
+                );
+            }
+        }
+    }
+
     /// Rules that change the head of a request or a response.
     fn changed(
         &mut self,
         rule: &HaproxyRule,
         condition: &HaproxyCondition,
         part: &HaproxyPart<'_>,
+        rules: &[HaproxyRule],
         plan: &mut HaproxyPlan,
     ) {
         let action = rule.words.first().map_or("", String::as_str);
@@ -487,16 +527,19 @@ impl Importer<'_> {
         if *condition != HaproxyCondition::Always(true) {
             match action {
                 "deny" => self.refuse(rule, condition, plan),
-                _ => self.report.set(
-                    rule.id,
-                    Verdict::not_supported(
-                        format!(
-                            "{} has no counterpart as a condition, so that the rule is left out",
-                            condition.unknown()
+                _ => {
+                    self.report.set(
+                        rule.id,
+                        Verdict::not_supported(
+                            format!(
+                                "{} has no counterpart as a condition, so that the rule is left out",
+                                condition.unknown()
+                            ),
+                            None,
                         ),
-                        None,
-                    ),
-                ),
+                    );
+                    self.field_lost(rule, rules, plan);
+                }
             }
             return;
         }
@@ -508,6 +551,13 @@ impl Importer<'_> {
             ) => rewrite(&rule.words, part.path, plan),
             (HaproxyStage::Request, "normalize-uri") => {
                 Verdict::differs("paths with dot segments and encoded slashes are refused")
+            }
+            (HaproxyStage::Request, "set-src" | "set-src-port") => {
+                plan.source_changed = true;
+                Verdict::not_supported(
+                    "the client's address is that of its connection, or what `trusted` proxies say",
+                    Some("write their addresses to trusted"),
+                )
             }
             (HaproxyStage::Request, "use-service")
                 if rule
@@ -554,102 +604,4 @@ impl Importer<'_> {
         };
         self.report.set(rule.id, verdict);
     }
-}
-
-/// A limit of so many requests in so many milliseconds.
-pub(super) fn limit(most: u64, period: u64, status: u16) -> Option<DraftValue> {
-    if most == 0 || period == 0 {
-        return None;
-    }
-    let rate = [("s", 1000_u64), ("m", 60_000), ("h", 3_600_000)]
-        .into_iter()
-        .find_map(|(unit, length)| {
-            let number = most.checked_mul(length)?;
-            number
-                .is_multiple_of(period)
-                .then(|| format!("{}/{unit}", number / period))
-        })
-        .or_else(|| {
-            let number = most.checked_mul(3_600_000)? / period;
-            (number > 0).then(|| format!("{number}/h"))
-        })?;
-    let mut keys: Vec<(String, DraftValue)> = vec![
-        ("rate".to_owned(), rate.clone().into()),
-        (
-            "burst".to_owned(),
-            i64::try_from(most.min(1_000_000)).ok()?.into(),
-        ),
-    ];
-    let status = if (400..600).contains(&status) {
-        status
-    } else {
-        429
-    };
-    if rate
-        .split_once('/')
-        .is_some_and(|(n, _)| n.parse() == Ok(most))
-    {
-        keys.remove(1);
-    }
-    if status != 429 {
-        keys.push(("status".to_owned(), i64::from(status).into()));
-    }
-    if let [(_, only)] = keys.as_slice() {
-        return Some(only.clone());
-    }
-    Some(DraftValue::Inline(keys))
-}
-
-/// A change of the path: a prefix that is taken off or put before it.
-fn rewrite(words: &[String], part: Option<&PathPattern>, plan: &mut HaproxyPlan) -> Verdict {
-    let because = Verdict::not_supported(
-        "this change of the path has no counterpart, so that the route answers with 503",
-        Some("write rewrite or strip_prefix"),
-    );
-    let fail = |plan: &mut HaproxyPlan| {
-        plan.refused = true;
-        because.clone()
-    };
-    if plan.strip || plan.rewrite.is_some() {
-        return fail(plan);
-    }
-    let (action, one, two) = match words {
-        [action, one] => (action.as_str(), one.as_str(), ""),
-        [action, one, two] => (action.as_str(), one.as_str(), two.as_str()),
-        _ => return fail(plan),
-    };
-    let plain = |text: &str| {
-        text.starts_with('/')
-            && text
-                .bytes()
-                .all(|b| b.is_ascii_alphanumeric() || b"-._~/".contains(&b))
-    };
-    if action == "set-path" {
-        if plain(one) {
-            plan.rewrite = Some(one.to_owned());
-            return Verdict::Converted;
-        }
-        if let Some(prefix) = one.strip_suffix("%[path]").filter(|prefix| plain(prefix)) {
-            plan.rewrite = Some(format!("{prefix}{{path}}"));
-            return Verdict::Converted;
-        }
-        return fail(plan);
-    }
-    if let (Some(PathPattern::Below(prefix)), "replace-path" | "replace-uri" | "replace-pathq") =
-        (part, action)
-    {
-        let regex = one.strip_prefix('^').unwrap_or(one);
-        let regex = regex.strip_suffix('$').unwrap_or(regex);
-        let forms = [
-            (format!("{prefix}/(.*)"), "/\\1"),
-            (format!("{prefix}(/)?(.*)"), "/\\2"),
-            (format!("{prefix}/?(.*)"), "/\\1"),
-            (format!("{prefix}(/.*)"), "\\1"),
-        ];
-        if !prefix.is_empty() && forms.iter().any(|(from, to)| regex == from && two == *to) {
-            plan.strip = true;
-            return Verdict::Converted;
-        }
-    }
-    fail(plan)
 }

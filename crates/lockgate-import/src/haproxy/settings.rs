@@ -232,14 +232,14 @@ pub(super) fn plain_statements(source: &HaproxySource, importer: &mut Importer<'
                 importer
                     .report
                     .set(line.id, not("it stands between .if and .endif"));
-            } else if let Some(verdict) = plain_statement(line) {
+            } else if let Some(verdict) = plain_statement(line, importer.any_http) {
                 importer.report.set(line.id, verdict);
             }
         }
     }
 }
 
-fn plain_statement(line: &HaproxyLine) -> Option<Verdict> {
+fn plain_statement(line: &HaproxyLine, http: bool) -> Option<Verdict> {
     if line.is("no option") || line.is("default option") {
         return Some(match line.word(2) {
             "httpclose"
@@ -264,7 +264,7 @@ fn plain_statement(line: &HaproxyLine) -> Option<Verdict> {
         });
     }
     Some(match line.word(0) {
-        "option" => return option(line.word(1)),
+        "option" => return option(line.word(1), http),
         "log" => log(line),
         "no" if line.word(1) == "log" => Verdict::differs(
             "Lockgate logs all requests: access_log = false in the site turns it off",
@@ -317,6 +317,7 @@ fn plain_statement(line: &HaproxyLine) -> Option<Verdict> {
             "write metrics = \"127.0.0.1:9090\"",
         ),
         "email-alert" => not("Lockgate sends no mail"),
+        "filter" if matches!(line.word(1), "compression" | "comp-res") => Verdict::Default,
         "filter" => instead(
             "Lockgate has no such filters",
             "auth.forward asks a service about each request",
@@ -352,7 +353,7 @@ fn plain_statement(line: &HaproxyLine) -> Option<Verdict> {
     })
 }
 
-fn option(name: &str) -> Option<Verdict> {
+fn option(name: &str, http: bool) -> Option<Verdict> {
     Some(match name {
         "httplog"
         | "tcplog"
@@ -397,6 +398,7 @@ fn option(name: &str) -> Option<Verdict> {
             "independent-streams" => not("both directions of a relay share one idle time"),
             _ => Verdict::Default,
         },
+        "http-server-close" | "httpclose" | "forceclose" if !http => Verdict::Default,
         "http-server-close"
         | "httpclose"
         | "forceclose"

@@ -2,14 +2,15 @@
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::acls::HaproxyAcls;
 use super::binds::HaproxyListener;
-use super::conditions::{HaproxyAcls, HaproxyAtom, HaproxyCondition, HaproxyPart};
+use super::conditions::{HaproxyAtom, HaproxyCondition, HaproxyPart};
 use super::patterns::{HostPattern, PathPattern};
-use super::plan::{HaproxyAction, HaproxyPlan, below};
+use super::plan::{HaproxyAction, HaproxyPlan};
 use super::rules::{HaproxyOutcome, HaproxyRule, HaproxyStage, rules};
-use super::words::{haproxy_time, lockgate_time};
+use super::site_table::{HaproxySite, without_repetition};
 use super::{Importer, LISTS_OF_ACL};
-use crate::{DraftTable, DraftValue, StatementId, Verdict};
+use crate::Verdict;
 
 /// How many parts of all requests a frontend may have: more take too long.
 const MOST_PARTS: usize = 3_000_000;
@@ -17,15 +18,6 @@ const MOST_PARTS: usize = 3_000_000;
 /// The rules of a section, ready to be asked.
 pub(super) struct HaproxyRules {
     pub(super) rules: Vec<HaproxyRule>,
-}
-
-/// A site before it is written.
-pub(super) struct HaproxySite {
-    /// The key without a port; none for every host.
-    pub(super) host: Option<HostPattern>,
-    aliases: Vec<HostPattern>,
-    /// The plan of the site itself, and of its paths.
-    plans: Vec<(Option<PathPattern>, HaproxyPlan)>,
 }
 
 impl Importer<'_> {
@@ -327,193 +319,6 @@ impl Importer<'_> {
         }
     }
 
-    /// `option forwardfor`.
-    fn forwarded(&mut self, at: usize, backend: usize, plan: &mut HaproxyPlan) {
-        for section in [at, backend] {
-            let Some(line) = self.source.option(section, "forwardfor") else {
-                continue;
-            };
-            let mut words = line.from(2).iter();
-            let mut verdict = Verdict::Default;
-            while let Some(word) = words.next() {
-                match word.as_str() {
-                    "except" => {
-                        words.next();
-                        verdict = Verdict::differs(
-                            "X-Forwarded-For is made anew for these clients too: name proxies that run there in `trusted`",
-                        );
-                    }
-                    "header" => {
-                        let name = words.next().map_or("", String::as_str).to_ascii_lowercase();
-                        let plain = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
-                            && !name.is_empty();
-                        if name == "x-forwarded-for" {
-                            continue;
-                        }
-                        if plain {
-                            plan.request_headers.retain(|(known, _)| *known != name);
-                            plan.request_headers.push((name, "{client}".into()));
-                            verdict = Verdict::Converted;
-                        } else {
-                            verdict =
-                                Verdict::not_supported("this is not the name of a field", None);
-                        }
-                    }
-                    "if-none" => {
-                        verdict = Verdict::differs(
-                            "X-Forwarded-For of a client is kept only from `trusted` addresses",
-                        );
-                    }
-                    _ => verdict = Verdict::not_supported("this option is not known", None),
-                }
-            }
-            self.report.set(line.id, verdict);
-        }
-    }
-
-    /// `compression`.
-    fn compression(&mut self, at: usize, backend: usize, plan: &mut HaproxyPlan) {
-        let source = self.source;
-        let sections = if at == backend {
-            vec![at]
-        } else {
-            vec![at, backend]
-        };
-        let mut codings = false;
-        let mut keys = Vec::new();
-        for section in sections {
-            let lines: Vec<_> = source
-                .lines(section)
-                .into_iter()
-                .filter(|l| l.is("compression"))
-                .collect();
-            let algo = lines
-                .iter()
-                .rev()
-                .find(|line| matches!(line.word(1), "algo" | "algo-res"));
-            let Some(algo) = algo.map(|line| line.id) else {
-                continue;
-            };
-            codings = true;
-            for line in lines {
-                let verdict = match line.word(1) {
-                    "algo" | "algo-res" if line.id == algo => {
-                        if line.from(2).iter().any(|word| word == "gzip") {
-                            keys.retain(|(key, _): &(String, DraftValue)| key != "codings");
-                            keys.push(("codings".to_owned(), vec!["gzip"].into()));
-                            Verdict::Converted
-                        } else {
-                            Verdict::differs("zstd, br and gzip are offered")
-                        }
-                    }
-                    "type" | "type-res" => {
-                        let types: Vec<String> = line
-                            .from(2)
-                            .iter()
-                            .map(|kind| match kind.strip_suffix('/') {
-                                Some(main) => format!("{main}/*"),
-                                None => kind.to_ascii_lowercase(),
-                            })
-                            .collect();
-                        let good = |kind: &String| {
-                            kind.split_once('/').is_some_and(|(main, sub)| {
-                                let token = |t: &str| {
-                                    !t.is_empty()
-                                        && t.bytes().all(|b| {
-                                            b.is_ascii_alphanumeric() || b"-+._".contains(&b)
-                                        })
-                                };
-                                token(main) && (sub == "*" || token(sub))
-                            })
-                        };
-                        if types.iter().all(good) && !types.is_empty() {
-                            keys.retain(|(key, _)| key != "types");
-                            keys.push(("types".to_owned(), types.into()));
-                            Verdict::Converted
-                        } else {
-                            Verdict::differs(
-                                "some of these are not media types; Lockgate's own list is used",
-                            )
-                        }
-                    }
-                    "offload" => {
-                        if !plan
-                            .request_headers
-                            .iter()
-                            .any(|(name, _)| name == "accept-encoding")
-                        {
-                            plan.request_headers
-                                .push(("accept-encoding".to_owned(), false.into()));
-                        }
-                        Verdict::Converted
-                    }
-                    "minsize-res" => match line.word(2).parse::<u64>() {
-                        Ok(size) if size <= 1 << 30 => {
-                            keys.retain(|(key, _)| key != "min");
-                            keys.push(("min".to_owned(), format!("{size}B").into()));
-                            Verdict::Converted
-                        }
-                        _ => Verdict::differs("responses from 1KB on are compressed"),
-                    },
-                    "direction" if line.word(2) == "response" => Verdict::Default,
-                    _ => Verdict::not_supported("only responses are compressed", None),
-                };
-                self.report.set(line.id, verdict);
-            }
-        }
-        if codings {
-            plan.compress = Some(if keys.is_empty() {
-                true.into()
-            } else {
-                DraftValue::Inline(keys)
-            });
-        }
-    }
-
-    /// `timeout server` and `connect` of the backend, where they are not those at the top.
-    fn site_timeouts(&mut self, at: usize, backend: usize, plan: &mut HaproxyPlan) {
-        for (name, key, usual) in [
-            ("timeout connect", "connect", 5000),
-            ("timeout server", "response", 60_000),
-            ("timeout tunnel", "tunnel_idle", 3_600_000),
-        ] {
-            let Some(line) = self.source.setting(backend, name) else {
-                continue;
-            };
-            let Some(time) = haproxy_time(line.word(2)) else {
-                self.report
-                    .set(line.id, Verdict::not_supported("this is not a time", None));
-                continue;
-            };
-            self.report.set(line.id, Verdict::Converted);
-            let top = self.top_timeouts.get(key).copied().unwrap_or(usual);
-            if time != top && time > 0 {
-                plan.timeouts
-                    .push((key.to_owned(), lockgate_time(time).into()));
-            }
-        }
-        if let Some(line) = self.source.setting(at, "timeout client") {
-            self.report.set(line.id, Verdict::differs(
-                "a client that reads or sends too slowly is disconnected by its rate (rates), not by a time",
-            ));
-        }
-        for name in ["timeout http-request", "timeout http-keep-alive"] {
-            if let Some(line) = self.source.setting(at, name) {
-                let known = self.top_lines.contains(&line.id);
-                self.report.set(
-                    line.id,
-                    if known {
-                        Verdict::Converted
-                    } else {
-                        Verdict::differs(
-                            "this time is one for all listeners: that of the first section",
-                        )
-                    },
-                );
-            }
-        }
-    }
-
     /// Rules that no part of all requests has met.
     fn settle_front(
         &mut self,
@@ -602,28 +407,6 @@ fn hosts_of<'a>(rules: impl Iterator<Item = &'a HaproxyRule>) -> Vec<HostPattern
     hosts
 }
 
-/// Leaves out paths that are answered as the requests around them.
-fn without_repetition(
-    plans: Vec<(Option<PathPattern>, HaproxyPlan)>,
-) -> Vec<(Option<PathPattern>, HaproxyPlan)> {
-    let mut kept: Vec<(Option<PathPattern>, HaproxyPlan)> = Vec::new();
-    // Shorter patterns come first, so that what is around a path is known.
-    let mut plans = plans;
-    plans.sort_by_key(|(path, _)| path.as_ref().map_or(0, |path| path.key().len()));
-    for (path, plan) in plans {
-        let around = path.as_ref().and_then(|path| {
-            kept.iter()
-                .rev()
-                .find(|(other, _)| other.as_ref().is_none_or(|other| other.covers(path)))
-        });
-        if around.is_some_and(|(_, around)| around.same(&plan)) {
-            continue;
-        }
-        kept.push((path, plan));
-    }
-    kept
-}
-
 fn same_plans(one: &HaproxySite, two: &HaproxySite) -> bool {
     one.plans.len() == two.plans.len()
         && one
@@ -631,144 +414,4 @@ fn same_plans(one: &HaproxySite, two: &HaproxySite) -> bool {
             .iter()
             .zip(&two.plans)
             .all(|((p, a), (q, b))| p == q && a.same(b))
-}
-
-impl HaproxySite {
-    /// Whether every request is redirected to `https`.
-    pub(super) fn is_redirect_to_tls(&self) -> bool {
-        matches!(self.plans.as_slice(), [(None, plan)] if !plan.refused
-            && matches!(&plan.action, HaproxyAction::Redirect { to, .. } if to == "https://{host}{path}")
-            && plan.deny.is_empty() && plan.allow.is_none())
-    }
-
-    /// The statement of its redirect, and the status.
-    pub(super) fn redirect(&self) -> Option<(StatementId, u16)> {
-        match self.plans.first() {
-            Some((
-                _,
-                HaproxyPlan {
-                    action: HaproxyAction::Redirect { status, .. },
-                    statement,
-                    ..
-                },
-            )) => Some(((*statement)?, *status)),
-            _ => None,
-        }
-    }
-
-    /// All its hosts as keys; an empty one for every host.
-    pub(super) fn hosts(&self) -> impl Iterator<Item = String> {
-        let first = self.host.as_ref().map_or(String::new(), HostPattern::key);
-        std::iter::once(first).chain(self.aliases.iter().map(HostPattern::key))
-    }
-
-    /// Its table, and the tests of its routes.
-    pub(super) fn write(&self, key: &str, url: &str) -> (DraftTable, Vec<DraftTable>) {
-        let mut table = DraftTable::default();
-        let mut tests = Vec::new();
-        if let Some((_, plan)) = self.plans.first() {
-            table.comments.extend(plan.place.clone());
-        }
-        if !self.aliases.is_empty() {
-            table.set(
-                "alias",
-                self.aliases
-                    .iter()
-                    .map(HostPattern::key)
-                    .collect::<Vec<_>>(),
-            );
-        }
-        let host = self
-            .host
-            .as_ref()
-            .map_or("any.example".to_owned(), HostPattern::example);
-        let url = url.replace("{host}", &host);
-        let site = self
-            .plans
-            .first()
-            .map(|(_, plan)| plan.table())
-            .unwrap_or_default();
-        let nothing = self
-            .plans
-            .first()
-            .is_some_and(|(_, plan)| plan.action == HaproxyAction::Nothing && !plan.refused);
-        let mut paths = Vec::new();
-        let mut flat = false;
-        for (path, plan) in self.plans.iter().skip(1) {
-            let own = plan.table();
-            let left = if nothing {
-                Some(own.clone())
-            } else {
-                below(&site, &own)
-            };
-            flat |= left.is_none();
-            paths.push((path, plan, own, left));
-        }
-        if !nothing || paths.is_empty() {
-            if flat {
-                table.table("path").table("/*").append(site);
-            } else {
-                table.append(site);
-            }
-            if let Some((_, plan)) = self.plans.first() {
-                tests.push(test(key, "/*", &format!("{url}/"), &host, "/", plan));
-            }
-        }
-        for (path, plan, own, left) in paths {
-            let Some(path) = path else {
-                continue;
-            };
-            let mut child = left.filter(|_| !flat).unwrap_or(own);
-            child.comments.extend(plan.place.clone());
-            table.table("path").add_table(&path.key(), child);
-            let example = path.example();
-            tests.push(test(
-                key,
-                &path.key(),
-                &format!("{url}{example}"),
-                &host,
-                &example,
-                plan,
-            ));
-        }
-        (table, tests)
-    }
-}
-
-/// The test of a route.
-fn test(
-    site: &str,
-    route: &str,
-    url: &str,
-    host: &str,
-    path: &str,
-    plan: &HaproxyPlan,
-) -> DraftTable {
-    let mut expect: Vec<(String, DraftValue)> = vec![
-        ("site".to_owned(), site.into()),
-        ("route".to_owned(), route.into()),
-    ];
-    let guarded = plan.refused || plan.allow.is_some() || plan.auth.is_some();
-    match &plan.action {
-        _ if guarded => {}
-        HaproxyAction::Redirect { to, status } => {
-            expect.push(("status".to_owned(), i64::from(*status).into()));
-            let to = to.replace("{host}", host).replace("{path}", path);
-            if !to.contains('{') {
-                expect.push(("location".to_owned(), to.into()));
-            }
-        }
-        HaproxyAction::Respond(_, status) => {
-            expect.push(("status".to_owned(), i64::from(*status).into()))
-        }
-        HaproxyAction::Nothing => expect.push(("status".to_owned(), 503_i64.into())),
-        HaproxyAction::Proxy(_, Some(pool)) => {
-            expect.push(("pool".to_owned(), pool.as_str().into()))
-        }
-        HaproxyAction::Proxy(_, None) => {}
-    }
-    let mut table = DraftTable::default();
-    table.set("request", format!("GET {url}"));
-    table.set("expect", DraftValue::Inline(expect));
-    table
 }
