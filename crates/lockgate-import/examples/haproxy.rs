@@ -73,7 +73,9 @@ fn main() {
         let text = draft.to_string();
         let mut env = Environment::none();
         for rest in text.split("${env:").skip(1) {
-            env = env.with_var(rest.split('}').next().unwrap_or_default(), "lg");
+            let name = rest.split('}').next().unwrap_or_default();
+            let alone = text.contains(&format!("\"${{env:{name}}}\""));
+            env = env.with_var(name, if alone { "lg:80" } else { "lg" });
         }
         if let Err(report) = parse_str_in(&text, Path::new("/draft.toml"), &env) {
             println!("!!! {name} {report:?}\n{text}");

@@ -3,7 +3,7 @@
 use super::Importer;
 use super::checks::health;
 use super::sections::HaproxyLine;
-use super::servers::{HaproxyServer, endpoint_address, server_options};
+use super::servers::{HaproxyServer, endpoint_address, is_variable, server_options};
 use super::words::{haproxy_time, has_variable, lockgate_time};
 use crate::{DraftTable, DraftValue, StatementId, Verdict};
 
@@ -98,6 +98,18 @@ impl Importer<'_> {
                     ),
                 );
             }
+            if is_variable(&address) {
+                self.report.set(
+                    line.id,
+                    Verdict::differs("the variable must hold the port too, as host:port"),
+                );
+            }
+            if server.max.is_some() && endpoint_address(text, None).is_err() && options == 3 {
+                self.report.set(
+                    line.id,
+                    Verdict::differs("max is of each port of the endpoint"),
+                );
+            }
             let main = first.get_or_insert_with(|| server.clone());
             if (main.tls, main.h2, main.proxy_protocol, &main.name, &main.ca)
                 != (
@@ -166,15 +178,21 @@ impl Importer<'_> {
             pool.set("protocol", if main.tls { "h2" } else { "h2c" });
         }
         if checked {
-            let ports: Vec<i64> = match servers.as_slice() {
-                [(address, ..)] => address
-                    .rsplit(':')
-                    .next()
-                    .and_then(|p| p.parse().ok())
-                    .into_iter()
-                    .collect(),
-                _ => Vec::new(),
-            };
+            // A port that all endpoints have needs no other one for checks.
+            let mut ports: Vec<i64> = servers
+                .iter()
+                .map(|(address, ..)| {
+                    address
+                        .rsplit(':')
+                        .next()
+                        .and_then(|p| p.parse().ok())
+                        .unwrap_or(0)
+                })
+                .collect();
+            ports.dedup();
+            if ports.len() > 1 {
+                ports.clear();
+            }
             let health = health(self, at, &main, &ports);
             if let Some(health) = health {
                 pool.set("health", health);

@@ -200,10 +200,17 @@ pub(super) fn health(
             ),
         }
     }
-    if http.is_none() && keys.iter().all(|(key, _)| key == "tcp") {
-        keys = vec![("tcp".to_owned(), true.into())];
+    if http.is_none() && keys.is_empty() {
+        keys.push(("tcp".to_owned(), true.into()));
     }
-    if let Some(port) = server.check_port.filter(|port| !own_ports.contains(port)) {
+    keys.retain(|(key, value)| {
+        key != "port" || !matches!(value, DraftValue::Number(port) if own_ports.contains(port))
+    });
+    let known = keys.iter().any(|(key, _)| key == "port");
+    if let Some(port) = server
+        .check_port
+        .filter(|port| !known && !own_ports.contains(port))
+    {
         keys.push(("port".to_owned(), port.into()));
     }
     if let Some(inter) = server.inter.filter(|inter| *inter != 2000 && *inter >= 10) {
@@ -262,6 +269,17 @@ fn tcp_dialogue(importer: &mut Importer<'_>, at: usize, keys: &mut Keys) {
         let value = line.from(2);
         let verdict = match (line.word(1), value) {
             ("connect", []) => Verdict::Default,
+            ("connect", [word, port])
+                if word == "port" && !keys.iter().any(|(key, _)| key == "port") =>
+            {
+                match port.parse::<u16>() {
+                    Ok(port) if port > 0 => {
+                        keys.push(("port".to_owned(), i64::from(port).into()));
+                        Verdict::Converted
+                    }
+                    _ => Verdict::differs("checks connect to the port of each endpoint"),
+                }
+            }
             ("connect", _) => Verdict::differs(
                 "checks connect as requests do, or as `port` and `tls` of health say",
             ),

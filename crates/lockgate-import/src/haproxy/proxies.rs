@@ -30,6 +30,30 @@ impl Importer<'_> {
             .clone()
             .any(|(at, _)| !source.is_tcp(at) && !self.is_statistics(at));
         self.any_http = http;
+        if let Some(first) = first.filter(|_| !http) {
+            // Without HTTP, the time of a relay is one for the file.
+            let time = |name: &str| {
+                source
+                    .setting(first, name)
+                    .and_then(|line| haproxy_time(line.word(2)))
+                    .filter(|time| *time > 0)
+            };
+            let idle = match (time("timeout client"), time("timeout server")) {
+                (Some(client), Some(server)) => Some(client.min(server)),
+                (one, other) => one.or(other),
+            };
+            if let Some(idle) = idle.filter(|_| time("timeout tunnel").is_none()) {
+                self.top_timeouts.insert("tunnel_idle", idle);
+                if idle != 3_600_000 {
+                    inline(
+                        &mut self.draft.top,
+                        "timeouts",
+                        "tunnel_idle",
+                        lockgate_time(idle).as_str(),
+                    );
+                }
+            }
+        }
         let names = [
             ("timeout http-request", "head", 10_000),
             ("timeout http-keep-alive", "idle", 75_000),
@@ -229,12 +253,16 @@ impl Importer<'_> {
             "the live page is at / and the metrics are at /metrics there"
         };
         let because = Verdict::differs(because);
+        // The place of the page is said once.
+        let uri = lines.iter().any(|line| line.is("stats uri"));
         for line in section.lines.iter().chain([&section.opening]) {
             let verdict = match (line.word(0), line.word(1)) {
                 ("stats", "admin") => Verdict::not_supported(
                     "the live page changes nothing",
                     Some("lockgate drain and lockgate endpoints do"),
                 ),
+                ("stats", "enable") if uri => Verdict::Converted,
+                ("stats", "uri") if line.word(2) == "/" && !guarded => Verdict::Converted,
                 ("stats", "uri" | "enable" | "auth" | "http-request")
                 | ("http-request" | "tcp-request", _) => because.clone(),
                 ("bind" | "acl", _) if guarded => because.clone(),

@@ -24,10 +24,20 @@ impl Importer<'_> {
             return;
         };
         self.report.set(section.opening.id, Verdict::Converted);
-        let mut front = self.rules_of(at, None, true);
-        for rule in &mut front.rules {
-            rule.condition = with_hello(&rule.condition);
-        }
+        let plain = self.rules_of(at, None, true);
+        let with = |tls: bool| HaproxyRules {
+            rules: plain
+                .rules
+                .iter()
+                .map(|rule| {
+                    let mut rule = rule.clone();
+                    rule.condition = with_hello(&rule.condition, tls);
+                    rule
+                })
+                .collect(),
+        };
+        let front = with(true);
+        let without_tls = with(false);
         let mut names: BTreeSet<HostPattern> = BTreeSet::new();
         for rule in &front.rules {
             let mut atoms = Vec::new();
@@ -49,7 +59,7 @@ impl Importer<'_> {
             return;
         }
         for listener in listeners {
-            self.relay(at, &front, &names, listener);
+            self.relay(at, &front, &without_tls, &names, listener);
         }
         for rule in &front.rules {
             if !self.report.has_verdict(rule.id) {
@@ -75,6 +85,7 @@ impl Importer<'_> {
         &mut self,
         at: usize,
         front: &HaproxyRules,
+        without_tls: &HaproxyRules,
         names: &BTreeSet<HostPattern>,
         listener: &HaproxyListener,
     ) {
@@ -82,7 +93,18 @@ impl Importer<'_> {
         let place = source.sections.get(at).map(|s| s.opening.place.to_string());
         let every = self.relayed(at, front, listener, None);
         let mut sni = Vec::new();
-        let mut refused = every.as_ref().is_err();
+        let plain = self.relayed(at, without_tls, listener, None);
+        let mut refused = every.is_err() || plain.is_err();
+        if plain != every && !refused {
+            if let Some(section) = source.sections.get(at) {
+                self.report.set(
+                    section.opening.id,
+                    Verdict::differs(
+                        "clients that do not speak TLS go where those without a known server name go",
+                    ),
+                );
+            }
+        }
         for name in names {
             match self.relayed(at, front, listener, Some(name)) {
                 Ok(target) => sni.push((name, target)),
@@ -298,7 +320,7 @@ impl Importer<'_> {
             .filter(|rule| rule.stage == HaproxyStage::Connection)
         {
             let action = rule.words.first().map_or("", String::as_str);
-            let condition = with_hello(&rule.condition);
+            let condition = with_hello(&rule.condition, true);
             if action == "reject" && condition != HaproxyCondition::Always(false) {
                 self.report.set(
                     rule.id,
@@ -375,8 +397,8 @@ impl Importer<'_> {
     }
 }
 
-/// Whether a client speaks TLS is not asked by a relay: one that does not has no server name.
-fn with_hello(condition: &HaproxyCondition) -> HaproxyCondition {
+/// A condition for clients that speak TLS, or for those that do not.
+fn with_hello(condition: &HaproxyCondition, tls: bool) -> HaproxyCondition {
     use HaproxyCondition as C;
     match condition {
         C::Atom(HaproxyAtom::Opaque { text, .. })
@@ -389,11 +411,11 @@ fn with_hello(condition: &HaproxyCondition) -> HaproxyCondition {
                     | "req_ssl_sni -m found"
             ) =>
         {
-            C::Always(true)
+            C::Always(tls)
         }
-        C::Not(inner) => with_hello(inner).not(),
-        C::All(parts) => C::all(parts.iter().map(with_hello).collect()),
-        C::Any(parts) => C::any(parts.iter().map(with_hello).collect()),
+        C::Not(inner) => with_hello(inner, tls).not(),
+        C::All(parts) => C::all(parts.iter().map(|part| with_hello(part, tls)).collect()),
+        C::Any(parts) => C::any(parts.iter().map(|part| with_hello(part, tls)).collect()),
         other => other.clone(),
     }
 }

@@ -280,7 +280,7 @@ impl Importer<'_> {
                 rule.id,
                 Verdict::not_supported(
                     format!(
-                        "{} has no counterpart as a condition, so that the rule is left out",
+                        "{} has no counterpart as a condition, so that the rule is left out where that decides",
                         condition.unknown()
                     ),
                     None,
@@ -532,7 +532,7 @@ impl Importer<'_> {
                         rule.id,
                         Verdict::not_supported(
                             format!(
-                                "{} has no counterpart as a condition, so that the rule is left out",
+                                "{} has no counterpart as a condition, so that the rule is left out where that decides",
                                 condition.unknown()
                             ),
                             None,

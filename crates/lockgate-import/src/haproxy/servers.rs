@@ -226,6 +226,10 @@ pub(super) fn endpoint_address(text: &str, port: Option<u16>) -> Result<String, 
         return Err("endpoints are TCP addresses or Unix sockets".to_owned());
     }
     let text = variables(text)?;
+    // A variable alone must hold the port too: what is in it is not known here.
+    if is_variable(&text) {
+        return Ok(text);
+    }
     // A colon inside `${env:…}` is none of the address.
     let after = text.rfind('}').map_or(0, |at| at + 1);
     let split = text
@@ -266,6 +270,11 @@ pub(super) fn endpoint_address(text: &str, port: Option<u16>) -> Result<String, 
     } else {
         format!("{host}:{port}")
     })
+}
+
+/// Whether an address is a variable of the environment and nothing else.
+pub(super) fn is_variable(address: &str) -> bool {
+    address.starts_with("${env:") && address.find('}') == Some(address.len().saturating_sub(1))
 }
 
 /// Turns `${NAME}` into `${env:NAME}`.
@@ -312,6 +321,7 @@ mod tests {
             ("unix@/run/a.sock", "unix:/run/a.sock"),
             ("/run/a.sock", "unix:/run/a.sock"),
             ("${HOST}:80", "${env:HOST}:80"),
+            ("${HOST}", "${env:HOST}"),
             ("${env:HOST}:${env:PORT}", "${env:HOST}:${env:PORT}"),
         ] {
             assert_eq!(

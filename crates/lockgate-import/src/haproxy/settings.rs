@@ -325,6 +325,11 @@ fn plain_statement(line: &HaproxyLine, http: bool) -> Option<Verdict> {
         "grace" | "maxconn" | "rate-limit" => {
             not("there is no limit for one listener; limits = { connections = … } is for all")
         }
+        "ignore-persist" => not("a client that has an endpoint by its cookie keeps it"),
+        "use-server" => instead(
+            "an endpoint is not chosen by a rule",
+            "make a pool of its own for it",
+        ),
         "persist" | "rdp-cookie" => not("Lockgate does not read the cookie of RDP"),
         "dispatch" | "transparent" | "source" | "use-fcgi-app" | "usesrc" => {
             not("Lockgate connects to endpoints of a pool, from the machine's own address")
@@ -388,9 +393,7 @@ fn option(name: &str, http: bool) -> Option<Verdict> {
         | "httpchk"
         | "tcp-check"
         | "persist" => match name {
-            "log-health-checks" | "log-separate-errors" => {
-                Verdict::differs("changes of endpoints are in the operator log")
-            }
+            "log-separate-errors" => Verdict::differs("all requests are in one log"),
             "checkcache" => not("responses are not searched for cookies that a cache may keep"),
             "http-buffer-request" => Verdict::differs("a request body is streamed, not held back"),
             "prefer-last-server" => not("each request is balanced anew"),
