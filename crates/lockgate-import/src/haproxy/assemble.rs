@@ -111,10 +111,13 @@ impl Importer<'_> {
                 (host, _) => listener.key(host.as_deref()),
             };
             if !seen.insert(key.clone()) {
-                self.draft.preface.push(format!(
-                    "{}: a second table for {key} is left out",
-                    listener.place
-                ));
+                self.report.set(
+                    listener.statement,
+                    Verdict::not_supported(
+                        format!("another section has the site {key} already, so that this one is left out"),
+                        Some("an address has one site for a host: merge them by hand"),
+                    ),
+                );
                 continue;
             }
             let scheme = if tls { "https" } else { "http" };

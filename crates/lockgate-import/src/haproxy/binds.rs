@@ -5,7 +5,7 @@ use super::backends::with_base;
 use super::sections::HaproxyLine;
 use super::tls_policy::{HaproxyTls, ciphers, tls_options};
 use super::words::has_variable;
-use crate::{DraftValue, Verdict};
+use crate::{DraftValue, StatementId, Verdict};
 
 /// The TLS of a listener.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -31,7 +31,7 @@ pub(super) struct HaproxyListener {
     pub(super) tls: Option<HaproxyBindTls>,
     pub(super) accept_proxy: bool,
     pub(super) h2c: bool,
-    pub(super) place: String,
+    pub(super) statement: StatementId,
 }
 
 impl HaproxyListener {
@@ -284,7 +284,7 @@ impl Importer<'_> {
                 tls: tls.clone(),
                 accept_proxy,
                 h2c: h2c && tls.is_none(),
-                place: line.place.to_string(),
+                statement: line.id,
             };
             if text.starts_with("quic") {
                 verdicts.push(Verdict::not_supported(

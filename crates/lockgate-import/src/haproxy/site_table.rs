@@ -36,6 +36,12 @@ impl HaproxySite {
         }
     }
 
+    /// Its rules as a text, to compare.
+    pub(super) fn rules(&self) -> String {
+        let plans = self.plans.iter().map(|(path, plan)| (path, plan.table()));
+        format!("{:?}", plans.collect::<Vec<_>>())
+    }
+
     /// All its hosts as keys; an empty one for every host.
     pub(super) fn hosts(&self) -> impl Iterator<Item = String> {
         let first = self.host.as_ref().map_or(String::new(), HostPattern::key);

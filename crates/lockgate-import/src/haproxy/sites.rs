@@ -67,7 +67,7 @@ impl Importer<'_> {
         };
         let front = self.rules_of(at, port, false);
         let backends = self.backend_rules(at, &front);
-        let hosts = hosts_of(
+        let mut hosts = hosts_of(
             front
                 .rules
                 .iter()
@@ -89,27 +89,33 @@ impl Importer<'_> {
             );
             return;
         }
+        hosts.sort_by_key(|host| match host {
+            HostPattern::Below(suffix) => suffix.len(),
+            HostPattern::Exact(_) => usize::MAX,
+        });
         let mut all: Vec<(usize, Vec<HaproxySite>)> = Vec::new();
         for (index, listener) in listeners.iter().enumerate() {
             let mut sites: Vec<HaproxySite> = Vec::new();
             let every = self.site(at, &front, &backends, listener, None);
             // Sites with the same rules are one with aliases.
             let mut by_rules: HashMap<String, usize> = HashMap::new();
+            // Wider patterns come first, so that what is around a host is known.
+            let mut around: Vec<(&HostPattern, String)> = Vec::new();
+            let rest = every.rules();
             for host in &hosts {
                 let site = self.site(at, &front, &backends, listener, Some(host));
-                let covered = hosts
+                let key = site.rules();
+                let outside = around
                     .iter()
-                    .any(|other| other != host && other.covers(host));
-                if !covered && same_plans(&site, &every) {
+                    .rev()
+                    .find(|(other, _)| other.covers(host))
+                    .map_or(&rest, |(_, rules)| rules);
+                if *outside == key {
                     continue;
                 }
-                let key = format!(
-                    "{:?}",
-                    site.plans
-                        .iter()
-                        .map(|(p, plan)| (p, plan.table()))
-                        .collect::<Vec<_>>()
-                );
+                if matches!(host, HostPattern::Below(_)) {
+                    around.push((host, key.clone()));
+                }
                 match by_rules.get(&key).and_then(|at| sites.get_mut(*at)) {
                     Some(known) => known.aliases.push(host.clone()),
                     None => {
@@ -405,13 +411,4 @@ fn hosts_of<'a>(rules: impl Iterator<Item = &'a HaproxyRule>) -> Vec<HostPattern
         }
     }
     hosts
-}
-
-fn same_plans(one: &HaproxySite, two: &HaproxySite) -> bool {
-    one.plans.len() == two.plans.len()
-        && one
-            .plans
-            .iter()
-            .zip(&two.plans)
-            .all(|((p, a), (q, b))| p == q && a.same(b))
 }

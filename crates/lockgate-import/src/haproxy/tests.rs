@@ -113,7 +113,7 @@ fn the_first_rule_wins_as_in_haproxy() {
     );
     assert_eq!(
         draft(&text),
-        "[site.\"*.t.test:80\"]\nproxy = \"10.0.0.1:80\"\n\n[site.\"x.t.test:80\"]\nproxy = \"10.0.0.1:80\""
+        "[site.\"*.t.test:80\"]\nproxy = \"10.0.0.1:80\""
     );
 }
 
