@@ -162,10 +162,11 @@ impl HaproxyAcls {
             }
             _ => false,
         };
-        if understood && plain {
-            if let Some(found) = self.known(name, method, fold, &values) {
-                return found;
-            }
+        if understood
+            && plain
+            && let Some(found) = self.known(name, method, fold, &values)
+        {
+            return found;
         }
         let access = is_access_fetch(name);
         (opaque(words, access), unknown_criterion(name))
@@ -390,31 +391,31 @@ fn host_fetch(name: &str) -> Option<&'static str> {
 
 /// Whether what a condition looks at may say who is let in.
 fn is_access_fetch(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    ![
+    const FETCHES: [&str; 7] = [
         "path",
         "url",
-        "hdr_sub(user-agent",
         "method",
         "nbsrv",
-        "req.ssl_alpn",
         "capture",
+        "req.ssl_alpn",
         "ssl_fc_alpn",
-    ]
-    .iter()
-    .any(|known| name.starts_with(known))
-        && !(name.contains("hdr")
-            && [
-                "upgrade",
-                "host",
-                "content-type",
-                "connection",
-                "accept",
-                "origin",
-                "sec-websocket",
-            ]
-            .iter()
-            .any(|field| name.contains(field)))
+    ];
+    const FIELDS: [&str; 10] = [
+        "upgrade",
+        "host",
+        "content-type",
+        "connection",
+        "accept",
+        "origin",
+        "sec-websocket",
+        "user-agent",
+        "x-forwarded-proto",
+        "x-forwarded-port",
+    ];
+    let name = name.to_ascii_lowercase();
+    let harmless = FETCHES.iter().any(|fetch| name.starts_with(fetch))
+        || (name.contains("hdr") && FIELDS.iter().any(|field| name.contains(field)));
+    !harmless
 }
 
 /// A fetch and its converters: at the first comma outside of parentheses.

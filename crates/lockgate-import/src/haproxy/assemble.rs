@@ -59,10 +59,10 @@ impl Importer<'_> {
         }
         let mut certs: Vec<&HaproxyBindTls> = Vec::new();
         for (listener, _) in &finished {
-            if let Some(tls) = &listener.tls {
-                if !certs.contains(&tls) {
-                    certs.push(tls);
-                }
+            if let Some(tls) = &listener.tls
+                && !certs.contains(&tls)
+            {
+                certs.push(tls);
             }
         }
         let tls_sites = finished

@@ -173,10 +173,11 @@ pub(super) fn below(site: &DraftTable, path: &DraftTable) -> Option<DraftTable> 
     let action = ["proxy", "redirect", "respond"]
         .into_iter()
         .find(|key| table.get(key).is_some());
-    if let Some(action) = action {
-        if site.get(action) == path.get(action) && table.keys().count() > 1 {
-            table.remove(action);
-        }
+    if let Some(action) = action
+        && site.get(action) == path.get(action)
+        && table.keys().count() > 1
+    {
+        table.remove(action);
     }
     Some(table)
 }

@@ -89,15 +89,13 @@ impl Importer<'_> {
             }
         }
         let fronts: Vec<usize> = fronts.map(|(at, _)| at).collect();
-        if let [only] = fronts.as_slice() {
-            if let Some(line) = source.setting(*only, "maxconn") {
-                if let Ok(number) = line.word(1).parse::<i64>() {
-                    if number > 0 {
-                        self.connections.push(number);
-                        self.report.set(line.id, Verdict::Converted);
-                    }
-                }
-            }
+        if let [only] = fronts.as_slice()
+            && let Some(line) = source.setting(*only, "maxconn")
+            && let Ok(number) = line.word(1).parse::<i64>()
+            && number > 0
+        {
+            self.connections.push(number);
+            self.report.set(line.id, Verdict::Converted);
         }
         if let Some(least) = self.connections.iter().min() {
             inline(&mut self.draft.top, "limits", "connections", *least);

@@ -95,15 +95,16 @@ impl Importer<'_> {
         let mut sni = Vec::new();
         let plain = self.relayed(at, without_tls, listener, None);
         let mut refused = every.is_err() || plain.is_err();
-        if plain != every && !refused {
-            if let Some(section) = source.sections.get(at) {
-                self.report.set(
-                    section.opening.id,
-                    Verdict::differs(
-                        "clients that do not speak TLS go where those without a known server name go",
-                    ),
-                );
-            }
+        if plain != every
+            && !refused
+            && let Some(section) = source.sections.get(at)
+        {
+            self.report.set(
+                section.opening.id,
+                Verdict::differs(
+                    "clients that do not speak TLS go where those without a known server name go",
+                ),
+            );
         }
         for name in names {
             match self.relayed(at, front, listener, Some(name)) {

@@ -190,10 +190,10 @@ impl Importer<'_> {
                 continue;
             }
             for atom in atoms {
-                if let HaproxyAtom::Path(path) = atom {
-                    if !path.is_every() {
-                        paths.insert(path.clone());
-                    }
+                if let HaproxyAtom::Path(path) = atom
+                    && !path.is_every()
+                {
+                    paths.insert(path.clone());
                 }
             }
         }
@@ -243,12 +243,12 @@ impl Importer<'_> {
         let mut plan = HaproxyPlan::new();
         plan.refused = listener.tls.as_ref().is_some_and(|tls| tls.refused);
         let monitor = source.setting(at, "monitor-uri");
-        if let (Some(PathPattern::Exact(path)), Some(line)) = (part.path, monitor) {
-            if path == line.word(1) {
-                plan.action = HaproxyAction::Respond(200_i64.into(), 200);
-                plan.place = Some(line.place.to_string());
-                return plan;
-            }
+        if let (Some(PathPattern::Exact(path)), Some(line)) = (part.path, monitor)
+            && path == line.word(1)
+        {
+            plan.action = HaproxyAction::Respond(200_i64.into(), 200);
+            plan.place = Some(line.place.to_string());
+            return plan;
         }
         let mut backend = match self.apply(&front.rules, part, &mut plan) {
             HaproxyOutcome::Done => return plan,
@@ -283,10 +283,10 @@ impl Importer<'_> {
         let Some(target) = target else {
             return plan;
         };
-        if let Some(rules) = backends.get(&target) {
-            if let HaproxyOutcome::Done = self.apply(&rules.rules, part, &mut plan) {
-                return plan;
-            }
+        if let Some(rules) = backends.get(&target)
+            && let HaproxyOutcome::Done = self.apply(&rules.rules, part, &mut plan)
+        {
+            return plan;
         }
         if let Some(rules) = backends.get(&target) {
             self.apply_to_responses(&rules.rules, part, &mut plan);
@@ -403,10 +403,10 @@ fn hosts_of<'a>(rules: impl Iterator<Item = &'a HaproxyRule>) -> Vec<HostPattern
         let mut atoms = Vec::new();
         rule.condition.atoms(&mut atoms);
         for atom in atoms {
-            if let HaproxyAtom::Host(host) = atom {
-                if seen.insert(host) {
-                    hosts.push(host.clone());
-                }
+            if let HaproxyAtom::Host(host) = atom
+                && seen.insert(host)
+            {
+                hosts.push(host.clone());
             }
         }
     }

@@ -511,8 +511,10 @@ fn each_route_has_a_test() {
         .take_list("test")
         .into_iter()
         .map(|test| {
-            let mut draft = crate::Draft::default();
-            draft.top = test;
+            let draft = crate::Draft {
+                top: test,
+                ..crate::Draft::default()
+            };
             draft.to_string()
         })
         .collect();
