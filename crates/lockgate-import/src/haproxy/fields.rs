@@ -55,6 +55,12 @@ pub(super) fn field_change(
         set(fields, &name, false.into());
         return Verdict::Converted;
     }
+    if !request && name == "alt-svc" && value.contains("h3") {
+        return Verdict::not_supported(
+            "this version does not serve HTTP/3; clients use HTTP/2",
+            None,
+        );
+    }
     if request && is_own_value(&name, &value, part) {
         return Verdict::Default;
     }

@@ -70,10 +70,11 @@ impl Importer<'_> {
             let verdict = match line.word(0) {
                 "tcp-request" if line.is("tcp-request inspect-delay") => Verdict::Default,
                 "mode" => Verdict::Converted,
-                "http-request" | "http-response" | "redirect"
-                    if !self.report.has_verdict(line.id) =>
-                {
-                    Verdict::Default
+                "http-request" | "http-response" | "redirect" | "compression" => {
+                    Verdict::not_supported(
+                        "the section relays bytes, so that HAProxy ignores this too: it lacks mode http",
+                        None,
+                    )
                 }
                 _ => continue,
             };

@@ -37,6 +37,7 @@ pub(super) fn server_options(
     let mut verdicts = Vec::new();
     let mut not = |because: &str| verdicts.push(Verdict::not_supported(because, None));
     let mut notes = Vec::new();
+    let mut alpn_h2 = false;
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || words.next().map_or("", String::as_str);
@@ -93,7 +94,7 @@ pub(super) fn server_options(
             "alpn" => {
                 let list = value();
                 if list.split(',').next() == Some("h2") && !list.contains("http/1.1") {
-                    server.h2 = true;
+                    alpn_h2 = true;
                 } else if list.contains("h2") {
                     notes.push(
                         "endpoints are asked for HTTP/1.1; protocol = \"h2\" asks for HTTP/2",
@@ -205,6 +206,8 @@ pub(super) fn server_options(
             }
         }
     }
+    // ALPN is a part of TLS.
+    server.h2 |= alpn_h2 && server.tls;
     verdicts.extend(notes.into_iter().map(Verdict::differs));
     verdicts
 }

@@ -89,6 +89,12 @@ impl Importer<'_> {
             );
             return;
         }
+        let order: HashMap<HostPattern, usize> = hosts
+            .iter()
+            .cloned()
+            .enumerate()
+            .map(|(n, host)| (host, n))
+            .collect();
         hosts.sort_by_key(|host| match host {
             HostPattern::Below(suffix) => suffix.len(),
             HostPattern::Exact(_) => usize::MAX,
@@ -124,6 +130,7 @@ impl Importer<'_> {
                     }
                 }
             }
+            sites.sort_by_key(|site| site.host.as_ref().and_then(|host| order.get(host)).copied());
             let nothing = every
                 .plans
                 .iter()
