@@ -155,7 +155,7 @@ impl Importer<'_> {
                 | "ca-sign-pass" => {
                     value();
                     if word.ends_with("ignore-err") || word == "ca-verify-file" {
-                        not("errors of client certificates are not ignored");
+                        not("only the authorities of ca-file are trusted, and no error is ignored");
                     } else {
                         not("Lockgate makes certificates by tls = \"internal\" or [acme]");
                     }

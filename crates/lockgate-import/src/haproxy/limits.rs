@@ -55,8 +55,8 @@ pub(super) fn rewrite(
     plan: &mut HaproxyPlan,
 ) -> Verdict {
     let because = Verdict::not_supported(
-        "this change of the path has no counterpart, so that the route answers with 503",
-        Some("write rewrite or strip_prefix"),
+        "this change of the path has no counterpart, so that the route refuses all clients (deny)",
+        Some("write rewrite or strip_prefix, and take the deny out"),
     );
     let fail = |plan: &mut HaproxyPlan| {
         plan.refused = true;
@@ -79,6 +79,13 @@ pub(super) fn rewrite(
     if action == "set-path" {
         if plain(one) {
             plan.rewrite = Some(one.to_owned());
+            return Verdict::Converted;
+        }
+        if let Some(PathPattern::Below(prefix)) = part
+            && !prefix.is_empty()
+            && one == format!("%[path,regsub(^{prefix}/,/)]")
+        {
+            plan.strip = true;
             return Verdict::Converted;
         }
         if let Some(prefix) = one.strip_suffix("%[path]").filter(|prefix| plain(prefix)) {
@@ -104,4 +111,36 @@ pub(super) fn rewrite(
         }
     }
     fail(plan)
+}
+
+/// `reqrep` of the path in the first line of a request.
+pub(super) fn old_rewrite(
+    words: &[String],
+    part: Option<&PathPattern>,
+    plan: &mut HaproxyPlan,
+) -> Verdict {
+    if let [_, from, to] = words {
+        let heads = ["^([^ :]*) ", "^([^ ]*) ", "^([^\\ :]*)\\ "];
+        let path = heads.iter().find_map(|head| from.strip_prefix(head));
+        if to == "\\1 /\\2" {
+            if path == Some("/(.*)") {
+                return Verdict::Default;
+            }
+            if let (Some(PathPattern::Below(prefix)), Some(path)) = (part, path)
+                && !prefix.is_empty()
+                && !plan.strip
+                && plan.rewrite.is_none()
+                && [format!("{prefix}/(.*)"), format!("{prefix}[/]?(.*)")]
+                    .contains(&path.to_owned())
+            {
+                plan.strip = true;
+                return Verdict::Converted;
+            }
+        }
+    }
+    plan.refused = true;
+    Verdict::not_supported(
+        "this change of the head has no counterpart, so that the route refuses all clients (deny)",
+        Some("write rewrite, strip_prefix or request_headers, and take the deny out"),
+    )
 }

@@ -147,8 +147,12 @@ pub(super) fn below(site: &DraftTable, path: &DraftTable) -> Option<DraftTable> 
             table.set(key, value.clone());
         }
     }
+    let answers = path.get("proxy").is_none();
     for (key, value) in site.keys() {
         match key {
+            // What only concerns endpoints.
+            "request_headers" | "timeouts" | "compress" | "rewrite" | "strip_prefix" if answers => {
+            }
             "proxy" | "redirect" | "respond" => {}
             "headers" | "request_headers" | "timeouts" => {
                 let DraftValue::Inline(fields) = value else {

@@ -140,6 +140,27 @@ impl Importer<'_> {
         let mut table = DraftTable::default();
         table.comments.extend(place);
         let mut entries = DraftTable::default();
+        // PROXY headers are a key of the table where all entries agree.
+        let protocols: BTreeSet<Option<&str>> = sni
+            .iter()
+            .filter_map(|(_, target)| target.as_ref())
+            .chain(every.as_ref())
+            .map(|target| target.proxy_protocol)
+            .collect();
+        let common = match protocols.iter().next() {
+            Some(first) if protocols.len() == 1 => *first,
+            _ => None,
+        };
+        let entry = |target: &HaproxyTarget| -> Option<DraftValue> {
+            let proxy = target.proxy.clone()?;
+            Some(match target.proxy_protocol.filter(|_| common.is_none()) {
+                Some(version) => DraftValue::Inline(vec![
+                    ("proxy".to_owned(), proxy),
+                    ("proxy_protocol".to_owned(), version.into()),
+                ]),
+                None => proxy,
+            })
+        };
         for (name, target) in sni {
             let around = names
                 .iter()
@@ -149,7 +170,7 @@ impl Importer<'_> {
             if target == every && !around {
                 continue;
             }
-            match target.as_ref().and_then(|target| target.proxy.clone()) {
+            match target.as_ref().and_then(&entry) {
                 Some(proxy) => entries.set(&name.key(), proxy),
                 None if every.is_some() => {
                     leave_out(
@@ -161,11 +182,7 @@ impl Importer<'_> {
                 None => {}
             }
         }
-        let default = every.as_ref().and_then(|target| target.proxy.clone());
-        let protocol = every
-            .as_ref()
-            .and_then(|target| target.proxy_protocol)
-            .or_else(|| self.protocol_of(at, front));
+        let default = every.as_ref().and_then(&entry);
         if entries.is_empty() {
             match default {
                 Some(proxy) => table.set("proxy", proxy),
@@ -192,7 +209,7 @@ impl Importer<'_> {
                 return;
             }
         }
-        if let Some(protocol) = protocol {
+        if let Some(protocol) = common {
             table.set("proxy_protocol", protocol);
         }
         if listener.accept_proxy {
@@ -216,18 +233,6 @@ impl Importer<'_> {
         for key in addresses {
             self.tcp.push((key, table.clone(), opening));
         }
-    }
-
-    /// Where a relay sends PROXY headers, if all its backends do so in the same way.
-    fn protocol_of(&mut self, at: usize, front: &HaproxyRules) -> Option<&'static str> {
-        let source = self.source;
-        let rule = front
-            .rules
-            .iter()
-            .find(|rule| rule.stage == HaproxyStage::Backend)?;
-        let backend = source.backend(rule.words.get(1)?)?;
-        let _ = at;
-        self.target(backend, None, true).proxy_protocol
     }
 
     /// Where connections go: `Err` if clients would have to be refused by a rule that is not known.

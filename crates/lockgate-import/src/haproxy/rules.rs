@@ -4,7 +4,7 @@ use super::Importer;
 use super::acls::HaproxyAcls;
 use super::conditions::{HaproxyAtom, HaproxyCondition, HaproxyPart};
 use super::fields::{field_change, location, respond};
-use super::limits::{limit, rewrite};
+use super::limits::{limit, old_rewrite, rewrite};
 use super::plan::{HaproxyAction, HaproxyPlan};
 use super::sections::HaproxyLine;
 use super::words::has_variable;
@@ -49,7 +49,12 @@ pub(super) fn rules(
             ("tcp-request", "content" | "connection" | "session") => (HaproxyStage::Connection, 2),
             ("reqadd" | "reqidel" | "reqdel", _) => (HaproxyStage::Request, 0),
             ("rspadd" | "rspidel" | "rspdel", _) => (HaproxyStage::Response, 0),
-            ("block", _) => (HaproxyStage::Request, 0),
+            (
+                "block" | "reqrep" | "reqirep" | "reqdeny" | "reqideny" | "reqtarpit"
+                | "reqitarpit" | "reqallow" | "reqiallow" | "reqpass" | "reqipass",
+                _,
+            ) => (HaproxyStage::Request, 0),
+            ("rspdeny" | "rspideny", _) => (HaproxyStage::Response, 0),
             _ => continue,
         };
         let end = line
@@ -63,6 +68,19 @@ pub(super) fn rules(
                 condition,
                 HaproxyCondition::Atom(HaproxyAtom::Opaque {
                     text: ".if".to_owned(),
+                    access: true,
+                }),
+            ]);
+        }
+        // The old rules compare a regular expression with the head.
+        if matches!(
+            line.word(0).trim_start_matches("req"),
+            "deny" | "ideny" | "tarpit" | "itarpit" | "allow" | "iallow" | "pass" | "ipass"
+        ) {
+            condition = HaproxyCondition::all(vec![
+                condition,
+                HaproxyCondition::Atom(HaproxyAtom::Opaque {
+                    text: line.word(1).chars().take(80).collect(),
                     access: true,
                 }),
             ]);
@@ -123,12 +141,16 @@ impl Importer<'_> {
             let certain = condition == HaproxyCondition::Always(true);
             let action = rule.words.first().map_or("", String::as_str);
             match (rule.stage, action) {
-                (HaproxyStage::Connection, "accept") | (HaproxyStage::Request, "allow") => {
+                (HaproxyStage::Connection, "accept")
+                | (
+                    HaproxyStage::Request,
+                    "allow" | "reqallow" | "reqiallow" | "reqpass" | "reqipass",
+                ) => {
                     let matters = rules.iter().any(|r| {
                         r.stage == rule.stage
-                            && r.words
-                                .first()
-                                .is_some_and(|w| w == "reject" || w == "deny")
+                            && r.words.first().is_some_and(|w| {
+                                w == "reject" || w.contains("deny") || w.contains("tarpit")
+                            })
                     });
                     self.report.set(
                         rule.id,
@@ -140,9 +162,11 @@ impl Importer<'_> {
                     );
                     let_through = HaproxyCondition::any(vec![let_through, condition]);
                 }
-                (_, "deny" | "reject" | "tarpit" | "silent-drop" | "block")
-                    if rule.stage != HaproxyStage::Response =>
-                {
+                (
+                    _,
+                    "deny" | "reject" | "tarpit" | "silent-drop" | "block" | "reqdeny" | "reqideny"
+                    | "reqtarpit" | "reqitarpit",
+                ) if rule.stage != HaproxyStage::Response => {
                     if self.denied(rule, &condition, plan) {
                         return HaproxyOutcome::Done;
                     }
@@ -526,7 +550,8 @@ impl Importer<'_> {
         }
         if *condition != HaproxyCondition::Always(true) {
             match action {
-                "deny" => self.refuse(rule, condition, plan),
+                "deny" | "rspdeny" | "rspideny" => self.refuse(rule, condition, plan),
+                _ if action.starts_with("lua.") => self.refuse(rule, condition, plan),
                 _ => {
                     self.report.set(
                         rule.id,
@@ -549,6 +574,30 @@ impl Importer<'_> {
                 "set-path" | "replace-path" | "replace-uri" | "set-uri" | "replace-pathq"
                 | "set-pathq",
             ) => rewrite(&rule.words, part.path, plan),
+            (HaproxyStage::Request, "reqrep" | "reqirep") => {
+                old_rewrite(&rule.words, part.path, plan)
+            }
+            (HaproxyStage::Request, _) if action.starts_with("lua.") => {
+                plan.refused = true;
+                Verdict::not_supported(
+                    "Lockgate runs no Lua",
+                    Some(
+                        "the routes refuse all clients (deny): do in the application what the script does, and take the deny out",
+                    ),
+                )
+            }
+            (HaproxyStage::Request, "use-service")
+                if rule
+                    .words
+                    .get(1)
+                    .is_none_or(|word| word != "prometheus-exporter") =>
+            {
+                plan.action = HaproxyAction::Respond(503_i64.into(), 503);
+                Verdict::not_supported(
+                    "the service has no counterpart, so that the route answers with 503",
+                    None,
+                )
+            }
             (HaproxyStage::Request, "normalize-uri") => {
                 Verdict::differs("paths with dot segments and encoded slashes are refused")
             }
@@ -580,7 +629,7 @@ impl Importer<'_> {
             (_, "set-var" | "unset-var" | "set-var-fmt") => {
                 Verdict::not_supported("Lockgate's file has no variables", None)
             }
-            (HaproxyStage::Response, "deny") => {
+            (HaproxyStage::Response, "deny" | "rspdeny" | "rspideny") => {
                 plan.refused = true;
                 Verdict::not_supported(
                     "responses are not refused by their head",

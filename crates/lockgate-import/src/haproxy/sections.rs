@@ -194,6 +194,15 @@ impl HaproxySource {
                 );
                 continue;
             }
+            let words = match first.as_str() {
+                "contimeout" => renamed("connect", &words),
+                "clitimeout" => renamed("client", &words),
+                "srvtimeout" => renamed("server", &words),
+                _ => words,
+            };
+            let Some(first) = words.first() else {
+                continue;
+            };
             let line = HaproxyLine {
                 id: report.add(place.clone(), &shown(text, first)),
                 place: place.clone(),
@@ -341,6 +350,13 @@ impl HaproxySource {
     pub(super) fn userlist(&self, name: &str) -> Option<&HaproxySection> {
         self.sections.get(*self.userlists.get(name)?)
     }
+}
+
+/// A time by the name that HAProxy 1.4 gave it.
+fn renamed(name: &str, words: &[String]) -> Vec<String> {
+    let mut renamed = vec!["timeout".to_owned(), name.to_owned()];
+    renamed.extend(words.iter().skip(1).cloned());
+    renamed
 }
 
 /// The text of a statement for the report: a password is not repeated.

@@ -316,6 +316,11 @@ fn plain_statement(line: &HaproxyLine, http: bool) -> Option<Verdict> {
             "the live page has an address of its own",
             "write metrics = \"127.0.0.1:9090\"",
         ),
+        "external-check" => instead(
+            "Lockgate starts no programs for checks",
+            "give the endpoint a path that answers for its health",
+        ),
+        "http-error" => not("an error page is a file of HTML: write error_pages in the site"),
         "email-alert" => not("Lockgate sends no mail"),
         "filter" if matches!(line.word(1), "compression" | "comp-res") => Verdict::Default,
         "filter" => instead(

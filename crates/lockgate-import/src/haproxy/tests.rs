@@ -214,6 +214,10 @@ fn a_restriction_that_cannot_be_said_refuses_every_client() {
         "use_backend b if { src 10.0.0.1 }",
         "use_backend b if { ssl_c_used }",
         "redirect location /login if !{ cook(session) -m found }",
+        "reqideny ^Host:\\ evil",
+        "reqrep ^GET\\ (.*) POST\\ \\1",
+        "http-request lua.auth",
+        "http-request replace-path /a(.*) /b\\1",
         ".if feature(X)\n http-request deny\n .endif",
         "http-response deny if { res.hdr(x) y }",
     ] {
@@ -410,6 +414,42 @@ fn relays_by_server_name() {
     );
     assert!(!draft(&closed).contains("[tcp"));
     assert_eq!(verdict(&closed, "frontend f").0, 'n');
+}
+
+#[test]
+fn entries_of_a_relay_have_their_own_proxy_headers() {
+    let text = "defaults\n mode tcp\n timeout connect 5s\nfrontend f\n bind :443\n \
+        use_backend m if { req.ssl_sni m.test }\n default_backend o\n\
+        backend m\n server s 10.0.0.1:443 send-proxy\nbackend o\n server s 10.0.0.3:443\n";
+    assert_eq!(
+        draft(text),
+        "[tcp.\":443\"]\ndefault = \"10.0.0.3:443\"\n\n[tcp.\":443\".sni]\n\
+         \"m.test\" = { proxy = \"10.0.0.1:443\", proxy_protocol = \"v1\" }"
+    );
+}
+
+#[test]
+fn prefixes_are_taken_off() {
+    for rule in [
+        "http-request replace-path /api(/)?(.*) /\\2",
+        "http-request replace-path ^/api/(.*) /\\1",
+        "http-request set-path %[path,regsub(^/api/,/)]",
+        "reqrep ^([^\\ :]*)\\ /api/(.*) \\1\\ /\\2",
+    ] {
+        let text = format!(
+            "{HTTP}frontend f\n bind :80\n use_backend a if {{ path_beg /api/ }}\nbackend a\n {rule}\n server s 10.0.0.1:80\n"
+        );
+        assert_eq!(
+            draft(&text),
+            "[site.\":80\".path.\"/api/*\"]\nproxy = \"10.0.0.1:80\"\nstrip_prefix = true",
+            "{rule}"
+        );
+        assert_eq!(
+            verdict(&text, rule.split(' ').next().unwrap()).0,
+            'C',
+            "{rule}"
+        );
+    }
 }
 
 #[test]
