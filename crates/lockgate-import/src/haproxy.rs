@@ -19,6 +19,7 @@ mod patterns;
 mod plan;
 mod proxies;
 mod relays;
+mod restrictions;
 mod rules;
 mod sections;
 mod servers;

@@ -17,6 +17,8 @@ pub(super) struct HaproxyAcls {
     pub(super) lines: Vec<(String, StatementId, Verdict)>,
     /// Stick tables that count requests, by name (empty: the section's own): milliseconds.
     pub(super) rates: HashMap<String, u64>,
+    /// The period of the table that `track-sc0 src` counts in.
+    pub(super) tracked: Option<u64>,
     /// The port of the section, where it has only one.
     pub(super) port: Option<u16>,
     /// Whether the section relays bytes: then it sees server names, and no requests.
@@ -253,18 +255,17 @@ impl HaproxyAcls {
 
     /// A rate of requests: `sc_http_req_rate(0) gt 20`, counted by the client's address.
     fn rate(&self, name: &str, values: &[&str]) -> Option<HaproxyCondition> {
-        let table = match name {
-            "sc0_http_req_rate" | "sc_http_req_rate(0)" => "",
-            "src_http_req_rate" | "src_http_req_rate()" => "",
+        let period = match name {
+            "sc0_http_req_rate" | "sc_http_req_rate(0)" | "sc0_http_req_rate()" => self.tracked?,
             _ => {
-                let inner = name
-                    .strip_prefix("src_http_req_rate(")
-                    .or_else(|| name.strip_prefix("sc0_http_req_rate("))
-                    .or_else(|| name.strip_prefix("sc_http_req_rate(0,"));
-                inner?.strip_suffix(')')?
+                let table = name.strip_prefix("src_http_req_rate")?;
+                let table = match table {
+                    "" => "",
+                    _ => table.strip_prefix('(')?.strip_suffix(')')?,
+                };
+                *self.rates.get(table)?
             }
         };
-        let period = *self.rates.get(table)?;
         let [comparison, number] = values else {
             return None;
         };

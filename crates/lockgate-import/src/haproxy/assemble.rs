@@ -168,10 +168,10 @@ impl Importer<'_> {
             }
         }
         if self.needs_trusted {
-            self.draft.top.set("trusted", vec!["127.0.0.1/32"]);
+            self.draft.top.set("trusted", vec!["192.0.2.1/32"]);
             self.draft.top.comment_key(
                 "trusted",
-                "write the addresses of the proxies that send PROXY headers",
+                "an example: write the addresses of the proxies that send PROXY headers",
             );
         }
         let sites = self.draft.top.table("site");

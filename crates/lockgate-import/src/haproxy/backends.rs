@@ -166,6 +166,22 @@ impl Importer<'_> {
                 }
             }
         }
+        // One weight for all is none.
+        let weight = servers.first().and_then(|(_, server, _)| server.weight);
+        if servers.iter().all(|(_, server, _)| server.weight == weight) {
+            for (_, server, _) in &mut servers {
+                server.weight = None;
+            }
+        }
+        let backups = servers.iter().filter(|(_, server, _)| server.backup);
+        if backups.clone().count() > 1 && source.option(at, "allbackups").is_none() {
+            for (.., id) in backups {
+                self.report.set(
+                    *id,
+                    Verdict::differs("all backups share the load, not the first one alone"),
+                );
+            }
+        }
         let endpoints: Vec<DraftValue> = servers
             .iter()
             .map(|(address, server, _)| endpoint(address, server))

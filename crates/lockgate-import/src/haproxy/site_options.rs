@@ -74,6 +74,15 @@ impl Importer<'_> {
                 continue;
             };
             codings = true;
+            if !lines
+                .iter()
+                .any(|line| matches!(line.word(1), "type" | "type-res"))
+            {
+                self.report.set(
+                    algo,
+                    Verdict::differs("the media types of Lockgate's list are compressed, not all"),
+                );
+            }
             for line in lines {
                 let verdict = match line.word(1) {
                     "algo" | "algo-res" if line.id == algo => {

@@ -8,6 +8,7 @@ use super::conditions::{HaproxyAtom, HaproxyCondition, HaproxyPart};
 use super::patterns::{HostPattern, PathPattern};
 use super::plan::{HaproxyAction, HaproxyPlan};
 use super::rules::{HaproxyOutcome, HaproxyRule, HaproxyStage, rules};
+use super::sections::HaproxyLine;
 use super::site_table::{HaproxySite, without_repetition};
 use super::{Importer, LISTS_OF_ACL};
 use crate::Verdict;
@@ -41,9 +42,32 @@ impl Importer<'_> {
         } else {
             acls.rates.remove(LISTS_OF_ACL);
         }
+        acls.tracked = self.tracked_period(&lines, own);
         acls.read(&lines);
         let rules = rules(&lines, &acls, self);
         HaproxyRules { rules }
+    }
+
+    /// The period of the table in which all `track-sc0` rules count clients by address.
+    fn tracked_period(&self, lines: &[&HaproxyLine], own: Option<u64>) -> Option<u64> {
+        let mut found = None;
+        for line in lines {
+            let Some(at) = line.words.iter().position(|word| word == "track-sc0") else {
+                continue;
+            };
+            if line.word(at + 1) != "src" {
+                return None;
+            }
+            let period = match line.words.iter().position(|word| word == "table") {
+                Some(table) => *self.rates.get(line.word(table + 1))?,
+                None => own?,
+            };
+            if found.is_some_and(|known| known != period) {
+                return None;
+            }
+            found = Some(period);
+        }
+        found.or(own)
     }
 
     /// Whether a backend answers no request: it has no servers.
