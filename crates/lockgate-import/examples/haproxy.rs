@@ -1,6 +1,7 @@
 //! Imports files of HAProxy from the disk and prints drafts, reports and totals.
 //!
-//! `cargo run -p lockgate-import --example haproxy -- [--totals] FILE…`
+//! `cargo run -p lockgate-import --example haproxy -- [--totals] FILE…`; each draft is checked unless
+//! `NO_CHECK` is set.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,6 +69,9 @@ fn main() {
             if !quiet {
                 println!("-- {} {}\n     {why}", line.place.line, line.text);
             }
+        }
+        if std::env::var_os("NO_CHECK").is_some() {
+            continue;
         }
         draft.top.take_list("test");
         let text = draft.to_string();

@@ -74,6 +74,9 @@ struct Importer<'a> {
     top_timeouts: HashMap<&'static str, u64>,
     top_lines: HashSet<StatementId>,
     needs_trusted: bool,
+    /// What a frontend may still be asked for, and the cost of each question.
+    work: Option<usize>,
+    cost: usize,
     /// Whether a section answers requests.
     any_http: bool,
     /// The most connections of one client.
@@ -107,6 +110,8 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         top_timeouts: HashMap::new(),
         top_lines: HashSet::new(),
         needs_trusted: false,
+        work: None,
+        cost: 0,
         any_http: false,
         per_client: None,
         max: HashMap::new(),

@@ -115,7 +115,19 @@ impl HaproxyAcls {
 
     fn by_name(&self, name: &str) -> HaproxyCondition {
         if let Some(alternatives) = self.named.get(name) {
-            return C::any(alternatives.clone());
+            // Networks on several lines are one list.
+            let mut networks = Vec::new();
+            let mut others = Vec::new();
+            for alternative in alternatives {
+                match alternative {
+                    C::Atom(HaproxyAtom::Source(more)) => networks.extend(more.iter().cloned()),
+                    other => others.push(other.clone()),
+                }
+            }
+            if !networks.is_empty() {
+                others.push(C::Atom(HaproxyAtom::Source(networks)));
+            }
+            return C::any(others);
         }
         match name {
             "TRUE" | "HTTP" => C::Always(true),

@@ -60,6 +60,7 @@ impl Importer<'_> {
         let mut certs: Vec<&HaproxyBindTls> = Vec::new();
         for (listener, _) in &finished {
             if let Some(tls) = &listener.tls
+                && certs.len() < 2
                 && !certs.contains(&tls)
             {
                 certs.push(tls);

@@ -116,6 +116,15 @@ impl HaproxyCondition {
         }
     }
 
+    /// How many atoms it has.
+    pub(super) fn size(&self) -> usize {
+        match self {
+            C::Always(_) | C::Atom(_) => 1,
+            C::Not(inner) => inner.size(),
+            C::All(parts) | C::Any(parts) => parts.iter().map(Self::size).sum(),
+        }
+    }
+
     /// All atoms in it.
     pub(super) fn atoms<'a>(&'a self, found: &mut Vec<&'a HaproxyAtom>) {
         match self {
@@ -174,6 +183,10 @@ impl HaproxyCondition {
                     let more = part.expand(negated)?;
                     if either {
                         all.extend(more);
+                    } else if let [only] = more.as_slice() {
+                        for one in &mut all {
+                            one.extend(only.iter().cloned());
+                        }
                     } else {
                         if all.len().saturating_mul(more.len()) > MOST_ALTERNATIVES {
                             return None;

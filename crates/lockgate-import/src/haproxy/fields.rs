@@ -4,6 +4,9 @@ use super::conditions::HaproxyPart;
 use super::words::has_variable;
 use crate::{DraftValue, Verdict};
 
+/// How many fields a route may change.
+const MOST_FIELDS: usize = 500;
+
 /// Changes a field of requests or responses.
 pub(super) fn field_change(
     words: &[String],
@@ -45,6 +48,9 @@ pub(super) fn field_change(
         _ => return unknown(),
     };
     let name = name.to_ascii_lowercase();
+    if fields.len() >= MOST_FIELDS {
+        return Verdict::not_supported("a route has too many fields", None);
+    }
     if !is_field(&name) {
         return Verdict::not_supported("this is not the name of a field", None);
     }

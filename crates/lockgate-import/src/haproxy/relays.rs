@@ -48,7 +48,17 @@ impl Importer<'_> {
                 }
             }
         }
-        if names.len().saturating_mul(front.rules.len()) > MOST_PARTS {
+        let size: usize = front
+            .rules
+            .iter()
+            .map(|rule| rule.condition.size())
+            .sum::<usize>()
+            + source.lines(at).len();
+        if (names.len() + 1)
+            .saturating_mul(size)
+            .saturating_mul(listeners.len())
+            > MOST_PARTS
+        {
             self.report.set(
                 section.opening.id,
                 Verdict::not_supported(

@@ -13,8 +13,8 @@ use super::site_table::{HaproxySite, without_repetition};
 use super::{Importer, LISTS_OF_ACL};
 use crate::Verdict;
 
-/// How many parts of all requests a frontend may have: more take too long.
-const MOST_PARTS: usize = 3_000_000;
+/// How many atoms of conditions and lines a frontend may be asked for: more take too long.
+const MOST_WORK: usize = 100_000_000;
 
 /// The rules of a section, ready to be asked.
 pub(super) struct HaproxyRules {
@@ -97,22 +97,13 @@ impl Importer<'_> {
                 .iter()
                 .chain(backends.values().flat_map(|b| &b.rules)),
         );
-        let count = front.rules.len() + backends.values().map(|b| b.rules.len()).sum::<usize>();
-        if hosts
-            .len()
-            .saturating_mul(count + 1)
-            .saturating_mul(listeners.len())
-            > MOST_PARTS
-        {
-            self.report.set(
-                section.opening.id,
-                Verdict::not_supported(
-                    "it has too many hosts and rules to be converted, so that it is left out",
-                    None,
-                ),
-            );
-            return;
-        }
+        let rules = front
+            .rules
+            .iter()
+            .chain(backends.values().flat_map(|b| &b.rules));
+        let size: usize = rules.map(|rule| rule.condition.size()).sum();
+        self.work = Some(MOST_WORK);
+        self.cost = size + source.lines(at).len() + 1;
         let order: HashMap<HostPattern, usize> = hosts
             .iter()
             .cloned()
@@ -125,6 +116,9 @@ impl Importer<'_> {
         });
         let mut all: Vec<(usize, Vec<HaproxySite>)> = Vec::new();
         for (index, listener) in listeners.iter().enumerate() {
+            if self.work.is_none() {
+                break;
+            }
             let mut sites: Vec<HaproxySite> = Vec::new();
             let every = self.site(at, &front, &backends, listener, None);
             // Sites with the same rules are one with aliases.
@@ -133,6 +127,9 @@ impl Importer<'_> {
             let mut around: Vec<(&HostPattern, String)> = Vec::new();
             let rest = every.rules();
             for host in &hosts {
+                if self.work.is_none() {
+                    break;
+                }
                 let site = self.site(at, &front, &backends, listener, Some(host));
                 let key = site.rules();
                 let outside = around
@@ -163,6 +160,31 @@ impl Importer<'_> {
                 sites.push(every);
             }
             all.push((index, sites));
+        }
+        if self.work.is_none() {
+            for line in section.lines.iter().chain([&section.opening]) {
+                if matches!(
+                    line.word(0),
+                    "frontend"
+                        | "listen"
+                        | "bind"
+                        | "use_backend"
+                        | "http-request"
+                        | "redirect"
+                        | "default_backend"
+                        | "server"
+                        | "acl"
+                ) {
+                    self.report.set(
+                        line.id,
+                        Verdict::not_supported(
+                            "the section has too many hosts, paths and rules, so that it is left out",
+                            None,
+                        ),
+                    );
+                }
+            }
+            return;
         }
         self.settle_front(at, &front, &backends);
         self.write_sites(at, listeners, all);
@@ -210,7 +232,8 @@ impl Importer<'_> {
             .iter()
             .chain(backends.values().flat_map(|b| &b.rules));
         let mut paths = BTreeSet::new();
-        for rule in relevant {
+        self.work = self.work.and_then(|left| left.checked_sub(self.cost));
+        for rule in relevant.filter(|_| self.work.is_some()) {
             let mut atoms = Vec::new();
             rule.condition.atoms(&mut atoms);
             let some = atoms
@@ -240,11 +263,9 @@ impl Importer<'_> {
             }
         }
         let mut plans = vec![(None, self.plan(at, front, backends, listener, &part))];
-        let mut budget = MOST_PARTS / (front.rules.len() + 1);
         let paths: Vec<PathPattern> = paths.into_iter().collect();
         for path in &paths {
-            budget = budget.saturating_sub(1);
-            if budget == 0 {
+            if self.work.is_none() {
                 break;
             }
             let part = HaproxyPart {
@@ -272,6 +293,10 @@ impl Importer<'_> {
     ) -> HaproxyPlan {
         let source = self.source;
         let mut plan = HaproxyPlan::new();
+        self.work = self.work.and_then(|left| left.checked_sub(self.cost));
+        if self.work.is_none() {
+            return plan;
+        }
         plan.refused = listener.tls.as_ref().is_some_and(|tls| tls.refused);
         let monitor = source.setting(at, "monitor-uri");
         if let (Some(PathPattern::Exact(path)), Some(line)) = (part.path, monitor)
