@@ -464,7 +464,7 @@ fn unknown_criterion(name: &str) -> Verdict {
 }
 
 /// The worse of two verdicts of conditions.
-fn worse(one: Verdict, two: Verdict) -> Verdict {
+pub(super) fn worse(one: Verdict, two: Verdict) -> Verdict {
     match (&one, &two) {
         (Verdict::NotSupported { .. }, _) => one,
         (_, Verdict::NotSupported { .. }) => two,

@@ -1,6 +1,7 @@
 //! Health checks: `option httpchk`, `http-check`, `tcp-check`, and those of other protocols.
 
 use super::Importer;
+use super::acls::worse;
 use super::servers::HaproxyServer;
 use super::words::{haproxy_time, has_variable, lockgate_time};
 use crate::{DraftValue, Verdict};
@@ -51,16 +52,22 @@ pub(super) fn health(
                             "hdr" => {
                                 let name = value().to_ascii_lowercase();
                                 value();
-                                line_verdict = Verdict::differs(if name == "host" {
-                                    "the check has the address of the endpoint as Host"
-                                } else {
-                                    "the check has no fields of its own"
-                                });
+                                line_verdict = worse(
+                                    line_verdict,
+                                    Verdict::differs(if name == "host" {
+                                        "the check has the address of the endpoint as Host"
+                                    } else {
+                                        "the check has no fields of its own"
+                                    }),
+                                );
                             }
                             _ => {
-                                line_verdict = Verdict::not_supported(
-                                    "a check has a method and a path, and no body or expressions",
-                                    None,
+                                line_verdict = worse(
+                                    line_verdict,
+                                    Verdict::not_supported(
+                                        "a check has a method and a path, and no body or expressions",
+                                        None,
+                                    ),
                                 );
                             }
                         }

@@ -1,5 +1,6 @@
 //! Header fields, redirects and fixed responses.
 
+use super::acls::worse;
 use super::conditions::HaproxyPart;
 use super::words::has_variable;
 use crate::{DraftValue, Verdict};
@@ -202,11 +203,14 @@ pub(super) fn location(
             }
             "drop-query" => drop_query = true,
             "append-slash" | "ignore-empty" | "keep-query" => {
-                verdict = Verdict::differs(format!("`{word}` has no counterpart"));
+                verdict = worse(
+                    verdict,
+                    Verdict::differs(format!("`{word}` has no counterpart")),
+                );
             }
             "set-cookie" | "clear-cookie" => {
                 words.next();
-                verdict = Verdict::differs("a redirect sets no cookie");
+                verdict = worse(verdict, Verdict::differs("a redirect sets no cookie"));
             }
             other => {
                 return Err(format!(
@@ -220,8 +224,11 @@ pub(super) fn location(
     let to = match kind {
         "scheme" if matches!(target, "http" | "https") => {
             if !matches!(part.port, 80 | 443) {
-                verdict = Verdict::differs(
-                    "the target has the host without the port that the client has used",
+                verdict = worse(
+                    verdict,
+                    Verdict::differs(
+                        "the target has the host without the port that the client has used",
+                    ),
                 );
             }
             format!("{target}://{{host}}{{path}}")
@@ -249,14 +256,20 @@ pub(super) fn location(
             let to = format_of_url(target).ok_or(unknown)?;
             // Lockgate adds the query of a request where the target has none.
             if !query && !to.contains('?') {
-                verdict = Verdict::differs("the query of the request is kept");
+                verdict = worse(
+                    verdict,
+                    Verdict::differs("the query of the request is kept"),
+                );
             }
             to
         }
         _ => return Err("the kind of redirect is not known".to_owned()),
     };
     if drop_query {
-        verdict = Verdict::differs("the query of the request is kept");
+        verdict = worse(
+            verdict,
+            Verdict::differs("the query of the request is kept"),
+        );
     }
     let good = to.starts_with('/') || to.starts_with("http://") || to.starts_with("https://");
     if !good {
@@ -302,9 +315,12 @@ pub(super) fn respond(words: &[String]) -> (DraftValue, u16, Verdict) {
                 Ok(known) if (200..600).contains(&known) => status = known,
                 _ => {
                     status = 503;
-                    verdict = Verdict::not_supported(
-                        "the status is not one of 200 to 599, so that the route answers with 503",
-                        None,
+                    verdict = worse(
+                        verdict,
+                        Verdict::not_supported(
+                            "the status is not one of 200 to 599, so that the route answers with 503",
+                            None,
+                        ),
                     );
                 }
             },
@@ -316,9 +332,12 @@ pub(super) fn respond(words: &[String]) -> (DraftValue, u16, Verdict) {
                     || has_variable(text)
                 {
                     status = 503;
-                    verdict = Verdict::not_supported(
-                        "the body is more than a constant text, so that the route answers with 503",
-                        None,
+                    verdict = worse(
+                        verdict,
+                        Verdict::not_supported(
+                            "the body is more than a constant text, so that the route answers with 503",
+                            None,
+                        ),
                     );
                 } else {
                     body = Some(text.to_owned());
@@ -327,15 +346,21 @@ pub(super) fn respond(words: &[String]) -> (DraftValue, u16, Verdict) {
             "hdr" => {
                 value();
                 words.next();
-                verdict = Verdict::differs("the answer has no fields of its own");
+                verdict = worse(
+                    verdict,
+                    Verdict::differs("the answer has no fields of its own"),
+                );
             }
             "default-errorfiles" => {}
             _ => {
                 value();
                 status = 503;
-                verdict = Verdict::not_supported(
-                    "the body is not a constant text, so that the route answers with 503",
-                    Some("serve the file by root"),
+                verdict = worse(
+                    verdict,
+                    Verdict::not_supported(
+                        "the body is not a constant text, so that the route answers with 503",
+                        Some("serve the file by root"),
+                    ),
                 );
             }
         }

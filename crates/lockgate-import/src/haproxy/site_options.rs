@@ -1,6 +1,7 @@
 //! Options of a frontend and its backend that become keys of a site.
 
 use super::Importer;
+use super::acls::worse;
 use super::plan::HaproxyPlan;
 use super::words::{haproxy_time, lockgate_time};
 use crate::{DraftValue, Verdict};
@@ -18,8 +19,11 @@ impl Importer<'_> {
                 match word.as_str() {
                     "except" => {
                         words.next();
-                        verdict = Verdict::differs(
-                            "X-Forwarded-For is made anew for these clients too: name proxies that run there in `trusted`",
+                        verdict = worse(
+                            verdict,
+                            Verdict::differs(
+                                "X-Forwarded-For is made anew for these clients too: name proxies that run there in `trusted`",
+                            ),
                         );
                     }
                     "header" => {
@@ -32,15 +36,18 @@ impl Importer<'_> {
                         if plain {
                             plan.request_headers.retain(|(known, _)| *known != name);
                             plan.request_headers.push((name, "{client}".into()));
-                            verdict = Verdict::Converted;
+                            verdict = worse(verdict, Verdict::Converted);
                         } else {
                             verdict =
                                 Verdict::not_supported("this is not the name of a field", None);
                         }
                     }
                     "if-none" => {
-                        verdict = Verdict::differs(
-                            "X-Forwarded-For of a client is kept only from `trusted` addresses",
+                        verdict = worse(
+                            verdict,
+                            Verdict::differs(
+                                "X-Forwarded-For of a client is kept only from `trusted` addresses",
+                            ),
                         );
                     }
                     _ => verdict = Verdict::not_supported("this option is not known", None),

@@ -446,6 +446,37 @@ fn entries_of_a_relay_have_their_own_proxy_headers() {
 }
 
 #[test]
+fn fixed_answers() {
+    let answer = |rule: &str| {
+        let text = front(&format!(
+            " http-request return {rule} if {{ path /x }}\n default_backend a"
+        ));
+        let draft = draft(&text);
+        let found = draft
+            .lines()
+            .find_map(|line| line.strip_prefix("respond = "));
+        (
+            found.unwrap_or_default().to_owned(),
+            verdict(&text, "http-request return").0,
+        )
+    };
+    for (rule, value, code) in [
+        ("status 204", "204", 'C'),
+        (
+            "status 200 content-type text/html string hi",
+            "{ body = \"hi\", type = \"text/html\" }",
+            'C',
+        ),
+        ("status 200 string hi hdr X y", "\"hi\"", 'd'),
+        ("file /x status 200 hdr X y", "503", 'n'),
+        ("status 200 lf-string %[src]", "503", 'n'),
+        ("status 99", "503", 'n'),
+    ] {
+        assert_eq!(answer(rule), (value.to_owned(), code), "{rule}");
+    }
+}
+
+#[test]
 fn prefixes_are_taken_off() {
     for rule in [
         "http-request replace-path /api(/)?(.*) /\\2",
