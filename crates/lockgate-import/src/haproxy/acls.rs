@@ -117,17 +117,17 @@ impl HaproxyAcls {
         if let Some(alternatives) = self.named.get(name) {
             // Networks on several lines are one list.
             let mut networks = Vec::new();
-            let mut others = Vec::new();
+            let mut rest = Vec::new();
             for alternative in alternatives {
                 match alternative {
                     C::Atom(HaproxyAtom::Source(more)) => networks.extend(more.iter().cloned()),
-                    other => others.push(other.clone()),
+                    other => rest.push(other.clone()),
                 }
             }
             if !networks.is_empty() {
-                others.push(C::Atom(HaproxyAtom::Source(networks)));
+                rest.push(C::Atom(HaproxyAtom::Source(networks)));
             }
-            return C::any(others);
+            return C::any(rest);
         }
         match name {
             "TRUE" | "HTTP" => C::Always(true),
@@ -402,7 +402,7 @@ fn host_fetch(name: &str) -> Option<&'static str> {
     })
 }
 
-/// Whether what a condition looks at may say who is let in.
+/// Whether what a condition looks at may say which clients are let in.
 fn is_access_fetch(name: &str) -> bool {
     const FETCHES: [&str; 7] = [
         "path",

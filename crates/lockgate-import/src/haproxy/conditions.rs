@@ -23,7 +23,7 @@ pub(super) enum HaproxyAtom {
     /// Anything else.
     Opaque {
         text: String,
-        /// Whether it may say who is let in.
+        /// Whether it may say which clients are let in.
         access: bool,
     },
 }
@@ -135,7 +135,7 @@ impl HaproxyCondition {
         }
     }
 
-    /// Whether it may say who is let in.
+    /// Whether it may say which clients are let in.
     pub(super) fn is_about_access(&self) -> bool {
         let mut atoms = Vec::new();
         self.atoms(&mut atoms);

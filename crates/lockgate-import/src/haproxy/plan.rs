@@ -26,7 +26,7 @@ pub(super) struct HaproxyPlan {
     pub(super) allow: Option<Vec<String>>,
     pub(super) deny: Vec<String>,
     pub(super) auth: Option<(String, String)>,
-    /// The most requests in so many milliseconds, and the status of others.
+    /// The most requests in so many milliseconds, and the status of refused ones.
     pub(super) limit: Option<(u64, u64, u16)>,
     pub(super) rewrite: Option<String>,
     pub(super) strip: bool,

@@ -1,4 +1,4 @@
-//! Rules that say who is let in: addresses, passwords, rates. One that no table can say closes the
+//! Rules that say which clients are let in: addresses, passwords, rates. One that no table can say closes the
 //! routes that it guards.
 
 use super::Importer;
@@ -9,7 +9,7 @@ use super::rules::HaproxyRule;
 use crate::Verdict;
 
 impl Importer<'_> {
-    /// A rule whose condition is not known here is left out. If it may say who is let in, so is
+    /// A rule whose condition is not known here is left out. If it may say which clients are let in, so is
     /// every client.
     pub(super) fn skipped(
         &mut self,
@@ -44,7 +44,7 @@ impl Importer<'_> {
             rule.id,
             Verdict::not_supported(
                 format!("{} has no counterpart as a condition here", condition.unknown()),
-                Some("the routes that it guards refuse all clients (deny): decide who is let in, and take the deny out"),
+                Some("the routes that it guards refuse all clients (deny): decide which clients are let in, and take the deny out"),
             ),
         );
     }

@@ -86,10 +86,9 @@ fn kind(word: &str) -> Option<HaproxyKind> {
             "Lockgate does not speak FastCGI",
             "put the application behind a server that speaks HTTP",
         ),
-        "log-forward" | "log-profile" => K::Absent(
-            "Lockgate forwards no logs of others",
-            "use a collector of logs",
-        ),
+        "log-forward" | "log-profile" => {
+            K::Absent("Lockgate forwards no logs", "use a collector of logs")
+        }
         "crt-store" => K::Absent(
             "certificates are named in the sites",
             "write tls in the sites, or certs in [tls]",
