@@ -143,14 +143,8 @@ impl DraftTable {
         Some(self.tables.remove(at).1)
     }
 
-    /// Adds a table, of which the caller knows that there is none of that name: in a file of many
-    /// thousands this takes no search.
-    pub fn push_table(&mut self, name: &str, table: Self) {
-        self.tables.push((name.to_owned(), table));
-    }
-
-    /// Adds the keys and tables of another table after its own.
-    pub fn append(&mut self, other: Self) {
+    /// Puts the keys and tables of another table into it; a value or a table that it had is replaced.
+    pub fn merge(&mut self, other: Self) {
         for (key, value, comment) in other.keys {
             self.set(&key, value);
             if let Some(comment) = comment {
@@ -165,6 +159,21 @@ impl DraftTable {
                 self.push(&name, table);
             }
         }
+    }
+
+    /// Adds the keys and tables of another table that has none of the same names: nothing is
+    /// searched.
+    pub fn append(&mut self, other: Self) {
+        self.keys.extend(other.keys);
+        self.tables.extend(other.tables);
+        self.lists.extend(other.lists);
+    }
+
+    /// The keys in it.
+    pub fn keys(&self) -> impl Iterator<Item = (&str, &DraftValue)> {
+        self.keys
+            .iter()
+            .map(|(name, value, _)| (name.as_str(), value))
     }
 
     /// Adds a table to the list `[[name]]`.

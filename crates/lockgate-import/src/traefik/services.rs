@@ -204,7 +204,7 @@ impl TraefikServices {
             number += 1;
         }
         self.names.insert(unique.clone());
-        pools.push_table(&unique, table);
+        pools.append_table(&unique, table);
         self.pools.insert(written, unique.clone());
         format!("pool:{unique}").into()
     }

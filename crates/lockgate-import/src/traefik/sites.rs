@@ -175,7 +175,7 @@ pub(super) fn write(
         };
         let key = site_key(&site.listener, first, statics);
         if keys.insert(key.clone()) {
-            all.push_table(&key, emit(&site, &key, &mut tests));
+            all.append_table(&key, emit(&site, &key, &mut tests));
         }
     }
     if !all.is_empty() {
@@ -281,7 +281,7 @@ fn emit(site: &Site, key: &str, tests: &mut Vec<DraftTable>) -> DraftTable {
     if site.listener.accept_proxy {
         table.set("accept_proxy", "optional");
     }
-    table.append(site.table.clone());
+    table.merge(site.table.clone());
     table
 }
 
