@@ -25,7 +25,7 @@ pub use conversion_report::{ConversionReport, ReportLine, StatementId, Verdict};
 pub use draft::{Draft, DraftTable, DraftValue};
 pub use source_files::{ImportError, Place, SourceFiles};
 
-/// A server whose configuration can be read.
+/// A server with a configuration that can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     /// nginx: `nginx.conf` and what it includes.

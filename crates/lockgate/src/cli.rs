@@ -65,7 +65,7 @@ pub(crate) enum Command {
     /// Bring configuration files into their canonical form.
     Fmt(fmt::FmtOptions),
     /// Write a configuration of another server anew.
-    Import(import::ImportOptions),
+    Import(import::ForeignConfigOptions),
     /// Serve a built-in page and application with a self-signed certificate.
     Demo(DemoOptions),
     /// Relay one listener without a configuration file.
@@ -271,7 +271,7 @@ enum CommandArgs {
         The file has tests ([[test]]) of what was understood: `lockgate check` runs them. Exit codes: 0 converted, 1 a file that \
         cannot be read or is not of the format, 2 losses with --strict."
     )]
-    Import(import::ImportArgs),
+    Import(import::ForeignConfigArgs),
     /// Run a demo without a configuration file: a built-in page and application over HTTPS
     #[command(after_help = "Example:\n  lockgate demo --listen 127.0.0.1:9443")]
     Demo(DemoOptions),

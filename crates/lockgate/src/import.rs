@@ -14,7 +14,7 @@ use lockgate_import::{ConversionReport, ReportLine, Verdict, import};
 use serde_json::{Value, json};
 
 use crate::cli::PrintFormat;
-use crate::cli::import::{ImportOptions, ListedStatements};
+use crate::cli::import::{ForeignConfigOptions, ListedStatements};
 use crate::print::out;
 
 use disk_files::DiskFiles;
@@ -27,7 +27,7 @@ const LOSSES: u8 = 2;
 ///
 /// # Errors
 /// When a file cannot be read, is not of its format, or the new one cannot be written.
-pub(crate) fn run(options: &ImportOptions) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &ForeignConfigOptions) -> anyhow::Result<ExitCode> {
     let imported = import(options.format, &options.files, &DiskFiles);
     let imported = imported.map_err(|error| anyhow!("{error}"))?;
     let toml = lockgate_config::format(&imported.draft.to_string())

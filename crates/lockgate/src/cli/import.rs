@@ -9,7 +9,7 @@ use super::PrintFormat;
 
 // No doc comment: clap would print it instead of the command's.
 #[derive(Args)]
-pub(super) struct ImportArgs {
+pub(super) struct ForeignConfigArgs {
     /// The server
     format: FormatName,
     /// Its files; those that they include are read too
@@ -40,7 +40,7 @@ enum FormatName {
 
 /// A configuration of another server, to be written anew.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct ImportOptions {
+pub(crate) struct ForeignConfigOptions {
     pub(crate) format: Format,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) out: Option<PathBuf>,
@@ -57,9 +57,9 @@ pub(crate) enum ListedStatements {
     All,
 }
 
-impl ImportArgs {
-    pub(super) fn resolve(self) -> ImportOptions {
-        ImportOptions {
+impl ForeignConfigArgs {
+    pub(super) fn resolve(self) -> ForeignConfigOptions {
+        ForeignConfigOptions {
             format: match self.format {
                 FormatName::Nginx => Format::Nginx,
                 FormatName::Haproxy => Format::Haproxy,

@@ -25,6 +25,7 @@ mod forward_auth;
 mod h2;
 mod h2_upstream;
 mod http;
+mod import;
 mod limits;
 mod lints;
 mod live_page;
