@@ -30,6 +30,7 @@ fn every_kept_input_holds() {
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
     replay("range", lockgate_fuzz::range);
     replay("h1_target", lockgate_fuzz::h1_target);
+    replay("import_config", lockgate_fuzz::import_config);
     replay("redirect_map", lockgate_fuzz::redirect_map);
     replay("server_hello", lockgate_fuzz::server_hello);
     replay("tls_session", lockgate_fuzz::tls_session);

@@ -166,6 +166,8 @@ fn every_documented_command_exists() {
         "confirm",
         "rollback",
         "explain",
+        "fmt",
+        "import",
         "plan",
         "completion",
         "man",
