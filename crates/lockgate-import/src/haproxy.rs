@@ -20,6 +20,7 @@ mod plan;
 mod proxies;
 mod relays;
 mod restrictions;
+mod rewrites;
 mod rules;
 mod sections;
 mod servers;

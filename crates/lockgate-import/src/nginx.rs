@@ -1,20 +1,24 @@
 //! Configurations of nginx.
 //!
-//! `syntax` reads directives and includes, `scope` knows what a level inherits, `servers` and
-//! `sites` choose hosts and routes, and the other modules convert one matter each.
+//! `syntax` reads directives and includes, `scope` knows what a level inherits, `shared` what
+//! routes have in common, `servers` and `sites` choose hosts and routes, and the other modules
+//! convert one matter each.
 
 mod access;
 mod answer;
 mod fields;
+mod finish;
 mod hosts;
 mod known;
 mod listen;
+mod locations;
 mod pattern;
 mod proxy;
 mod regexes;
 mod route;
 mod scope;
 mod servers;
+mod shared;
 mod sites;
 mod stream;
 mod syntax;
@@ -28,8 +32,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use self::route::NginxShared;
 use self::scope::{NginxScope, NginxVerdicts, nginx_level};
+use self::shared::NginxShared;
 use self::syntax::{NginxDirective, NginxReader};
 use self::upstream::NginxUpstream;
 use self::values::NginxNetwork;

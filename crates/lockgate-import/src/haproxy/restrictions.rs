@@ -9,8 +9,8 @@ use super::rules::HaproxyRule;
 use crate::Verdict;
 
 impl Importer<'_> {
-    /// A rule whose condition is not known here is left out. If it may say which clients are let in, so is
-    /// every client.
+    /// Leaves out a rule with a condition that is not known here. If the condition may say which clients
+    /// are let in, every client is refused.
     pub(super) fn skipped(
         &mut self,
         rule: &HaproxyRule,

@@ -436,7 +436,7 @@ impl Importer<'_> {
     }
 }
 
-/// Whether a condition holds for no request of a host and listener, whatever its path.
+/// Whether a condition holds for no request of a host and listener, on any path.
 fn impossible(condition: &HaproxyCondition, part: &HaproxyPart<'_>) -> bool {
     fn open(condition: &HaproxyCondition, part: &HaproxyPart<'_>) -> HaproxyCondition {
         use HaproxyCondition as C;

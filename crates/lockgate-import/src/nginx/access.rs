@@ -2,43 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use super::known::is_known;
+use super::known::{CLOSING, is_known};
 use super::proxy::proxy_target;
-use super::route::{NginxRoute, NginxSite, inline, place_of};
+use super::route::{NginxRoute, inline, place_of};
 use super::scope::{NginxPart, NginxScope, parts_of};
+use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::values::NginxNetwork;
 use crate::{DraftValue, Verdict};
-
-/// Rules about access that have no counterpart: a route with one of them is closed.
-const CLOSING: &[&str] = &[
-    "auth_jwt",
-    "auth_jwt_require",
-    "auth_pam",
-    "auth_ldap",
-    "auth_ldap_servers",
-    "auth_digest",
-    "auth_gss",
-    "access_by_lua",
-    "access_by_lua_block",
-    "access_by_lua_file",
-    "js_access",
-    "secure_link",
-    "secure_link_secret",
-    "valid_referers",
-    "limit_except",
-    "modsecurity",
-    "session_log",
-    "auth_delay",
-    "auth_oidc",
-    "SecRulesEnabled",
-    "naxsi",
-];
-
-/// Whether a directive is a rule about access that has no counterpart.
-pub(super) fn closes(name: &str) -> bool {
-    CLOSING.contains(&name)
-}
 
 /// The most pairs of an allowed and a denied network that are compared.
 const MOST_PAIRS: usize = 4_000_000;

@@ -2,8 +2,9 @@
 
 use super::pattern::{NginxMatch, NginxPath, regex};
 use super::proxy::proxy_route;
-use super::route::{NginxAction, NginxRoute, NginxSite, inline};
+use super::route::{NginxAction, NginxRoute, inline};
 use super::scope::NginxScope;
+use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::values::{NginxWords, redirect_target, with_placeholders};
 use crate::{DraftValue, Verdict};

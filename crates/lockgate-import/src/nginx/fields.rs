@@ -1,8 +1,9 @@
 //! Response fields, caching, compression, bodies and error pages of a route.
 
 use super::proxy::valid_field;
-use super::route::{NginxAction, NginxRoute, NginxSite, inline};
+use super::route::{NginxAction, NginxRoute, inline};
 use super::scope::NginxScope;
+use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::values::{nginx_millis, size, with_placeholders};
 use crate::{DraftValue, Verdict};

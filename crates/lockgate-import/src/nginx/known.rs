@@ -213,6 +213,31 @@ const ABSENT: &[(&str, &str, &str)] = &[
     ),
 ];
 
+/// Rules about access that have no counterpart: a route with one of them is closed.
+pub(super) const CLOSING: &[&str] = &[
+    "auth_jwt",
+    "auth_jwt_require",
+    "auth_pam",
+    "auth_ldap",
+    "auth_ldap_servers",
+    "auth_digest",
+    "auth_gss",
+    "access_by_lua",
+    "access_by_lua_block",
+    "access_by_lua_file",
+    "js_access",
+    "secure_link",
+    "secure_link_secret",
+    "valid_referers",
+    "limit_except",
+    "modsecurity",
+    "session_log",
+    "auth_delay",
+    "auth_oidc",
+    "SecRulesEnabled",
+    "naxsi",
+];
+
 /// What the other modules convert or refuse by name.
 const HANDLED: &str = " http server location stream upstream map types listen server_name root alias index \
  try_files rewrite return if set include error_page proxy_pass grpc_pass proxy_set_header \
@@ -234,7 +259,7 @@ pub(super) fn is_known(name: &str) -> bool {
         || HANDLED.contains(&word)
         || absent(name).is_some()
         || super::answer::is_handler(name)
-        || super::access::closes(name)
+        || CLOSING.contains(&name)
 }
 
 /// The entry of what Lockgate has not.

@@ -1,8 +1,9 @@
 //! `proxy_pass` and `grpc_pass`: the endpoint, the path that it sees, its Host, TLS and deadlines.
 
 use super::pattern::NginxPath;
-use super::route::{NginxAction, NginxRoute, NginxSite, inline};
+use super::route::{NginxAction, NginxRoute, inline};
 use super::scope::{NginxPart, NginxScope, parts_of};
+use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::upstream::address;
 use super::values::{duration, nginx_millis, with_placeholders};

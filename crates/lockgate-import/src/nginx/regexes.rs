@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 
 use super::answer::{answer, foreign_handler};
 use super::fields::{add_fields, is_old_cache_field};
+use super::finish::finish;
+use super::locations::{NginxPlace, restricts};
 use super::pattern::{NginxMatch, NginxPath, NginxPattern, media_type};
-use super::route::{NginxAction, NginxRoute, NginxSite, place_of};
-use super::sites::{NginxPlace, finish, restricts};
+use super::route::{NginxAction, NginxRoute, place_of};
+use super::shared::NginxSite;
 use crate::{DraftValue, Verdict};
 
 /// The locations that may win over another one: those with `^~`, `=` and regular expressions.

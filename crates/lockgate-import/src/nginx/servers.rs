@@ -8,9 +8,11 @@ use super::hosts::{
     leads_to_https, merged_redirects,
 };
 use super::listen::{NginxListen, NginxTlsKind, add_tls, covers, listens, names};
-use super::route::{NginxAction, NginxRoute, NginxShared, NginxSite};
+use super::locations::locations;
+use super::route::{NginxAction, NginxRoute};
 use super::scope::NginxScope;
-use super::sites::{locations, routes_of, runs_php};
+use super::shared::{NginxShared, NginxSite};
+use super::sites::{routes_of, runs_php};
 use super::syntax::NginxDirective;
 use super::values::NginxWords;
 use super::write::{NginxSiteDraft, write_site};
