@@ -15,6 +15,7 @@ mod fields;
 mod files;
 #[cfg(test)]
 mod hostile_tests;
+mod listen;
 mod log;
 mod matchers;
 #[cfg(test)]
@@ -24,6 +25,7 @@ mod order;
 mod outcome;
 mod paths;
 mod places;
+mod pool_keys;
 mod proxy;
 mod sites;
 #[cfg(test)]

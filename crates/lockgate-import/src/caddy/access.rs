@@ -1,8 +1,7 @@
 //! `basic_auth` and `forward_auth`.
 
 use super::blocks::CaddyStatement;
-use super::evaluate::CLOSED;
-use super::outcome::CaddyFlow;
+use super::outcome::{CLOSED, CaddyFlow};
 use super::proxy;
 use super::texts::CaddyTextPlace;
 use crate::{ConversionReport, DraftValue, Verdict};

@@ -2,14 +2,13 @@
 
 use super::access;
 use super::blocks::CaddyStatement;
-use super::evaluate::CLOSED;
 use super::fields;
 use super::files;
 use super::matchers::{self, CaddyPathChange, CaddyScope};
 use super::order::CaddyOrder;
-use super::outcome::{CaddyAction, CaddyFlow, CaddyOutcome};
+use super::outcome::{CLOSED, CaddyAction, CaddyFlow, CaddyOutcome};
 use super::proxy;
-use super::texts::{self, CaddyText, CaddyTextKind, CaddyTextPlace};
+use super::texts::{self, CaddyTextKind, CaddyTextPlace};
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// Whether a directive answers the request.
@@ -253,12 +252,6 @@ pub(super) fn end(
     action
 }
 
-/// A text and the verdict on it.
-pub(super) fn of_text(text: CaddyText) -> (String, Verdict) {
-    let verdict = text.differs.map_or(Verdict::Converted, Verdict::differs);
-    (text.text, verdict)
-}
-
 /// `vars`: constants can be put where their names stand.
 fn vars(
     statement: &CaddyStatement,
@@ -367,7 +360,7 @@ fn rewrite(words: &[String], flow: &mut CaddyFlow, place: CaddyTextPlace<'_>) ->
     };
     match texts::convert(to, CaddyTextKind::Rewrite, Some(place)) {
         Ok(text) if text.text.starts_with('/') || text.text.starts_with("{path}") => {
-            let (path, verdict) = of_text(text);
+            let (path, verdict) = text.with_verdict();
             flow.change = CaddyPathChange::Rewritten(path);
             verdict
         }
@@ -446,7 +439,7 @@ fn redir(words: &[String], place: CaddyTextPlace<'_>) -> (CaddyAction, Verdict) 
     };
     match texts::convert(to, CaddyTextKind::Location, Some(place)) {
         Ok(text) => {
-            let (mut to, verdict) = of_text(text);
+            let (mut to, verdict) = text.with_verdict();
             if !to.contains("://") && !to.starts_with('/') && !to.starts_with('{') {
                 return absent("the target is relative to the request's path".to_owned());
             }
@@ -511,7 +504,7 @@ fn respond(
     }
     match texts::convert(&body, CaddyTextKind::Body, Some(place)) {
         Ok(text) => {
-            let (body, verdict) = of_text(text);
+            let (body, verdict) = text.with_verdict();
             (CaddyAction::Respond(status, body, kind), verdict)
         }
         Err(because) if status >= 400 => (

@@ -3,11 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::{self, CaddyStatement};
-use super::outcome::{CaddyAction, CaddyOutcome, CaddyUpstream};
+use super::outcome::{CaddyAction, CaddyOutcome, CaddyOutcomes, CaddyUpstream};
 use super::paths::CaddyPlace;
 use super::places::CaddyPlaces;
-use super::sites::CaddyOutcomes;
-use super::tests_of::CaddyTests;
+use super::tests_of::{CaddyTableNames, CaddyTests};
 use crate::{ConversionReport, DraftTable, DraftValue, Verdict};
 
 /// The keys of a table in the order in which they are written.
@@ -40,15 +39,6 @@ const KEYS: [&str; 27] = [
     "access_log",
     "shape",
 ];
-
-/// Names of a table for its tests.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CaddyTableNames<'a> {
-    /// The key of the site.
-    pub(super) key: &'a str,
-    /// Whether it is on TLS.
-    pub(super) secure: bool,
-}
 
 /// The pools of the draft.
 #[derive(Debug, Default)]

@@ -4,15 +4,12 @@ use super::blocks::CaddyStatement;
 use super::directives;
 use super::matchers::{self, CaddyMatch, CaddyPathChange, CaddyRequests, CaddyScope};
 use super::order::CaddyOrder;
-use super::outcome::{CaddyAction, CaddyFlow, CaddyOrigin, CaddyOutcome};
+use super::outcome::{CLOSED, CaddyAction, CaddyFlow, CaddyOrigin, CaddyOutcome};
 use super::texts::CaddyTextPlace;
 use crate::{ConversionReport, Verdict};
 
 /// The most conditions that are followed within each other.
 const DEEPEST_CONDITION: usize = 64;
-
-/// Why a part of a site is closed.
-pub(super) const CLOSED: &str = "the part of the site that it is for refuses every client until it is decided: remove `deny` there";
 
 /// Runs the directives of a site for one place.
 pub(super) struct CaddyEvaluator<'a, 'r> {

@@ -1,9 +1,7 @@
 //! Files: `root`, `file_server` and `try_files`.
 
 use super::blocks::CaddyStatement;
-use super::directives::of_text;
-use super::evaluate::CLOSED;
-use super::outcome::{CaddyAction, CaddyFlow};
+use super::outcome::{CLOSED, CaddyAction, CaddyFlow};
 use super::texts::{self, CaddyText, CaddyTextKind};
 use crate::{ConversionReport, Verdict};
 
@@ -15,7 +13,7 @@ fn plain(text: &str) -> Result<CaddyText, String> {
 pub(super) fn root(words: &[String], flow: &mut CaddyFlow) -> Verdict {
     match words.first().map(|path| plain(path)) {
         Some(Ok(text)) => {
-            let (root, verdict) = of_text(text);
+            let (root, verdict) = text.with_verdict();
             let root = match root.len() > 1 {
                 true => root.trim_end_matches('/').to_owned(),
                 false => root,

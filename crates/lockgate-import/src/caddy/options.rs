@@ -1,6 +1,7 @@
 //! The global options.
 
 use super::blocks::CaddyStatement;
+use super::listen;
 use super::log;
 use super::matchers::{self, PRIVATE_RANGES};
 use super::order::CaddyOrder;
@@ -52,10 +53,7 @@ impl Default for CaddyOptions {
 fn of_text(word: Option<&str>) -> Result<(String, Verdict), Verdict> {
     let word = word.unwrap_or_default();
     match texts::convert(word, CaddyTextKind::Plain, None) {
-        Ok(text) => Ok((
-            text.text,
-            text.differs.map_or(Verdict::Converted, Verdict::differs),
-        )),
+        Ok(text) => Ok(text.with_verdict()),
         Err(because) => Err(Verdict::not_supported(because, None)),
     }
 }
@@ -204,7 +202,7 @@ impl CaddyOptions {
                     _ => Verdict::not_supported("this is no duration", None),
                 }
             }
-            "default_bind" => match super::sites::listen(statement.args()) {
+            "default_bind" => match listen::addresses(statement.args()) {
                 Some((listen, differs)) => {
                     self.bind = listen;
                     differs.map_or(Verdict::Converted, Verdict::differs)

@@ -1,4 +1,4 @@
-//! The order in which Caddy runs directives, whatever their order in the file.
+//! Sorts directives into the order in which Caddy runs them.
 
 use super::blocks::CaddyStatement;
 

@@ -6,6 +6,9 @@ use super::matchers::CaddyPathChange;
 use super::paths::CaddyPlace;
 use crate::{DraftValue, Place};
 
+/// Why a part of a site is closed.
+pub(super) const CLOSED: &str = "the part of the site that it is for refuses every client until it is decided: remove `deny` there";
+
 /// Fields of messages, by name in lower case, in the order in which they were set.
 pub(super) type CaddyFields = Vec<(String, DraftValue)>;
 
@@ -74,6 +77,9 @@ pub(super) struct CaddyFlow {
     /// Lines of comments above the table.
     pub(super) comments: Vec<String>,
 }
+
+/// The outcomes of all places of a site, for one host.
+pub(super) type CaddyOutcomes = BTreeMap<CaddyPlace, CaddyOutcome>;
 
 /// What becomes of the requests of a place.
 #[derive(Debug, Clone, Default, PartialEq)]

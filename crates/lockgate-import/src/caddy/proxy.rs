@@ -4,25 +4,10 @@ use super::blocks::CaddyStatement;
 use super::fields;
 use super::matchers::PRIVATE_RANGES;
 use super::outcome::{CaddyFlow, CaddyUpstream};
+use super::pool_keys::{CaddyPoolKeys, push_time};
 use super::texts::{self, CaddyTextKind, CaddyTextPlace};
 use super::transport;
 use crate::{ConversionReport, DraftValue, Verdict};
-
-/// The keys of a pool while the lines of a `reverse_proxy` are read.
-#[derive(Debug, Default)]
-pub(super) struct CaddyPoolKeys {
-    pub(super) health: Vec<(String, DraftValue)>,
-    pub(super) has_path: bool,
-    pub(super) eject: Vec<(String, DraftValue)>,
-    pub(super) tls: Option<Vec<(String, DraftValue)>>,
-    pub(super) protocol: Option<&'static str>,
-    pub(super) idle: Vec<(String, DraftValue)>,
-    pub(super) timeouts: Vec<(String, DraftValue)>,
-    pub(super) options: Vec<(String, DraftValue)>,
-    pub(super) weights: Vec<i64>,
-    pub(super) first: bool,
-    pub(super) max: Option<i64>,
-}
 
 /// Reads a `reverse_proxy`. Fields that it changes are added to `flow`.
 ///
@@ -269,21 +254,6 @@ fn address(word: &str, keys: &mut CaddyPoolKeys) -> Result<(Vec<String>, Option<
         return Err(format!("`{word}` is no address with a port"));
     }
     Ok((vec![format!("{host}:{found}")], converted.differs))
-}
-
-/// Adds a duration under a key.
-pub(super) fn push_time(
-    keys: &mut Vec<(String, DraftValue)>,
-    key: &str,
-    value: Option<&str>,
-) -> Verdict {
-    match value.and_then(texts::duration) {
-        Some(time) => {
-            keys.push((key.to_owned(), time.into()));
-            Verdict::Converted
-        }
-        None => Verdict::not_supported("this is no duration", None),
-    }
 }
 
 fn push_number(keys: &mut Vec<(String, DraftValue)>, key: &str, value: Option<&str>) -> Verdict {

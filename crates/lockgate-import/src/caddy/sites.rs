@@ -1,20 +1,20 @@
 //! Sites: their addresses, certificates and logs, and the places of their paths.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::addresses;
 use super::blocks::{self, CaddyStatement};
-use super::certificates::CaddyTls;
+use super::certificates::{self, CaddyTls};
 use super::emit::{self, CaddyPools};
-use super::evaluate::{CLOSED, CaddyEvaluator};
+use super::evaluate::CaddyEvaluator;
+use super::listen;
 use super::log;
 use super::matchers::{CaddyRequests, CaddyScope};
 use super::options::CaddyOptions;
-use super::outcome::{CaddyAction, CaddyFlow, CaddyOutcome};
+use super::outcome::{CLOSED, CaddyAction, CaddyFlow, CaddyOutcome, CaddyOutcomes};
 use super::paths::CaddyPlace;
 use super::places::{CaddyPlaces, collect_hosts, collect_places};
-use super::tests_of::CaddyTests;
-use super::texts::{self, CaddyTextKind};
+use super::tests_of::{CaddyTableNames, CaddyTests};
 use crate::{ConversionReport, Draft, DraftTable, DraftValue, Verdict};
 
 /// How many directives are run for all places of all sites.
@@ -23,9 +23,6 @@ const MOST_STEPS: usize = 4_000_000;
 const MOST_STEPS_OF_PLACE: usize = 5_000;
 /// The most places of one site.
 const MOST_PLACES: usize = 6_000;
-
-/// The outcomes of all places of a site, for one host.
-pub(super) type CaddyOutcomes = BTreeMap<CaddyPlace, CaddyOutcome>;
 
 /// Writes the sites of a source.
 pub(super) struct CaddySites<'r> {
@@ -40,8 +37,8 @@ pub(super) struct CaddySites<'r> {
     pub(super) has_files: bool,
     pub(super) has_proxy: bool,
     pub(super) has_letter: bool,
-    pub(super) steps: usize,
-    pub(super) keys: BTreeSet<String>,
+    steps: usize,
+    keys: BTreeSet<String>,
     /// Sites that are not in the draft.
     left_out: Vec<CaddyLeftOut>,
 }
@@ -119,7 +116,13 @@ impl<'r> CaddySites<'r> {
         self.has_letter |= places.has_letter;
         let mut listeners: Vec<(Option<u16>, bool, CaddyTls, Vec<String>)> = Vec::new();
         for address in &addresses {
-            let tls = self.tls_of(site, address, settings.tls.clone());
+            let tls = certificates::of_address(
+                site,
+                address,
+                settings.tls.clone(),
+                &self.options,
+                self.report,
+            );
             let host = address.host.clone().unwrap_or_default();
             let known = listeners.iter_mut().find(|(port, secure, known, hosts)| {
                 *port == address.port
@@ -371,7 +374,7 @@ impl<'r> CaddySites<'r> {
             self.has_files |= matches!(outcome.action, CaddyAction::Files(_));
             self.has_proxy |= matches!(outcome.action, CaddyAction::Proxy(_));
         }
-        let names = emit::CaddyTableNames {
+        let names = CaddyTableNames {
             key: &key,
             secure: tls.is_some(),
         };
@@ -395,7 +398,7 @@ impl<'r> CaddySites<'r> {
         for statement in site.inner() {
             match statement.name() {
                 "tls" => {
-                    let tls = self.tls(statement);
+                    let tls = certificates::of_site(statement, &mut self.options, self.report);
                     settings.tls = tls.or(settings.tls.take());
                 }
                 "log" => {
@@ -406,7 +409,7 @@ impl<'r> CaddySites<'r> {
                     settings.access_log = Some(false.into());
                 }
                 "bind" => {
-                    let verdict = match listen(statement.args()) {
+                    let verdict = match listen::addresses(statement.args()) {
                         Some((listen, None)) => {
                             settings.bind = listen;
                             Verdict::Converted
@@ -480,37 +483,13 @@ impl<'r> CaddySites<'r> {
 
 /// What the statements of a site say about all of it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CaddySettings {
+struct CaddySettings {
     tls: Option<CaddyTls>,
     access_log: Option<DraftValue>,
     bind: Vec<String>,
     not_found: Option<String>,
     closed: bool,
     logs: bool,
-}
-
-/// Addresses to bind, and what differs.
-pub(super) fn listen(words: &[String]) -> Option<(Vec<String>, Option<String>)> {
-    let mut addresses = Vec::new();
-    let mut differs = None;
-    for word in words {
-        let bare = word.trim_matches(['[', ']']);
-        let address = bare.strip_prefix("tcp/").unwrap_or(bare);
-        if address.parse::<std::net::IpAddr>().is_ok() {
-            addresses.push(address.to_owned());
-        } else if address == "localhost" {
-            addresses.extend(["127.0.0.1".to_owned(), "::1".to_owned()]);
-        } else if let Ok(text) = texts::convert(address, CaddyTextKind::Plain, None)
-            && text.text.starts_with("${env:")
-            && text.text.ends_with('}')
-        {
-            addresses.push(text.text);
-            differs = Some("the variable must have one IP address".to_owned());
-        } else {
-            return None;
-        }
-    }
-    (!addresses.is_empty()).then_some((addresses, differs))
 }
 
 fn matchers_or_known(statement: &CaddyStatement, options: &CaddyOptions) -> bool {

@@ -1,12 +1,20 @@
 //! The `[[test]]` blocks that pin what was understood.
 
-use super::emit::CaddyTableNames;
 use super::outcome::{CaddyAction, CaddyOutcome};
 use super::paths::CaddyPlace;
 use crate::{Draft, DraftTable, DraftValue};
 
 /// The most tests of a draft.
 const MOST_TESTS: usize = 50;
+
+/// Names of a table for its tests.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CaddyTableNames<'a> {
+    /// The key of the site.
+    pub(super) key: &'a str,
+    /// Whether it is on TLS.
+    pub(super) secure: bool,
+}
 
 /// The tests of a draft.
 #[derive(Debug, Default)]

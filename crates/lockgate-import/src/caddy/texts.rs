@@ -2,6 +2,7 @@
 
 use super::matchers::{CaddyPathChange, CaddyRequests};
 use super::paths::CaddyPlace;
+use crate::Verdict;
 
 /// Where a text stands, which says what placeholders it may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,6 +24,14 @@ pub(super) struct CaddyText {
     pub(super) text: String,
     /// What is different, if something is.
     pub(super) differs: Option<String>,
+}
+
+impl CaddyText {
+    /// The text and the verdict on it.
+    pub(super) fn with_verdict(self) -> (String, Verdict) {
+        let verdict = self.differs.map_or(Verdict::Converted, Verdict::differs);
+        (self.text, verdict)
+    }
 }
 
 /// What a text is converted for.

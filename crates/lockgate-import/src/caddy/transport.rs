@@ -1,7 +1,7 @@
 //! `transport` of a `reverse_proxy`: TLS, protocols and deadlines towards endpoints.
 
 use super::blocks::CaddyStatement;
-use super::proxy::{CaddyPoolKeys, push_time};
+use super::pool_keys::{CaddyPoolKeys, push_time};
 use crate::{ConversionReport, Verdict};
 
 /// Reads `transport http`.
