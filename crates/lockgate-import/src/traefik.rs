@@ -5,14 +5,17 @@ mod acme;
 mod compose;
 mod cors;
 mod entry_points;
+mod fields;
 mod headers;
 mod middlewares;
 mod node;
 mod paths;
 mod redirects;
 mod relays;
+mod route_parts;
 mod router_rows;
 mod routers;
+mod routes;
 mod rows;
 mod rule;
 mod service_options;
@@ -20,10 +23,13 @@ mod services;
 mod site_tls;
 mod sites;
 mod source;
+mod static_keys;
 mod static_logs;
 mod statics;
 mod tls_options;
 mod toml_tree;
+mod upstream;
+mod values;
 mod yaml;
 
 #[cfg(test)]
@@ -182,7 +188,7 @@ impl TraefikReader<'_> {
                 continue;
             };
             let Some(text) = node.text().filter(|text| !text.is_empty()) else {
-                node.set(&mut self.report, statics::unreadable());
+                node.set(&mut self.report, values::unreadable());
                 continue;
             };
             let path = Path::new(text);
@@ -234,7 +240,7 @@ impl TraefikReader<'_> {
                 &mut self.report,
             );
         }
-        let mut statics = statics::read(&root, &mut draft.top, &mut self.report);
+        let mut statics = static_keys::read(&root, &mut draft.top, &mut self.report);
         ports(&mut statics, &mut draft, &mut self.report);
         for container in &containers {
             container_labels(container, &statics, &mut self.report);

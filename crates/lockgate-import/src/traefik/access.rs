@@ -1,11 +1,10 @@
 //! Middlewares that keep requests out: passwords, authentication services, networks.
 
-use super::entry_points::is_network;
-use super::headers;
-use super::middlewares::{RouteContext, RouteParts};
+use super::fields;
 use super::node::{TraefikNode, is_known};
+use super::route_parts::{RouteContext, RouteParts};
 use super::source::TraefikItem;
-use super::statics::unreadable;
+use super::values::{is_network, unreadable, url};
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// Reads it.
@@ -66,7 +65,7 @@ pub(super) fn basic_auth(
             }
             "removeheader" => Verdict::Default,
             "headerfield" => {
-                if let Some(name) = node.text().filter(|name| headers::is_name(name)) {
+                if let Some(name) = node.text().filter(|name| fields::is_name(name)) {
                     parts
                         .request_headers
                         .push((name.to_ascii_lowercase(), false.into()));
@@ -125,7 +124,7 @@ pub(super) fn forward_auth(
 ) {
     parts.guards.insert(item.name.clone());
     let address = node.field("address").and_then(TraefikNode::raw);
-    let Some((scheme, endpoint, path)) = address.and_then(super::services::url) else {
+    let Some((scheme, endpoint, path)) = address.and_then(url) else {
         node.mark(report, &Verdict::not_supported("the address of the service cannot be read, or is not known here: its routes are refused", None));
         parts.refuse("its authentication service is not known");
         return;
@@ -176,12 +175,10 @@ pub(super) fn forward_auth(
                                 | "expect"
                                 | "max-forwards"
                         );
-                    match headers::is_name(&name) && !ours && headers::may_change(&name) {
+                    match fields::is_name(&name) && !ours && fields::may_change(&name) {
                         true => copy.push(name),
                         false => {
-                            if headers::is_name(&name)
-                                && headers::may_change(&name)
-                                && name != "host"
+                            if fields::is_name(&name) && fields::may_change(&name) && name != "host"
                             {
                                 // A client must not send what the service would have set.
                                 parts.request_headers.push((name.clone(), false.into()));

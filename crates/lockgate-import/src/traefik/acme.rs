@@ -1,7 +1,7 @@
 //! Certificate resolvers, as the keys of `[acme]`.
 
 use super::node::TraefikNode;
-use super::statics::unreadable;
+use super::values::unreadable;
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// A provider of DNS: its name in lego, its name here, and each parameter with the variable that lego

@@ -1,8 +1,8 @@
 //! The part of the middleware `headers` that lets other origins read responses.
 
-use super::headers::is_name;
-use super::middlewares::RouteParts;
+use super::fields::is_name;
 use super::node::{TraefikNode, is_known};
+use super::route_parts::RouteParts;
 use crate::{ConversionReport, DraftValue, Verdict};
 
 const KEYS: [&str; 8] = [

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use super::node::TraefikNode;
-use super::statics::{TraefikEntryPoint, TraefikStatics, duration, unreadable};
+use super::statics::{TraefikEntryPoint, TraefikStatics};
+use super::values::{duration, is_network, unreadable};
 use crate::{ConversionReport, DraftTable, DraftValue, Verdict};
 
 /// The port and address of a text such as `:443` or `127.0.0.1:80/tcp`.
@@ -175,20 +176,6 @@ fn trust(
             _ => {}
         }
     }
-}
-
-/// Whether a text is an address or a network.
-pub(super) fn is_network(text: &str) -> bool {
-    let (address, bits) = match text.split_once('/') {
-        Some((address, bits)) => (address, Some(bits)),
-        None => (text, None),
-    };
-    let most = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    bits.is_none_or(|bits| bits.parse::<u8>().is_ok_and(|bits| bits <= most))
 }
 
 fn transport(node: &TraefikNode, top: &mut DraftTable, report: &mut ConversionReport) {

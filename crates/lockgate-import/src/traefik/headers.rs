@@ -1,40 +1,16 @@
 //! The middleware `headers`: fields of requests and responses, and what browsers are told.
 
 use super::cors;
-use super::middlewares::{RouteContext, RouteParts};
+use super::fields::{is_name, may_change};
 use super::node::TraefikNode;
-use super::statics::unreadable;
+use super::route_parts::{RouteContext, RouteParts};
+use super::values::unreadable;
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// How many fields of requests, and of responses, a route may change.
 const MAX_FIELDS: usize = 500;
 /// How many hosts are compared with those that a middleware allows.
 const MAX_COMPARED: usize = 1_000_000;
-
-/// Whether a text is the name of a field.
-pub(super) fn is_name(name: &str) -> bool {
-    !name.is_empty()
-        && name
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || b"!#$&'*+-.^_|~".contains(&b))
-        && !name.starts_with(['+', '-', '!', '*'])
-}
-
-/// Whether Lockgate lets a field be changed.
-pub(super) fn may_change(name: &str) -> bool {
-    !matches!(
-        name,
-        "content-length"
-            | "transfer-encoding"
-            | "connection"
-            | "keep-alive"
-            | "proxy-connection"
-            | "te"
-            | "trailer"
-            | "upgrade"
-            | "http2-settings"
-    )
-}
 
 /// A value without what Lockgate would replace in it.
 fn literal(text: &str) -> Option<DraftValue> {

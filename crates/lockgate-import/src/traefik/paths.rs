@@ -1,6 +1,6 @@
 //! Changes of the path that a service sees: `strip_prefix` and `rewrite`.
 
-use super::middlewares::TraefikPathStep;
+use super::route_parts::TraefikPathStep;
 use super::rule::{RulePath, is_plain_path};
 use crate::DraftValue;
 

@@ -3,9 +3,9 @@
 use super::acme::is_private;
 use super::node::{TraefikNode, is_known};
 use super::rule;
-use super::services::endpoint;
 use super::source::{TraefikItem, TraefikSource};
-use super::statics::{TraefikStatics, unreadable};
+use super::statics::TraefikStatics;
+use super::values::{endpoint, unreadable};
 use crate::{ConversionReport, Draft, DraftValue, Verdict};
 
 /// Reads all routers for TCP.

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use super::middlewares::{RouteParts, TraefikPathStep, TraefikRedirect};
 use super::paths;
 use super::redirects::{self, RedirectOutcome};
-use super::routers::{RouteListener, RouterReader};
+use super::route_parts::{RouteParts, TraefikPathStep, TraefikRedirect};
+use super::routes::{RouteListener, RouterReader};
 use super::rows::{RouteRow, respond};
 use super::rule::{RuleHost, RuleMatch, RulePath};
 use super::statics::PAGE;

@@ -1,9 +1,9 @@
 //! Options of services: active checks, TLS and timeouts of their servers.
 
 use super::node::{TraefikNode, is_known};
-use super::services::{TraefikUpstream, url};
 use super::source::TraefikItem;
-use super::statics::{duration, unreadable};
+use super::upstream::TraefikUpstream;
+use super::values::{duration, unreadable, url};
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// Reads active checks.

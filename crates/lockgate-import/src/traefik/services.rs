@@ -3,36 +3,12 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use super::node::{TraefikNode, is_known};
+use super::node::TraefikNode;
 use super::service_options::{health, label_server, transport};
 use super::source::{TraefikItem, TraefikSource};
-use super::statics::unreadable;
+use super::upstream::{TraefikEndpoint, TraefikUpstream};
+use super::values::{unreadable, url};
 use crate::{ConversionReport, DraftTable, DraftValue, Verdict};
-
-/// An endpoint.
-#[derive(Debug, Clone, PartialEq)]
-struct TraefikEndpoint {
-    address: String,
-    weight: i64,
-    backup: bool,
-}
-
-/// Endpoints with their settings.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct TraefikUpstream {
-    /// Where its service is defined.
-    place: String,
-    endpoints: Vec<TraefikEndpoint>,
-    /// Keys of a pool, besides `tls` and `protocol`.
-    pub(super) pool: Vec<(String, DraftValue)>,
-    /// TLS to the endpoints.
-    pub(super) tls: Option<Vec<(String, DraftValue)>>,
-    protocol: Option<&'static str>,
-    /// Timeouts of the routes to it.
-    pub(super) timeouts: Vec<(String, DraftValue)>,
-    /// The `Host` that it gets, if it is not the client's.
-    pub(super) host: Option<String>,
-}
 
 /// What a service is.
 #[derive(Debug, Clone)]
@@ -208,49 +184,6 @@ impl TraefikServices {
         self.pools.insert(written, unique.clone());
         format!("pool:{unique}").into()
     }
-}
-
-/// Scheme, address with port, and path of a URL.
-pub(super) fn url(text: &str) -> Option<(&str, String, &str)> {
-    let (scheme, rest) = text.split_once("://")?;
-    let end = rest.find(['/', '?']).unwrap_or(rest.len());
-    let (authority, path) = rest.split_at(end);
-    let standard = match scheme {
-        "http" | "h2c" | "ws" => 80,
-        "https" | "wss" => 443,
-        _ => return None,
-    };
-    Some((scheme, endpoint(authority, standard)?, path))
-}
-
-/// An address, with a port if it has none.
-pub(super) fn endpoint(text: &str, standard: u16) -> Option<String> {
-    if !is_known(text) || text.is_empty() || text.len() > 260 {
-        return None;
-    }
-    let (host, port) = match text.strip_prefix('[') {
-        Some(rest) => {
-            let (host, port) = rest.split_once(']')?;
-            host.parse::<std::net::Ipv6Addr>().ok()?;
-            (format!("[{host}]"), port.strip_prefix(':'))
-        }
-        None => {
-            let (host, port) = match text.split_once(':') {
-                Some((host, port)) => (host, Some(port)),
-                None => (text, None),
-            };
-            let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-            if host.is_empty() || !host.chars().all(plain) {
-                return None;
-            }
-            (host.to_owned(), port)
-        }
-    };
-    let port = match port {
-        Some(port) => port.parse::<u16>().ok().filter(|port| *port > 0)?,
-        None => standard,
-    };
-    Some(format!("{host}:{port}"))
 }
 
 fn read(

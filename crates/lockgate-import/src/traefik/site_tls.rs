@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::acme::{TraefikResolver, is_private};
 use super::node::{TraefikNode, is_known};
-use super::routers::{RouteListener, RouterTls, TraefikRoutes};
+use super::routes::{RouteListener, RouterTls, TraefikRoutes};
 use super::rows::RouteRow;
 use super::rule::{RuleHost, stand_in};
 use super::source::TraefikSource;

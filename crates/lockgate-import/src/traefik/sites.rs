@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::routers::{RouteListener, TraefikRoutes};
+use super::routes::{RouteListener, TraefikRoutes};
 use super::rows::{self, MAX_ROWS, RouteRow};
 use super::rule::{RuleHost, RulePath};
 use super::site_tls::{SiteTls, site_tls};

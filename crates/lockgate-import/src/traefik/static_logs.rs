@@ -1,7 +1,7 @@
 //! The static configuration: the operator log and the access log.
 
 use super::node::TraefikNode;
-use super::statics::unreadable;
+use super::values::unreadable;
 use crate::{ConversionReport, DraftTable, DraftValue, Verdict};
 
 /// Reads the operator log.

@@ -1,7 +1,7 @@
 //! Certificates, and options of TLS: versions, suites, groups, client certificates.
 
 use super::node::TraefikNode;
-use super::statics::unreadable;
+use super::values::unreadable;
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// The suites of Lockgate, by their names in Go, with those of TLS 1.3 first.
