@@ -75,7 +75,6 @@ codes! {
     BadTunnelRule "E0046" "A rule of `allow` or `deny` in a `[tunnel]` table cannot be read.";
     NotCertified "E0047" "The authority of `[acme]` issues no certificate for a host, and the table has no other source of one.";
     NoState "E0048" "Certificates come by themselves, but `state = false` leaves them no folder.";
-    TestFailed "E0049" "A `[[test]]` of the configuration fails: something else becomes of its request.";
     IncludesNothing "W0001" "A pattern in `include` matches no file.";
     NoCertificateMatches "W0002" "A pattern in `certs` matches no file.";
     NoEffect "W0003" "The key is valid but nothing uses it.";
@@ -85,10 +84,6 @@ codes! {
     MetadataReachable "W0007" "Tunnels may lead to the metadata service of a cloud, which gives away credentials.";
     PlainOnHttps "W0008" "A site speaks plain HTTP on port 443, where browsers expect TLS.";
     OnlyRoot "W0009" "A site responds to `/` only, not to the paths below it.";
-    PasswordInClear "W0010" "`check`: clients send the passwords of `auth.basic` unencrypted over a network.";
-    HalfGuarded "W0011" "`check`: a path has `allow`, `deny` or `auth`, and the same path with or without a slash at its end has not.";
-    RedirectLoop "W0012" "`check`: a redirect leads to itself, perhaps over other redirects.";
-    CheckNeverPasses "W0013" "`check`: no endpoint can pass the check of its pool.";
     CertificateUnreadable "E0101" "A certificate file cannot be read, or holds no certificate.";
     KeyUnreadable "E0102" "A private key cannot be read, or there is none.";
     KeyMismatch "E0103" "The private key belongs to another certificate.";
@@ -108,6 +103,7 @@ codes! {
     RootUnusable "E0117" "A `root` is not a folder.";
     UnknownGroup "E0118" "There is no such group, or no permission to give a file to it.";
     NoRoom "E0119" "A reload needs more descriptors or threads than the system has left.";
+    TestFailed "E0120" "A `[[test]]` of the configuration fails: something else becomes of its request.";
     CertificateExpired "W0101" "A certificate has expired or is not valid yet.";
     CertificateExpiresSoon "W0102" "A certificate expires soon.";
     StateUnwritten "W0103" "The last good configuration could not be kept in `state`.";
@@ -120,6 +116,10 @@ codes! {
     NeedsRestart "W0111" "A key has changed that takes effect with the next start only.";
     Unresolved "W0110" "A host name does not resolve now; its endpoint is not used until it does.";
     EndpointChangeEnded "W0112" "An endpoint that was added to a pool or removed while Lockgate ran is no longer: the configuration leaves it no place.";
+    PasswordInClear "W0113" "`check`: clients send the passwords of `auth.basic` unencrypted over a network.";
+    HalfGuarded "W0114" "`check`: a path has `allow`, `deny` or `auth`, and the same path with or without a slash at its end has not.";
+    RedirectLoop "W0115" "`check`: a `redirect` leads to itself, perhaps over further ones.";
+    CheckNeverPasses "W0116" "`check`: no endpoint can pass the check of its pool.";
 }
 
 impl Code {
@@ -131,6 +131,11 @@ impl Code {
             Code::Ambiguous,
             Code::Unreachable,
             Code::CertificateElsewhere,
+            Code::TestFailed,
+            Code::PasswordInClear,
+            Code::HalfGuarded,
+            Code::RedirectLoop,
+            Code::CheckNeverPasses,
         ];
         let id = self.id();
         (id.starts_with("E01") || id.starts_with("W01")) && !meanings.contains(&self)

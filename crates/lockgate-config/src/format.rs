@@ -6,8 +6,9 @@
 //! Tables with names of the user's own (sites, paths, pools) keep their order.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 
-use toml_edit::{Array, Decor, DocumentMut, InlineTable, Item, Key, RawString, Table, Value};
+use toml_edit::{Array, DocumentMut, InlineTable, Item, Key, RawString, Table, Value};
 
 use crate::keys::ROOT;
 use crate::language::{KeyRow, Notation, find};
@@ -29,16 +30,28 @@ pub fn format(text: &str) -> Result<String, String> {
     let mut document: DocumentMut = text
         .parse()
         .map_err(|error: toml_edit::TomlError| error.to_string())?;
-    let head = take_head(&mut document);
+    let (head, mut tails) = take_comments(&mut document);
     let end = lines(document.trailing().as_str().unwrap_or_default());
+    let end = match end.iter().position(String::is_empty) {
+        // What follows the last table at once belongs to it.
+        Some(0) => end,
+        _ if document.as_table().is_empty() => end,
+        at => {
+            let mut tail = end;
+            let end = tail.split_off(at.unwrap_or(tail.len()));
+            let last = positions(document.as_table()).into_iter().max();
+            tails.entry(last).or_default().extend(tail);
+            end
+        }
+    };
     document.set_trailing("");
-    tidy_table(document.as_table_mut(), Some(ROOT), None);
+    tidy_table(document.as_table_mut(), Some(ROOT), None, &mut tails);
+    sort_named(document.as_table_mut(), Some(ROOT));
     let mut position = 0;
     place(document.as_table_mut(), Some(ROOT), &mut position);
     let body = document.to_string();
     let mut parts = vec![head.join("\n"), body.trim_matches('\n').to_owned()];
-    let end: Vec<_> = end.into_iter().filter(|line| !line.is_empty()).collect();
-    parts.push(end.join("\n"));
+    parts.push(end.join("\n").trim_matches('\n').to_owned());
     parts.retain(|part| !part.is_empty());
     let mut formatted = parts.join("\n\n");
     if !formatted.is_empty() {
@@ -57,20 +70,82 @@ fn is_same(one: &str, other: &str) -> bool {
     one.is_some() && one == other
 }
 
-/// Takes the comments at the top of the file that an empty line separates from what follows.
-fn take_head(document: &mut DocumentMut) -> Vec<String> {
+/// The comments at the end of each table, by its position; those of the keys at the top have none.
+type Tails = BTreeMap<Option<isize>, Vec<String>>;
+
+/// Takes the comments that an empty line separates from the header or the key that follows them:
+/// those at the top of the file, and those at the end of each table.
+fn take_comments(document: &mut DocumentMut) -> (Vec<String>, Tails) {
     let table = document.as_table_mut();
-    let first = table.iter_mut().next();
-    let decor = match first {
-        Some((key, item)) if is_line(item) => return take_from(key, item),
-        Some((_, item)) => first_header(item),
-        None => None,
+    let mut headers = positions(table);
+    headers.sort_unstable();
+    let mut tails = Tails::new();
+    let mut before = None;
+    let mut head = None;
+    if let Some((key, item)) = table.iter_mut().find(|(_, item)| is_line(item)) {
+        head = Some(take_from(key, item));
+    }
+    for position in headers {
+        let decor = header_at(table, position).map(Table::decor_mut);
+        let (front, rest) = split_head(decor.as_ref().and_then(|decor| decor.prefix()));
+        if let Some(decor) = decor {
+            decor.set_prefix(rest);
+        }
+        if head.is_none() {
+            head = Some(front);
+        } else if front.iter().any(|line| !line.is_empty()) {
+            tails.insert(before, front);
+        }
+        before = Some(position);
+    }
+    (spaced(head.unwrap_or_default(), true), tails)
+}
+
+/// The positions of all headers.
+fn positions(table: &Table) -> Vec<isize> {
+    let of = |table: &Table| {
+        let own = table
+            .position()
+            .filter(|_| !table.is_implicit() && !table.is_dotted());
+        own.into_iter().chain(positions(table)).collect::<Vec<_>>()
     };
-    decor.map_or_else(Vec::new, |decor| {
-        let (head, rest) = split_head(decor.prefix());
-        decor.set_prefix(rest);
-        head
-    })
+    let items = table.iter().map(|(_, item)| item);
+    items
+        .flat_map(|item| match item {
+            Item::Table(table) => of(table),
+            Item::ArrayOfTables(list) => list.iter().flat_map(of).collect(),
+            _ => Vec::new(),
+        })
+        .collect()
+}
+
+/// The table with the header at a position.
+fn header_at(table: &mut Table, position: isize) -> Option<&mut Table> {
+    for (_, item) in table.iter_mut() {
+        match item {
+            Item::Table(inner) => {
+                let is_it = inner.position() == Some(position) && !inner.is_implicit();
+                if is_it && !inner.is_dotted() {
+                    return Some(inner);
+                }
+                if positions(inner).contains(&position) {
+                    return header_at(inner, position);
+                }
+            }
+            Item::ArrayOfTables(list) => {
+                for inner in list.iter_mut() {
+                    if inner.position() == Some(position) {
+                        return Some(inner);
+                    }
+                    if positions(inner).contains(&position) {
+                        return header_at(inner, position);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    None
 }
 
 fn take_from(mut key: toml_edit::KeyMut<'_>, item: &mut Item) -> Vec<String> {
@@ -92,25 +167,7 @@ fn split_head(prefix: Option<&RawString>) -> (Vec<String>, String) {
     let Some(last) = all.iter().rposition(String::is_empty) else {
         return (Vec::new(), written(&all));
     };
-    let head: Vec<_> = all[..last].to_vec();
-    let first = head.iter().position(|line| !line.is_empty());
-    let head = first.map_or_else(Vec::new, |first| head[first..].to_vec());
-    (head, written(&all[last + 1..]))
-}
-
-/// The decor of the first header in an item.
-fn first_header(item: &mut Item) -> Option<&mut Decor> {
-    match item {
-        Item::Table(table) => {
-            if !table.is_implicit() {
-                return Some(table.decor_mut());
-            }
-            let name = table.iter().next()?.0.to_owned();
-            first_header(table.get_mut(&name)?)
-        }
-        Item::ArrayOfTables(list) => Some(list.iter_mut().next()?.decor_mut()),
-        _ => None,
-    }
+    (all[..last].to_vec(), written(&all[last + 1..]))
 }
 
 /// Whether an item is written on lines of its table, and not below a header of its own.
@@ -124,7 +181,13 @@ fn is_line(item: &Item) -> bool {
 
 /// Orders and spaces what stands in a table; `named` are the keys of tables with names of the
 /// user's own.
-fn tidy_table(table: &mut Table, keys: Option<KnownKeys>, named: Option<KnownKeys>) {
+fn tidy_table(
+    table: &mut Table,
+    keys: Option<KnownKeys>,
+    named: Option<KnownKeys>,
+    tails: &mut Tails,
+) {
+    let tail = tails.remove(&table.position().filter(|_| !is_top(keys)));
     let decor = table.decor_mut();
     let before = lines(
         decor
@@ -139,15 +202,45 @@ fn tidy_table(table: &mut Table, keys: Option<KnownKeys>, named: Option<KnownKey
     if let Some(keys) = keys {
         table.sort_values_by(|one, _, other, _| order(keys, one, other));
     }
-    tidy_entries(table, keys, named, true);
+    tidy_entries(table, (keys, named), true, tails);
+    if let Some(tail) = tail {
+        let text: String = tail.iter().map(|line| format!("\n{line}")).collect();
+        add_tail(table, &text);
+    }
+}
+
+/// Whether these are the keys at the top.
+fn is_top(keys: Option<KnownKeys>) -> bool {
+    keys.is_some_and(|keys| std::ptr::eq(keys, ROOT))
+}
+
+/// Adds comments behind the last line of a table.
+fn add_tail(table: &mut Table, tail: &str) {
+    let decor = match last_line(table) {
+        Some(value) => value.decor_mut(),
+        None => table.decor_mut(),
+    };
+    let line = decor.suffix().and_then(RawString::as_str);
+    let line = line.unwrap_or_default().to_owned();
+    decor.set_suffix(line + tail);
+}
+
+/// The value of the last line of a table.
+fn last_line(table: &mut Table) -> Option<&mut Value> {
+    let is_last = |(_, item): &(toml_edit::KeyMut<'_>, &mut Item)| is_line(item);
+    match table.iter_mut().filter(is_last).last()?.1 {
+        Item::Value(value) => Some(value),
+        Item::Table(inner) => last_line(inner),
+        _ => None,
+    }
 }
 
 /// The entries of a table, `first` if none of its lines is written before them.
 fn tidy_entries(
     table: &mut Table,
-    keys: Option<KnownKeys>,
-    named: Option<KnownKeys>,
+    (keys, named): (Option<KnownKeys>, Option<KnownKeys>),
     mut first: bool,
+    tails: &mut Tails,
 ) -> bool {
     for (mut key, item) in table.iter_mut() {
         let row = keys.and_then(|keys| find(keys, key.get()));
@@ -166,20 +259,50 @@ fn tidy_entries(
                 first = false;
             }
             Item::Table(table) if table.is_dotted() => {
-                first = tidy_entries(table, inner, None, first);
+                first = tidy_entries(table, (inner, None), first, tails);
             }
-            Item::Table(table) if is_named => tidy_table(table, None, inner),
-            Item::Table(table) => tidy_table(table, inner, None),
+            Item::Table(table) if is_named => tidy_table(table, None, inner, tails),
+            Item::Table(table) => tidy_table(table, inner, None, tails),
             Item::ArrayOfTables(list) => {
                 let listed = row.and_then(|row| row.language.listed_table());
                 for table in list.iter_mut() {
-                    tidy_table(table, listed, None);
+                    tidy_table(table, listed, None, tails);
                 }
             }
             Item::None => {}
         }
     }
     first
+}
+
+/// Orders tables with names of the user's own by where the first header of each was.
+fn sort_named(table: &mut Table, keys: Option<KnownKeys>) {
+    for (key, item) in table.iter_mut() {
+        let row = keys.and_then(|keys| find(keys, key.get()));
+        let Item::Table(inner) = item else { continue };
+        let of_inner = row.and_then(|row| row.language.table());
+        if row.is_some_and(|row| row.language.by().is_some()) {
+            inner
+                .sort_values_by(|_, one, _, other| first_position(one).cmp(&first_position(other)));
+            for (_, item) in inner.iter_mut() {
+                if let Item::Table(named) = item {
+                    sort_named(named, of_inner);
+                }
+            }
+        } else {
+            sort_named(inner, of_inner);
+        }
+    }
+}
+
+fn first_position(item: &Item) -> Option<isize> {
+    match item {
+        Item::Table(table) => {
+            let own = table.position().filter(|_| !table.is_implicit());
+            own.into_iter().chain(positions(table)).min()
+        }
+        _ => None,
+    }
 }
 
 /// The value of a line, and the comment behind it.
@@ -192,13 +315,8 @@ fn tidy_line(value: &mut Value, language: Option<&dyn Notation>, width: usize) {
 
 fn tidy_value(value: &mut Value, language: Option<&dyn Notation>, width: usize) {
     match value {
-        Value::String(text) => {
-            // Texts over several lines are laid out by hand.
-            let written = text.display_repr();
-            if !written.starts_with("\"\"\"") && !written.starts_with("'''") {
-                text.fmt();
-            }
-        }
+        // How a text with line breaks is written was chosen by hand.
+        Value::String(text) if !text.value().contains('\n') => text.fmt(),
         Value::Array(list) => tidy_list(list, language, width),
         Value::InlineTable(table) => tidy_inline(table, language, width),
         _ => {}
@@ -239,16 +357,19 @@ fn tidy_list(list: &mut Array, language: Option<&dyn Notation>, width: usize) {
             return;
         }
     }
+    // A comment between an entry and its comma comes behind the comma.
+    let mut comment = String::new();
     for value in list.iter_mut() {
         let before = value.decor().prefix().and_then(RawString::as_str);
-        let before = broken(before.unwrap_or_default(), INDENT);
+        let before = broken(&(comment + before.unwrap_or_default()), INDENT);
         value.decor_mut().set_prefix(before);
         let after = value.decor().suffix().and_then(RawString::as_str);
-        if after.is_some_and(|after| !after.contains('#')) {
-            value.decor_mut().set_suffix("");
-        }
+        let after = after.filter(|after| after.contains('#'));
+        comment = after.unwrap_or_default().trim_end_matches('\n').to_owned();
+        value.decor_mut().set_suffix("");
     }
-    let end = broken(list.trailing().as_str().unwrap_or_default(), "");
+    let end = comment + list.trailing().as_str().unwrap_or_default();
+    let end = broken(&end, "");
     list.set_trailing(end);
     list.set_trailing_comma(!list.is_empty());
 }
@@ -396,9 +517,21 @@ mod tests {
             "\n# The file.\n#:schema x\n\n\n# of metrics\nmetrics=\"127.0.0.1:1\"   # here\n  # of workers\nworkers=1\n\
              # of the site\n[site.a] # head\n\n# of the root\nroot='/srv'#r\n\n\n# floating\n\nproxy='b:1'\n# the end\n",
             "# The file.\n#:schema x\n\n# of workers\nworkers = 1\n# of metrics\nmetrics = \"127.0.0.1:1\" # here\n\n\
-             # of the site\n[site.a] # head\n# floating\n\nproxy = \"b:1\"\n\n# of the root\nroot = \"/srv\" #r\n\n# the end\n",
+             # of the site\n[site.a] # head\n# floating\n\nproxy = \"b:1\"\n\n# of the root\nroot = \"/srv\" #r\n# the end\n",
         );
         formats("# only\n\n# comments", "# only\n\n# comments\n");
+        formats(
+            "# The file.\n\n[site.x.path.\"/y\"]\nrespond = 1\n\n[site.b]\nproxy = \"b:1\"\n\n# A\n\n# B\n[site.x]\nproxy = \"b:2\"\n",
+            "# The file.\n\n# B\n[site.x]\nproxy = \"b:2\"\n\n[site.x.path.\"/y\"]\nrespond = 1\n\n[site.b]\nproxy = \"b:1\"\n\n# A\n",
+        );
+        formats(
+            "[site.a]\nproxy = \"b:1\"\n# root = \"/srv\"\n\n[pool.p]\nendpoints = []\n[acme]\nemail = \"a@b.c\"\n# staging\n",
+            "[acme]\nemail = \"a@b.c\"\n# staging\n\n[site.a]\nproxy = \"b:1\"\n# root = \"/srv\"\n\n[pool.p]\nendpoints = []\n",
+        );
+        formats(
+            "workers = 1\n# metrics\n\n[tls] # none\n# policy\n\n[tcp.\":1\"]\nproxy = \"a:1\"\n",
+            "workers = 1\n# metrics\n\n[tls] # none\n# policy\n\n[tcp.\":1\"]\nproxy = \"a:1\"\n",
+        );
         formats(
             "# of the table\n[tcp.\":1\"]\nproxy='a:1'",
             "# of the table\n[tcp.\":1\"]\nproxy = \"a:1\"\n",
@@ -426,6 +559,10 @@ mod tests {
             "[pool.a]\nendpoints = [\n    \"a:1\", # first\n    # of b\n    \"b:1\", # second\n]\n",
         );
         formats(
+            "[pool.a]\nendpoints=[\n 'a:1' # x\n , 'b:1' # y\n]\n",
+            "[pool.a]\nendpoints = [\n    \"a:1\", # x\n    \"b:1\", # y\n]\n",
+        );
+        formats(
             "[pool.a]\nendpoints=[\n{ weight=2,addr='a:1'},\n'b:1'\n]\n",
             "[pool.a]\nendpoints = [{ addr = \"a:1\", weight = 2 }, \"b:1\"]\n",
         );
@@ -436,6 +573,10 @@ mod tests {
         formats(
             "[site.a]\ntimeouts . idle = '5s'\nrespond = \"\"\"\none\n  two # no comment\n\"\"\"\n",
             "[site.a]\nrespond = \"\"\"\none\n  two # no comment\n\"\"\"\ntimeouts.idle = \"5s\"\n",
+        );
+        formats(
+            "[site.a]\nrespond = { body = \"hello\\n\", type = 'text/plain' }\n",
+            "[site.a]\nrespond = { body = \"hello\\n\", type = \"text/plain\" }\n",
         );
         formats("[values.a]\nfile='C:\\x'\n", "[values.a]\nfile = 'C:\\x'\n");
     }

@@ -176,10 +176,12 @@ fn shown_name(path: &Path, from: &ConfigFile, at: &SourceSpan) -> PathBuf {
     }
 }
 
-/// Whether a list was written as tables with headers, `[[name]]`.
+/// Whether a list was written as tables with headers, `[[name]]`: an empty list was not.
 fn are_tables(list: &[TomlItem]) -> bool {
-    list.iter()
-        .all(|item| matches!(&item.node, TomlValue::Table(table) if !table.inline))
+    !list.is_empty()
+        && list
+            .iter()
+            .all(|item| matches!(&item.node, TomlValue::Table(table) if !table.inline))
 }
 
 /// The depth of a merge: sections may be spread over files, the tables in them may not.

@@ -48,7 +48,8 @@ const SECRETS: [&str; 5] = ["token", "secret", "password", "key", "mac_key"];
 const SECRET_TABLES: [&str; 2] = ["dns", "eab"];
 
 /// Compares two configurations that are one file each, as [`LoadedConfig::merged_toml`] makes them.
-/// Tables come in the order of their headers. `test` is left out: it changes nothing that runs.
+/// The keys at the top come first, then sites, pools,
+/// values, relays and tunnels by their names. `test` is left out: it changes nothing that runs.
 ///
 /// # Errors
 /// When a text is no TOML.
@@ -126,10 +127,10 @@ fn differing(prefix: &str, (before, after): (&Table, &Table), keys: &mut Vec<Key
                 differing(&format!("{path}."), (one, two), keys);
             }
             (one, two) => {
-                let is_secret = SECRETS.contains(&name.as_str())
-                    && prefix
-                        .split('.')
-                        .any(|table| SECRET_TABLES.contains(&table));
+                let is_within = |names: &[&str]| prefix.split('.').any(|one| names.contains(&one));
+                let is_secret = SECRETS.contains(&name.as_str()) && is_within(&SECRET_TABLES)
+                    || is_secret_field(name)
+                    || name == "send" && is_within(&["health"]);
                 let shown = |value: &Value| match (is_secret, value) {
                     (true, _) => "…".to_owned(),
                     (false, Value::Table(table)) => {
@@ -147,11 +148,26 @@ fn differing(prefix: &str, (before, after): (&Table, &Table), keys: &mut Vec<Key
     }
 }
 
+/// Whether a field of requests is likely to have a password or a token.
+fn is_secret_field(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let ends = [
+        "authorization",
+        "cookie",
+        "-key",
+        "-token",
+        "-secret",
+        "-password",
+    ];
+    ends.iter().any(|end| name.ends_with(end))
+}
+
 /// A table on one line.
 fn inline(table: &Table, has_secrets: bool) -> String {
     let keys = table.iter().map(|(name, value)| {
         let value = match value {
             _ if has_secrets && SECRETS.contains(&name.as_str()) => "…".to_owned(),
+            _ if is_secret_field(name) || name == "send" => "…".to_owned(),
             Value::Table(inner) => inline(inner, SECRET_TABLES.contains(&name.as_str())),
             value => value.to_string(),
         };

@@ -193,11 +193,6 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
             "limits and sessions hold for one process; balance = { hash = \"client\" } leads to the same endpoint in every Lockgate",
         ),
         (
-            format!("{SITE}[[test]]\nrequest = \"GET https://a.b/\"\n"),
-            "test",
-            "try requests with curl --resolve; `lockgate check -v` prints the routes",
-        ),
-        (
             site("hints = [\"/app.css\"]"),
             "hints",
             "let the application send Link fields: browsers read them in its answer",

@@ -20,6 +20,8 @@ pub(crate) struct Burst {
     /// The bytes that were read since `began`.
     bytes: usize,
     began: Nanos,
+    /// Whether the next bytes have come over a longer time.
+    late: bool,
 }
 
 impl Burst {
@@ -29,8 +31,18 @@ impl Burst {
             self.bytes = 0;
             self.began = now;
         }
+        if bytes > 0 && std::mem::take(&mut self.late) {
+            return self.bytes;
+        }
         self.bytes = self.bytes.saturating_add(bytes);
         self.bytes
+    }
+
+    /// Begins anew after a wait that has ended without a full read: what has come meanwhile was no
+    /// burst.
+    pub(crate) fn end(&mut self) {
+        self.bytes = 0;
+        self.late = true;
     }
 }
 

@@ -221,7 +221,9 @@ impl Stream {
         } else if waits && fresh > 0 || burst >= READ && coming >= WORTH_WAITING {
             self.full_reads.wait_for(&self.socket, coming.min(FULL));
         }
-        self.full_reads.poll_pending(cx, &self.socket, queue);
+        if self.full_reads.poll_pending(cx, &self.socket, queue) {
+            self.burst.end();
+        }
     }
 
     /// Lets any data wake the reader again: a body has ended.

@@ -8,6 +8,8 @@ mod text;
 
 use std::process::ExitCode;
 
+use lockgate_proxy::downstream::explain::ExplanationDepth;
+
 use crate::admin_client;
 use crate::cli::PrintFormat;
 use crate::cli::explain::{ExplainOptions, ExplainSource};
@@ -47,6 +49,7 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
         assembly: &assembly,
         ports: None,
         request,
+        depth: ExplanationDepth::Losses,
     };
     let answer = question.answer().map_err(anyhow::Error::msg)?;
     match options.output {

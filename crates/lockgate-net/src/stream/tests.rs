@@ -151,7 +151,8 @@ fn megabytes_pass_a_reader_that_takes_little_at_a_time() {
 
 #[test]
 fn the_beginning_of_much_data_leaves_with_a_flush_or_the_rest() {
-    for ends in ALL {
+    let over_tcp = || with_queue(Some(TLS13_TERMS)).0;
+    for ends in ALL.into_iter().chain([over_tcp as fn() -> Ends]) {
         run(async {
             let mut ends = ends();
             let (beginning, rest) = (bytes(50_000), bytes(7));

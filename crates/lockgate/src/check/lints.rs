@@ -1,5 +1,7 @@
 //! Lints: configurations that are valid, and most likely not meant. Only `check` looks for them.
 
+use std::collections::{HashMap, HashSet};
+
 use lockgate_config::{
     AuthMethod, Code, Config, HostedSite, ListenAddr, Probe, Report, RouteAction, SiteRoute,
 };
@@ -8,7 +10,7 @@ use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::head::RequestHead;
 use lockgate_proxy::downstream::ListenerService;
 use lockgate_proxy::route::ListenerSiteIndex;
-use lockgate_proxy::site::ListenerSites;
+use lockgate_proxy::site::{Action, ListenerSites, Route};
 use lockgate_rules::pattern::Segment;
 use lockgate_rules::{AcceptProxy, ClientAddress, HostPattern, Pattern};
 
@@ -25,6 +27,7 @@ pub(super) fn warn(config: &Config, assembly: &Assembly, report: &mut Report) {
     for site in &config.sites {
         passwords_in_clear(config, site, report);
     }
+    let mut told = HashSet::new();
     for planned in &assembly.listeners {
         let sites = match &planned.listener.service {
             ListenerService::Http(sites) => Some(&**sites),
@@ -36,7 +39,12 @@ pub(super) fn warn(config: &Config, assembly: &Assembly, report: &mut Report) {
         };
         for (at, site) in sites.sites.iter().enumerate() {
             if let Some(written) = config.sites.get(site.index.get()) {
-                half_guarded(sites, ListenerSiteIndex::new(at), written, report);
+                half_guarded(
+                    (sites, ListenerSiteIndex::new(at)),
+                    written,
+                    &mut told,
+                    report,
+                );
             }
         }
     }
@@ -60,8 +68,14 @@ fn passwords_in_clear(config: &Config, site: &HostedSite, report: &mut Report) {
     let Some(listener) = plain.next().filter(|_| !is_behind) else {
         return;
     };
+    let mut known: Vec<String> = Vec::new();
     for route in &site.routes {
         if let Some(AuthMethod::Basic(auth)) = &route.rules.auth {
+            // Routes that inherit it have it from the same place.
+            if known.iter().any(|at| *at == auth.at.to_string()) {
+                continue;
+            }
+            known.push(auth.at.to_string());
             report.push_at(
                 Code::PasswordInClear,
                 &auth.at,
@@ -75,12 +89,17 @@ fn passwords_in_clear(config: &Config, site: &HostedSite, report: &mut Report) {
 
 /// A path with a guard, of which another spelling has none: many applications take `/admin/` for
 /// `/admin`.
-fn half_guarded(
-    sites: &ListenerSites,
-    at: ListenerSiteIndex,
-    site: &HostedSite,
+fn half_guarded<'a>(
+    (sites, at): (&ListenerSites, ListenerSiteIndex),
+    site: &'a HostedSite,
+    told: &mut HashSet<(&'a str, &'a str)>,
     report: &mut Report,
 ) {
+    let by_name: HashMap<&str, &SiteRoute> = site
+        .routes
+        .iter()
+        .map(|route| (&*route.name, route))
+        .collect();
     for guarded in site.routes.iter().filter(|route| is_guarded(route)) {
         // `/admin/*` matches `/admin` and `/admin/` too.
         if guarded.pattern.is_prefix() {
@@ -96,12 +115,14 @@ fn half_guarded(
         let Ok(found) = sites.router.route(at, method.as_bytes(), other.as_bytes()) else {
             continue;
         };
-        let name = &sites.route(found.route).name;
-        let Some(taker) = site.routes.iter().find(|route| route.name == *name) else {
-            continue;
-        };
+        let Route { name, action, .. } = sites.route(found.route);
+        // The redirect to HTTPS is no route of the site.
+        let taker = by_name
+            .get(&**name)
+            .filter(|_| !matches!(action, Action::Secure(_)));
+        let Some(taker) = taker else { continue };
         let serves = matches!(taker.action, RouteAction::Proxy(_) | RouteAction::Files(_));
-        if !serves || is_guarded(taker) {
+        if !serves || is_guarded(taker) || !told.insert((&site.name, &guarded.name)) {
             continue;
         }
         let taker_name = if name.is_empty() { "/*" } else { name };
@@ -173,14 +194,23 @@ fn first_url(config: &Config, site: &HostedSite, route: &SiteRoute) -> Option<St
         port if port == usual && matches!(port, 80 | 443) => String::new(),
         port => format!(":{port}"),
     };
-    Some(format!("{scheme}://{host}{port}{}", sample(&route.pattern)))
+    let path = encoded(&sample(&route.pattern));
+    Some(format!("{scheme}://{host}{port}{path}"))
 }
 
 /// The last URL of redirects without an end, if they have none.
 fn endless(decider: &Decider<'_>, first: &str, method: Option<&str>) -> Option<String> {
     let mut url: AskedUrl = first.parse().ok()?;
+    let mut method = method.unwrap_or("GET");
     for _ in 0..MOST_REDIRECTS {
-        let location = location(decider, &url, method)?;
+        let (location, status) = location(decider, &url, method)?;
+        // RFC 9110 §15.4: as browsers do it.
+        method = match (status, method) {
+            (303, "GET" | "HEAD") | (301 | 302, "GET") => method,
+            (303, _) | (301 | 302, "POST") => "GET",
+            (_, method) => method,
+        };
+        let location = location.split('#').next().unwrap_or_default().to_owned();
         url = match location.strip_prefix('/') {
             Some(_) => AskedUrl {
                 target: location,
@@ -192,9 +222,8 @@ fn endless(decider: &Decider<'_>, first: &str, method: Option<&str>) -> Option<S
     Some(url.to_string())
 }
 
-/// Where a request for a URL is redirected to.
-fn location(decider: &Decider<'_>, url: &AskedUrl, method: Option<&str>) -> Option<String> {
-    let method = method.unwrap_or("GET");
+/// Where a request for a URL is redirected to, and with which status.
+fn location(decider: &Decider<'_>, url: &AskedUrl, method: &str) -> Option<(String, u16)> {
     let text = format!(
         "{method} {} HTTP/1.1\r\nHost: {}\r\n\r\n",
         url.target, url.authority
@@ -219,10 +248,22 @@ fn location(decider: &Decider<'_>, url: &AskedUrl, method: Option<&str>) -> Opti
         client: ClientAddress::Ip(ExplainRequest::FROM),
         head: &head,
     });
-    decision.location
+    Some((decision.location?, decision.status?))
 }
 
-/// A path that the pattern matches.
+/// A path as it is sent (RFC 3986 §3.3).
+fn encoded(path: &str) -> String {
+    let mut text = String::with_capacity(path.len());
+    for byte in path.bytes() {
+        match byte {
+            0x21..=0x7E if !b"%?#\"<>`{}".contains(&byte) => text.push(char::from(byte)),
+            _ => text += &format!("%{byte:02X}"),
+        }
+    }
+    text
+}
+
+/// A path that the pattern matches, decoded.
 fn sample(pattern: &Pattern) -> String {
     let mut path = String::new();
     for segment in pattern.segments() {

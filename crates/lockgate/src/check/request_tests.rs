@@ -1,6 +1,7 @@
 //! `[[test]]`: what the configuration makes of a request, beside what is expected.
 
 use lockgate_config::{Code, Config, Expectation, ExpectedFact, Report, RequestTest};
+use lockgate_proxy::downstream::explain::ExplanationDepth;
 use serde_json::Value;
 
 use crate::assemble::Assembly;
@@ -20,7 +21,7 @@ pub(super) fn run(config: &Config, assembly: &Assembly, report: &mut Report) {
                 Code::TestFailed,
                 &test.at,
                 "this test fails: nothing becomes of its request",
-                why,
+                why.replace("by --listener", "by the key `listener`"),
                 "correct the request",
             ),
         }
@@ -46,6 +47,7 @@ fn answer(config: &Config, assembly: &Assembly, test: &RequestTest) -> Result<Va
         assembly,
         ports: None,
         request: &request,
+        depth: ExplanationDepth::Outcome,
     };
     question.answer()
 }

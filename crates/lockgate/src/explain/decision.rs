@@ -6,6 +6,7 @@ use std::fmt;
 
 use lockgate_config::EndpointPool;
 use lockgate_http::head::RequestHead;
+use lockgate_net::listen::ListenAddress;
 use lockgate_proxy::downstream::explain::{AskedRequest, Explanation, ExplanationDepth, Outcome};
 use lockgate_rules::ClientAddress;
 
@@ -33,7 +34,7 @@ pub(crate) struct RequestDecision<'a> {
     /// The status of a response of Lockgate.
     pub(crate) status: Option<u16>,
     pub(crate) location: Option<String>,
-    /// The name of a pool, or its endpoints.
+    /// The name of a pool, its endpoints, or the table of a relay that names them.
     pub(crate) pool: Option<&'a str>,
 }
 
@@ -98,9 +99,26 @@ impl<'a> Decider<'a> {
 
     /// What becomes of a request.
     pub(crate) fn decide(&'a self, request: &LoggedRequest<'_>) -> RequestDecision<'a> {
-        let Some(planned) = self.listener(request) else {
+        let listeners = self.listeners(request);
+        let mut decisions = listeners
+            .iter()
+            .map(|planned| self.decide_on(planned, request));
+        let Some(first) = decisions.next() else {
             return RequestDecision::alone("no listener");
         };
+        if decisions.all(|other| other == first) {
+            first
+        } else {
+            RequestDecision::alone("several listeners")
+        }
+    }
+
+    /// What becomes of a request to this listener.
+    fn decide_on(
+        &'a self,
+        planned: &'a PlannedListener,
+        request: &LoggedRequest<'_>,
+    ) -> RequestDecision<'a> {
         let (sites, tls) = match ReachedService::of(planned, request.sni) {
             ReachedService::Sites(sites, tls) => (sites, tls),
             ReachedService::Relay(relay, _) => {
@@ -156,24 +174,34 @@ impl<'a> Decider<'a> {
         }
     }
 
-    /// The listener of a request: the one with its name, else the only one with its port.
-    fn listener(&self, request: &LoggedRequest<'_>) -> Option<&'a PlannedListener> {
+    /// The listeners that a request may come to: the one with its name, else those with its port,
+    /// and of these the ones of the client's address family.
+    fn listeners(&self, request: &LoggedRequest<'_>) -> Vec<&'a PlannedListener> {
         let speaks = |planned: &&PlannedListener| may_speak(planned, request.secure);
-        if let Some(known) = self
-            .listeners
-            .get(request.listener)
-            .filter(|one| speaks(one))
-        {
-            return Some(known);
+        let named = self.listeners.get(request.listener);
+        if let Some(known) = named.filter(|one| speaks(one)) {
+            return vec![known];
         }
-        let (_, wanted) = request.listener.rsplit_once(':')?;
-        let wanted: u16 = wanted.parse().ok()?;
-        let mut fitting = self
+        let port_of_name = request.listener.rsplit_once(':');
+        let Some(wanted) = port_of_name.and_then(|(_, port)| port.parse::<u16>().ok()) else {
+            return Vec::new();
+        };
+        let mut fitting: Vec<_> = self
             .assembly
             .listeners
             .iter()
-            .filter(|planned| port(&planned.address) == Some(wanted) && speaks(planned));
-        fitting.next().filter(|_| fitting.next().is_none())
+            .filter(|planned| port(&planned.address) == Some(wanted) && speaks(planned))
+            .collect();
+        let is_near = |planned: &&PlannedListener| match (&planned.address, request.client) {
+            (ListenAddress::Ip(address), ClientAddress::Ip(client)) => {
+                address.is_ipv4() == client.is_ipv4()
+            }
+            _ => true,
+        };
+        if fitting.iter().any(is_near) {
+            fitting.retain(is_near);
+        }
+        fitting
     }
 }
 

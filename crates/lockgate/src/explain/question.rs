@@ -57,6 +57,7 @@ impl ExplainedConfig {
             assembly: &self.assembly,
             ports: Some(ports),
             request,
+            depth: ExplanationDepth::Losses,
         };
         question.answer()
     }
@@ -69,6 +70,7 @@ pub(crate) struct Question<'a> {
     /// The ports of the bound listeners in their order, where the configuration runs.
     pub(crate) ports: Option<&'a [Option<u16>]>,
     pub(crate) request: &'a ExplainRequest,
+    pub(crate) depth: ExplanationDepth,
 }
 
 impl Question<'_> {
@@ -235,7 +237,7 @@ impl Question<'_> {
                     pool.settings.sticky()?.without_ours(fields)
                 },
                 acceptor,
-                depth: ExplanationDepth::Losses,
+                depth: self.depth,
             },
         );
         answer["client"] = match explained.client {

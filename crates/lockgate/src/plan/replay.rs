@@ -44,8 +44,8 @@ pub(super) struct Replay<'a> {
 #[derive(Default)]
 struct UnreadableLines {
     count: u64,
-    /// The first: its number, and why it cannot be read.
-    first: Option<(u64, String)>,
+    /// The first: its file and number, and why it cannot be read.
+    first: Option<(String, u64, String)>,
 }
 
 /// Requests that meet the same instead of the same.
@@ -73,11 +73,12 @@ impl<'a> Replay<'a> {
         };
         let mut input = BufReader::with_capacity(256 * 1024, input);
         if let Some(tool) = compression(input.fill_buf()?) {
-            bail!("{shown} is compressed: write `{tool} {shown} | lockgate plan --log -`");
+            bail!("{shown} is compressed: write `{tool} FILE | lockgate plan --log -`");
         }
         let mut line = Vec::new();
         let mut text = String::new();
-        let before_it = self.requests + self.connections + self.incomplete;
+        let known_before = self.requests + self.connections + self.incomplete;
+        let mut unreadable = UnreadableLines::default();
         for number in 1.. {
             line.clear();
             let mut limited = (&mut input).take(LONGEST_LINE);
@@ -89,22 +90,23 @@ impl<'a> Replay<'a> {
             }
             if read as u64 == LONGEST_LINE && line.last() != Some(&b'\n') {
                 input.skip_until(b'\n')?;
-                self.unreadable
-                    .note(number, || "it is longer than 256 KB".to_owned());
+                unreadable.note(path, number, || "it is longer than 256 KB".to_owned());
                 continue;
             }
             match serde_json::from_slice::<LogLine<'_>>(&line) {
                 Ok(parsed) => self.line(&parsed, &mut text, (before, after)),
                 Err(_) if line.trim_ascii().is_empty() => {}
-                Err(error) => self.unreadable.note(number, || error.to_string()),
+                Err(error) => unreadable.note(path, number, || error.to_string()),
             }
         }
         let known = self.requests + self.connections + self.incomplete;
-        if let (true, Some((number, why))) = (known == before_it, &self.unreadable.first) {
+        if let (true, Some((_, number, why))) = (known == known_before, &unreadable.first) {
             bail!(
                 "{shown} is no access log of Lockgate in JSON, which is the format that has all that is needed: line {number}: {why}"
             );
         }
+        self.unreadable.count += unreadable.count;
+        self.unreadable.first = self.unreadable.first.take().or(unreadable.first);
         Ok(())
     }
 
@@ -197,7 +199,7 @@ impl<'a> Replay<'a> {
             "connections": self.connections,
             "incomplete": self.incomplete,
             "unreadable": self.unreadable.count,
-            "first_unreadable": first.map(|(line, why)| json!({ "line": line, "why": why })),
+            "first_unreadable": first.map(|(file, line, why)| json!({ "file": file, "line": line, "why": why })),
             "differences": kinds.collect::<Vec<_>>(),
             "other_differences": self.beyond,
         })
@@ -205,9 +207,10 @@ impl<'a> Replay<'a> {
 }
 
 impl UnreadableLines {
-    fn note(&mut self, number: u64, why: impl FnOnce() -> String) {
+    fn note(&mut self, path: &Path, number: u64, why: impl FnOnce() -> String) {
         self.count += 1;
-        self.first.get_or_insert_with(|| (number, why()));
+        let first = || (path.display().to_string(), number, why());
+        self.first.get_or_insert_with(first);
     }
 }
 

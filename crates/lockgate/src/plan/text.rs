@@ -19,6 +19,13 @@ pub(super) fn of(plan: &Value) -> String {
     for change in changes {
         table(change, &mut text);
     }
+    if plan["listeners"].is_null() {
+        let _ = writeln!(
+            text,
+            "listeners are not compared: {} does not work here (`lockgate check` says why)",
+            word(&plan["before"])
+        );
+    }
     for (sign, which) in [('+', "opened"), ('-', "closed")] {
         for listener in list(&plan["listeners"][which]) {
             let _ = writeln!(text, "{sign} listener {}", word(listener));
@@ -105,7 +112,8 @@ fn log(log: &Value, text: &mut String) {
     if !first.is_null() {
         let _ = writeln!(
             text,
-            "             line {}: {}",
+            "             {}, line {}: {}",
+            word(&first["file"]),
             first["line"],
             word(&first["why"])
         );

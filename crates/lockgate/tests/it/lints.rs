@@ -41,7 +41,7 @@ fn passwords_over_plain_http_are_a_lint() {
         format!("{more}[site.\"{key}\"]\nrespond = \"x\"\nauth = {{ basic = \"users\" }}\n")
     };
     lint(
-        "W0010",
+        "W0113",
         "passwords are sent unencrypted",
         &[
             &site(":8080", ""),
@@ -76,7 +76,7 @@ fn a_path_that_is_guarded_without_its_slash_is_a_lint() {
     };
     let allow = "allow = [\"10.0.0.0/8\"]";
     lint(
-        "W0011",
+        "W0114",
         "/admin is guarded, and /admin/ is not",
         &[
             &site("/admin", allow, ""),
@@ -101,7 +101,7 @@ fn a_path_that_is_guarded_without_its_slash_is_a_lint() {
         ],
     );
     lint(
-        "W0011",
+        "W0114",
         "/u/{id}/edit/ is guarded, and /u/x/edit is not",
         &[&site("/u/{id}/edit/", allow, "")],
         &[],
@@ -111,7 +111,7 @@ fn a_path_that_is_guarded_without_its_slash_is_a_lint() {
 #[test]
 fn a_redirect_without_an_end_is_a_lint() {
     lint(
-        "W0012",
+        "W0115",
         "this redirect has no end",
         &[
             "[site.\"a.test:8080\"]\nredirect = \"http://a.test:8080{path}\"\n",
@@ -131,7 +131,7 @@ fn a_redirect_without_an_end_is_a_lint() {
     let pair = "[site.\"a.test:8080\"]\nredirect = \"http://b.test:8080{path}\"\n\
                 [site.\"b.test:8080\"]\nredirect = \"http://a.test:8080{path}\"\n";
     let codes: Vec<_> = warnings(pair).into_iter().map(|(code, _)| code).collect();
-    assert_eq!(codes, ["W0012", "W0012"]);
+    assert_eq!(codes, ["W0115", "W0115"]);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_check_that_no_endpoint_can_pass_is_a_lint() {
         )
     };
     lint(
-        "W0013",
+        "W0116",
         "no endpoint can pass this pool's check",
         &[
             &pool("expect = \"100-199\""),

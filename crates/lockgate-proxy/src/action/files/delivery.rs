@@ -184,13 +184,29 @@ impl Delivery {
                         shaper.as_deref_mut(),
                         (down.bytes_written() - before) as usize,
                     );
-                    ready!(polled)?;
+                    ready!(self.poll_pushed(cx, down, polled))?;
                 }
-                Some(DeliveryPart::Encoded { .. }) => ready!(self.poll_encoded(cx, down, files))?,
+                Some(DeliveryPart::Encoded { .. }) => {
+                    let polled = self.poll_encoded(cx, down, files);
+                    ready!(self.poll_pushed(cx, down, polled))?;
+                }
             }
         }
         cx.waker().wake_by_ref();
         Poll::Pending
+    }
+
+    /// What was sent does not wait for the disk.
+    fn poll_pushed<D: ClientExchange>(
+        &self,
+        cx: &mut Context<'_>,
+        down: &mut D,
+        polled: Poll<Result<(), DeliveryError>>,
+    ) -> Poll<Result<(), DeliveryError>> {
+        if polled.is_pending() && self.reads() {
+            ready!(down.poll_flush(cx))?;
+        }
+        polled
     }
 
     /// Moves a piece of the file that comes first, or reads one.
