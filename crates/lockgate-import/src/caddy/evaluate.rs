@@ -5,11 +5,14 @@ use super::directives;
 use super::matchers::{self, CaddyMatch, CaddyPathChange, CaddyRequests, CaddyScope};
 use super::order::CaddyOrder;
 use super::outcome::{CLOSED, CaddyAction, CaddyFlow, CaddyOrigin, CaddyOutcome};
+use super::places::{self, CaddyPlaces};
 use super::texts::CaddyTextPlace;
 use crate::{ConversionReport, Verdict};
 
 /// The most conditions that are followed within each other.
 const DEEPEST_CONDITION: usize = 64;
+/// The most paths that a `try_files` may lead to from one place.
+const MOST_FALLBACKS: usize = 16;
 
 /// Runs the directives of a site for one place.
 pub(super) struct CaddyEvaluator<'a, 'r> {
@@ -19,6 +22,8 @@ pub(super) struct CaddyEvaluator<'a, 'r> {
     pub(super) order: &'a CaddyOrder,
     /// The requests.
     pub(super) requests: CaddyRequests<'a>,
+    /// The places of the site.
+    pub(super) places: &'a CaddyPlaces,
     /// Whether there are proxies in front that name the client.
     pub(super) trusts: bool,
     /// How many directives may still be run for the whole source.
@@ -86,6 +91,14 @@ impl CaddyEvaluator<'_, '_> {
             if !directives::ends(statement.name()) && !is_handle && statement.name() != "route" {
                 if sure {
                     self.apply(statement, &mut flow);
+                    if statement.name() == "try_files" && flow.tried.is_some() {
+                        let after = CaddyRest {
+                            list: rest,
+                            scope,
+                            next,
+                        };
+                        return self.tried(statement, after, taken, flow, depth);
+                    }
                 } else {
                     self.apply_maybe(statement, scope, &mut flow);
                 }
@@ -129,6 +142,72 @@ impl CaddyEvaluator<'_, '_> {
             }
             None => self.finish(CaddyAction::Nothing, flow, None),
         }
+    }
+
+    /// What follows a `try_files`: for the path as it is, and for those that it falls back to.
+    fn tried(
+        &mut self,
+        statement: &CaddyStatement,
+        after: CaddyRest<'_>,
+        taken: bool,
+        flow: CaddyFlow,
+        depth: usize,
+    ) -> CaddyOutcome {
+        let tried = flow.tried.clone().unwrap_or_default();
+        let requests = self.requests;
+        let fallbacks = places::fallbacks(&tried, requests.place, &flow.change, self.places);
+        if depth >= DEEPEST_CONDITION || fallbacks.len() > MOST_FALLBACKS {
+            let because = format!("it tries too many paths, so {CLOSED}");
+            self.report
+                .set(statement.id, Verdict::not_supported(because, None));
+            let flow = CaddyFlow {
+                closed: true,
+                ..flow
+            };
+            return self.finish(CaddyAction::Nothing, flow, None);
+        }
+        let CaddyRest { list, scope, next } = after;
+        let change = flow.change.clone();
+        let mut outcome = self.run(list, taken, scope, flow.clone(), next, depth + 1);
+        if outcome.flow.closed || outcome.action == CaddyAction::Absent {
+            return outcome;
+        }
+        let is_files = matches!(outcome.action, CaddyAction::Files(_));
+        let mut differs = is_files && outcome.flow.change != change;
+        let mut closed = false;
+        for (place, change) in &fallbacks {
+            let mut evaluator = CaddyEvaluator {
+                report: self.report,
+                order: self.order,
+                requests: CaddyRequests { place, ..requests },
+                places: self.places,
+                trusts: self.trusts,
+                steps: self.steps,
+            };
+            let flow = CaddyFlow {
+                change: change.clone(),
+                tried: None,
+                ..flow.clone()
+            };
+            let fallback = evaluator.run(list, taken, scope, flow, next, depth + 1);
+            closed |= fallback.is_stricter(&outcome)
+                || (is_files && fallback.action == CaddyAction::Absent);
+            differs |= fallback.flow.change != *change || !fallback.answers_like(&outcome);
+        }
+        if closed {
+            let because = format!(
+                "not every client gets the files that it falls back to, and Lockgate decides by \
+                 the path of the request, so {CLOSED}"
+            );
+            self.report
+                .set(statement.id, Verdict::not_supported(because, None));
+            outcome.flow.closed = true;
+        } else if differs {
+            let because = "directives after it see the path of the file that it finds, and \
+                           Lockgate goes by the path of the request";
+            self.report.set(statement.id, Verdict::differs(because));
+        }
+        outcome
     }
 
     /// The block of a `handle`, `handle_path` or `route`, and what runs after it.

@@ -54,6 +54,9 @@ pub(super) fn try_files(
             _ if rest.starts_with('=') => because = Some("a status other than 404"),
             _ if rest.contains(".php") => because = Some("a file that has to be run"),
             _ if rest.contains(['{', '?']) => because = Some("a placeholder"),
+            _ if rest.contains(['*', '[', '\\', '%', '#']) || rest.contains("..") => {
+                because = Some("a path with signs of patterns");
+            }
             _ if short.starts_with("{path}") => tried.push(short),
             _ if rest.starts_with('/') => tried.push(short),
             _ => tried.push(format!("/{rest}")),

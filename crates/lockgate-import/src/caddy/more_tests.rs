@@ -339,6 +339,75 @@ proxy = \"x:1\"
 }
 
 #[test]
+fn files_that_are_fallen_back_to_are_those_of_their_own_place() {
+    let auth = "{\n a $2a$14$abc\n }";
+    // The words of `try_files`, the rest of the site, whether the part is closed.
+    for (tried, rest, is_closed) in [
+        (
+            "{path} /app/index.html",
+            format!(
+                "basic_auth /app/* {auth}\n handle /app/* {{\n header X-A b\n file_server\n }}\n \
+                 handle {{\n file_server\n }}"
+            ),
+            true,
+        ),
+        (
+            "{path} /a.html",
+            "respond /a.html 403\n file_server".to_owned(),
+            true,
+        ),
+        (
+            "{path} {path}.html",
+            "respond /a.html 403\n file_server".to_owned(),
+            true,
+        ),
+        (
+            "{path} /a.x",
+            "php_fastcgi /a.x php:1\n file_server".to_owned(),
+            true,
+        ),
+        (
+            "{path} /app/index.html",
+            "handle /app/* {\n header X-A b\n file_server\n }\n file_server".to_owned(),
+            false,
+        ),
+        (
+            "{path} /index.html",
+            format!("basic_auth /1/* {auth}\n file_server"),
+            false,
+        ),
+        (
+            "{path} /a/b.html",
+            "handle_path /a/* {\n file_server\n }\n file_server".to_owned(),
+            false,
+        ),
+        (
+            "{path} /app/index.html",
+            "handle /app/* {\n root * /app\n file_server\n }\n file_server".to_owned(),
+            false,
+        ),
+    ] {
+        let text = format!(":80 {{\n root * /srv\n try_files {tried}\n {rest}\n}}\n");
+        let toml = toml(&text);
+        let site = toml.split("[site.\":80\".path").next().unwrap_or_default();
+        assert_eq!(
+            site.contains("deny = [\"0.0.0.0/0\", \"::/0\"]"),
+            is_closed,
+            "{toml}"
+        );
+        assert_eq!(is_refused(&text, "try_files"), is_closed, "{toml}");
+        assert_eq!(is_differs(&text, "try_files"), !is_closed, "{toml}");
+    }
+    // The folder `/a/` is not for every client, and `/a` would send its index.
+    let text = format!(
+        ":80 {{\n root * /srv\n try_files {{path}} {{path}}/ /x.html\n basic_auth /a/* {auth}\n file_server\n}}\n"
+    );
+    let toml = toml(&text);
+    let path = toml.split("path.\"/a\"]\n").nth(1).unwrap_or_default();
+    assert!(path.starts_with("deny = "), "{toml}");
+}
+
+#[test]
 fn late_fields_of_the_more_specific_path_win() {
     let text = |sign: &str| {
         format!(":80 {{\n header {sign}X-A all\n header /1 {sign}X-A one\n reverse_proxy a:1\n}}\n")

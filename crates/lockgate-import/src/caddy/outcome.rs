@@ -121,6 +121,21 @@ impl CaddyOutcome {
                 .any(|network| !other.deny.contains(network))
     }
 
+    /// Whether requests get the same answer, wherever their path has led to.
+    pub(super) fn answers_like(&self, other: &CaddyOutcome) -> bool {
+        let (flow, of_other) = (&self.flow, &other.flow);
+        self.action == other.action
+            && self.allow == other.allow
+            && self.deny == other.deny
+            && flow.fields == of_other.fields
+            && flow.late_fields == of_other.late_fields
+            && flow.default_fields == of_other.default_fields
+            && flow.request_fields == of_other.request_fields
+            && flow.auth == of_other.auth
+            && flow.closed == of_other.closed
+            && flow.keys == of_other.keys
+    }
+
     /// Its keys in a table of Lockgate, but for `proxy`.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::CaddyStatement;
-use super::matchers::{self, CaddyScope};
+use super::matchers::{self, CaddyPathChange, CaddyScope};
 use super::paths::{CaddyPattern, CaddyPlace};
 use crate::StatementId;
 
@@ -82,4 +82,64 @@ pub(super) fn collect_places(
             collect_places(statement.inner(), &inner, places, &stripped, depth + 1);
         }
     }
+}
+
+/// Where a request of a place may go after a `try_files`, besides staying as it is.
+///
+/// Where a path is not known as a text, a place stands for it. Some may be among them that no
+/// request goes to.
+pub(super) fn fallbacks(
+    tried: &[String],
+    place: &CaddyPlace,
+    change: &CaddyPathChange,
+    places: &CaddyPlaces,
+) -> Vec<(CaddyPlace, CaddyPathChange)> {
+    let mut found: Vec<(CaddyPlace, CaddyPathChange)> = Vec::new();
+    let mut add = |place: CaddyPlace, change: CaddyPathChange| {
+        let one = (place, change);
+        if !found.contains(&one) {
+            found.push(one);
+        }
+    };
+    for path in tried {
+        let end = match path.strip_prefix("{path}") {
+            None => {
+                add(place.clone(), CaddyPathChange::Rewritten(path.clone()));
+                continue;
+            }
+            Some("") => continue,
+            Some(end) => end,
+        };
+        if let CaddyPathChange::Rewritten(before) = change {
+            let path = format!("{before}{end}");
+            add(place.clone(), CaddyPathChange::Rewritten(path));
+            continue;
+        }
+        let own = place.path();
+        if let CaddyPlace::Exact(_) = place {
+            let longer = format!("{own}{end}");
+            let segments = longer.split('/').skip(1).map(str::to_owned).collect();
+            add(CaddyPlace::Exact(segments), change.clone());
+            if !own.contains('{') {
+                continue;
+            }
+        }
+        // Other places have many paths: with the end, some may be in a more specific place.
+        let begin = own.split('{').next().unwrap_or_default();
+        for other in places.all.iter().filter(|other| *other != place) {
+            let path = other.path();
+            let leads = (1..=end.len()).any(|length| {
+                let whole = length == end.len() || !matches!(other, CaddyPlace::Exact(_));
+                whole
+                    && end
+                        .get(..length)
+                        .and_then(|end| path.strip_suffix(end))
+                        .is_some_and(|before| before.starts_with(begin))
+            });
+            if leads || (path.contains('{') && end.contains('/') && end != "/") {
+                add(other.clone(), change.clone());
+            }
+        }
+    }
+    found
 }

@@ -261,6 +261,7 @@ impl<'r> CaddySites<'r> {
                     port: port.unwrap_or(implied),
                     place,
                 },
+                places,
                 trusts: self.draft.top.get("trusted").is_some(),
                 steps: &mut left,
             };
