@@ -4,10 +4,10 @@ use super::blocks::CaddyStatement;
 use super::directives;
 use super::matchers::{self, CaddyMatch, CaddyPathChange, CaddyRequests, CaddyScope};
 use super::order::CaddyOrder;
-use super::outcome::{CLOSED, CaddyAction, CaddyFlow, CaddyOrigin, CaddyOutcome};
+use super::outcome::{self, CLOSED, CaddyAction, CaddyFlow, CaddyOrigin, CaddyOutcome};
 use super::places::{self, CaddyPlaces};
 use super::texts::CaddyTextPlace;
-use crate::{ConversionReport, Verdict};
+use crate::{ConversionReport, DraftValue, Verdict};
 
 /// The most conditions that are followed within each other.
 const DEEPEST_CONDITION: usize = 64;
@@ -352,6 +352,13 @@ impl CaddyEvaluator<'_, '_> {
         flow: CaddyFlow,
         statement: Option<&CaddyStatement>,
     ) -> CaddyOutcome {
+        let is_proxy = matches!(action, CaddyAction::Proxy(_));
+        for (name, id) in &flow.defaults.0 {
+            let mut set = flow.fields.iter().chain(&flow.late_fields);
+            if !set.any(|(known, value)| known == name && *value != DraftValue::Flag(false)) {
+                self.report.set(*id, outcome::of_default(name, is_proxy));
+            }
+        }
         let origin = CaddyOrigin(statement.map(|statement| statement.place.clone()));
         let outcome = CaddyOutcome {
             action,

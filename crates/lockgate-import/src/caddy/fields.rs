@@ -3,7 +3,7 @@
 use super::blocks::CaddyStatement;
 use super::outcome::{CaddyFields, CaddyFlow};
 use super::texts::{self, CaddyTextKind, CaddyTextPlace};
-use crate::{ConversionReport, DraftValue, Verdict};
+use crate::{ConversionReport, DraftValue, StatementId, Verdict};
 
 fn set(fields: &mut CaddyFields, name: &str, value: DraftValue) {
     fields.retain(|(known, _)| known != name);
@@ -28,6 +28,14 @@ fn add(fields: &mut CaddyFields, name: &str, value: &str) {
 fn is_name(name: &str) -> bool {
     let allowed = |b: u8| b.is_ascii_alphanumeric() || b"-_!#$%&'*+.^|~".contains(&b);
     !name.is_empty() && name.bytes().all(allowed)
+}
+
+/// Keeps the fields of a statement that are set only where there are none.
+fn keep(flow: &mut CaddyFlow, id: StatementId, defaults: CaddyFields) {
+    for (name, value) in defaults {
+        flow.defaults.0.push((name.clone(), id));
+        set(&mut flow.default_fields, &name, value);
+    }
 }
 
 /// Fields that belong to one connection: Lockgate manages them.
@@ -119,13 +127,20 @@ pub(super) fn header(
     if words.is_empty() {
         report.set(statement.id, Verdict::Converted);
     } else {
-        let verdict = change(words, place, &mut fields, &mut flow.default_fields);
+        let mut defaults = CaddyFields::new();
+        let verdict = change(words, place, &mut fields, &mut defaults);
+        keep(flow, statement.id, defaults);
         report.set(statement.id, verdict);
     }
     for line in statement.inner() {
         let verdict = match line.name() {
             "defer" => Verdict::Default,
-            _ => change(&line.words, place, &mut fields, &mut flow.default_fields),
+            _ => {
+                let mut defaults = CaddyFields::new();
+                let verdict = change(&line.words, place, &mut fields, &mut defaults);
+                keep(flow, line.id, defaults);
+                verdict
+            }
         };
         line.set_all(report, &verdict);
     }
@@ -273,11 +288,8 @@ pub(super) fn header_down(
     place: CaddyTextPlace<'_>,
     report: &mut ConversionReport,
 ) {
-    let verdict = change(
-        line.args(),
-        place,
-        &mut flow.fields,
-        &mut flow.default_fields,
-    );
+    let mut defaults = CaddyFields::new();
+    let verdict = change(line.args(), place, &mut flow.fields, &mut defaults);
+    keep(flow, line.id, defaults);
     report.set(line.id, verdict);
 }

@@ -408,6 +408,73 @@ fn files_that_are_fallen_back_to_are_those_of_their_own_place() {
 }
 
 #[test]
+fn fields_of_an_application_are_not_replaced_without_a_word() {
+    // The directives, the beginning of the statement, whether the field is set, its verdict.
+    for (text, statement, is_set, verdict) in [
+        (
+            "header ?X-A b\n reverse_proxy a:1",
+            "header",
+            true,
+            "differs",
+        ),
+        (
+            "header {\n ?X-A b\n }\n reverse_proxy a:1",
+            "?X-A",
+            true,
+            "differs",
+        ),
+        (
+            "header ?Cache-Control b\n reverse_proxy a:1",
+            "header",
+            false,
+            "not",
+        ),
+        (
+            "header {\n ?Cache-Control b\n }\n reverse_proxy a:1",
+            "?Cache",
+            false,
+            "not",
+        ),
+        (
+            "header ?X-Frame-Options b\n reverse_proxy a:1",
+            "header",
+            false,
+            "not",
+        ),
+        (
+            "reverse_proxy a:1 {\n header_down ?X-A b\n }",
+            "header_down",
+            true,
+            "differs",
+        ),
+        (
+            "reverse_proxy a:1 {\n header_down ?Vary b\n }",
+            "header_down",
+            false,
+            "not",
+        ),
+        (
+            "header ?Cache-Control b\n root * /srv\n file_server",
+            "header",
+            true,
+            "",
+        ),
+        (
+            "header ?ETag b\n root * /srv\n file_server",
+            "header",
+            false,
+            "not",
+        ),
+        ("header ?Cache-Control b\n respond 200", "header", true, ""),
+    ] {
+        let text = format!(":80 {{\n {text}\n}}\n");
+        assert_eq!(toml(&text).contains("= \"b\""), is_set, "{text}");
+        assert_eq!(is_differs(&text, statement), verdict == "differs", "{text}");
+        assert_eq!(is_refused(&text, statement), verdict == "not", "{text}");
+    }
+}
+
+#[test]
 fn late_fields_of_the_more_specific_path_win() {
     let text = |sign: &str| {
         format!(":80 {{\n header {sign}X-A all\n header /1 {sign}X-A one\n reverse_proxy a:1\n}}\n")

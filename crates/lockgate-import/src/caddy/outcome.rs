@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::matchers::CaddyPathChange;
 use super::paths::CaddyPlace;
-use crate::{DraftValue, Place};
+use crate::{DraftValue, Place, StatementId, Verdict};
 
 /// Why a part of a site is closed.
 pub(super) const CLOSED: &str = "the part of the site that it is for refuses every client until it is decided: remove `deny` there";
@@ -19,6 +19,87 @@ pub(super) struct CaddyOrigin(pub(super) Option<Place>);
 impl PartialEq for CaddyOrigin {
     fn eq(&self, _: &Self) -> bool {
         true
+    }
+}
+
+/// The statements of fields that are set only where there are none. They do not count in
+/// comparisons.
+#[derive(Debug, Clone, Default)]
+pub(super) struct CaddyDefaults(pub(super) Vec<(String, StatementId)>);
+
+impl PartialEq for CaddyDefaults {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+/// Fields that must not take the place of those of an application: caching and security.
+const KEPT_OF_APPLICATION: [&str; 31] = [
+    "access-control-allow-credentials",
+    "access-control-allow-headers",
+    "access-control-allow-methods",
+    "access-control-allow-origin",
+    "access-control-expose-headers",
+    "access-control-max-age",
+    "age",
+    "clear-site-data",
+    "content-disposition",
+    "content-encoding",
+    "content-type",
+    "cross-origin-embedder-policy",
+    "cross-origin-opener-policy",
+    "cross-origin-resource-policy",
+    "date",
+    "etag",
+    "expires",
+    "feature-policy",
+    "last-modified",
+    "location",
+    "permissions-policy",
+    "pragma",
+    "referrer-policy",
+    "set-cookie",
+    "strict-transport-security",
+    "vary",
+    "www-authenticate",
+    "x-content-type-options",
+    "x-frame-options",
+    "x-robots-tag",
+    "x-xss-protection",
+];
+
+/// Fields that Lockgate, as Caddy, sends with files and redirects of its own accord.
+const OF_FILES: [&str; 10] = [
+    "accept-ranges",
+    "content-encoding",
+    "content-range",
+    "content-type",
+    "date",
+    "etag",
+    "last-modified",
+    "location",
+    "vary",
+    "www-authenticate",
+];
+
+/// The verdict on a field that is set only where there is none. It is left out if it is not
+/// supported.
+pub(super) fn of_default(name: &str, is_proxy: bool) -> Verdict {
+    let kept = KEPT_OF_APPLICATION.contains(&name)
+        || name.ends_with("cache-control")
+        || name.starts_with("content-security-policy")
+        || name.starts_with("surrogate-");
+    match is_proxy {
+        true if kept => Verdict::not_supported(
+            "Lockgate would set it over the field that the application sends: it is left out",
+            Some("set it in the application"),
+        ),
+        true => Verdict::differs("it also replaces the field that the application sends"),
+        false if OF_FILES.contains(&name) => Verdict::not_supported(
+            "Lockgate would set it over the field that belongs to the file: it is left out",
+            None,
+        ),
+        false => Verdict::Converted,
     }
 }
 
@@ -62,6 +143,8 @@ pub(super) struct CaddyFlow {
     pub(super) late_fields: CaddyFields,
     /// Fields that are set only where the application sets none.
     pub(super) default_fields: CaddyFields,
+    /// Where those stand.
+    pub(super) defaults: CaddyDefaults,
     /// Fields of the request.
     pub(super) request_fields: CaddyFields,
     /// The value of `auth`.
@@ -280,7 +363,8 @@ impl CaddyOutcome {
             }
         }
         for (name, value) in &flow.default_fields {
-            if !fields.iter().any(|(known, _)| known == name) {
+            let is_out = matches!(of_default(name, is_proxy), Verdict::NotSupported { .. });
+            if !is_out && !fields.iter().any(|(known, _)| known == name) {
                 fields.push((name.clone(), value.clone()));
             }
         }
