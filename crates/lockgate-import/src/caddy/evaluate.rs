@@ -12,7 +12,7 @@ use crate::{ConversionReport, DraftValue, Verdict};
 /// The most conditions that are followed within each other.
 const DEEPEST_CONDITION: usize = 64;
 /// The most paths that a `try_files` may lead to from one place.
-const MOST_FALLBACKS: usize = 16;
+const MOST_FALLBACKS: usize = 32;
 
 /// Runs the directives of a site for one place.
 pub(super) struct CaddyEvaluator<'a, 'r> {
@@ -190,14 +190,15 @@ impl CaddyEvaluator<'_, '_> {
                 ..flow.clone()
             };
             let fallback = evaluator.run(list, taken, scope, flow, next, depth + 1);
+            // What is answered without the file must not send it.
             closed |= fallback.is_stricter(&outcome)
-                || (is_files && fallback.action == CaddyAction::Absent);
+                || (is_files && !matches!(fallback.action, CaddyAction::Files(_)));
             differs |= fallback.flow.change != *change || !fallback.answers_like(&outcome);
         }
         if closed {
             let because = format!(
-                "not every client gets the files that it falls back to, and Lockgate decides by \
-                 the path of the request, so {CLOSED}"
+                "other directives are for a path that it falls back to and do not send the file \
+                 to every client, and Lockgate goes by the path of the request, so {CLOSED}"
             );
             self.report
                 .set(statement.id, Verdict::not_supported(because, None));

@@ -372,6 +372,16 @@ fn files_that_are_fallen_back_to_are_those_of_their_own_place() {
             false,
         ),
         (
+            "{path} /a.html",
+            "reverse_proxy /a.html a:1\n file_server".to_owned(),
+            true,
+        ),
+        (
+            "{path} /a/b.html",
+            "handle /a/* {\n header X-A b\n }\n handle {\n file_server\n }".to_owned(),
+            true,
+        ),
+        (
             "{path} /index.html",
             format!("basic_auth /1/* {auth}\n file_server"),
             false,

@@ -96,7 +96,7 @@ pub(super) fn of_default(name: &str, is_proxy: bool) -> Verdict {
         ),
         true => Verdict::differs("it also replaces the field that the application sends"),
         false if OF_FILES.contains(&name) => Verdict::not_supported(
-            "Lockgate would set it over the field that belongs to the file: it is left out",
+            "Lockgate would set it over the one that belongs to its own answer: it is left out",
             None,
         ),
         false => Verdict::Converted,
