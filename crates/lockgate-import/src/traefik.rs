@@ -9,6 +9,7 @@ mod fields;
 mod headers;
 mod middlewares;
 mod node;
+mod pages;
 mod paths;
 mod redirects;
 mod relays;

@@ -112,6 +112,7 @@ impl RouterReader<'_> {
                     conditional: !one.foreign.is_empty(),
                     except: one.except.clone(),
                     void: false,
+                    page: None,
                 };
                 self.routes.add(listener, host, row);
             }

@@ -28,6 +28,8 @@ pub(super) struct RouteRow {
     pub(super) except: Vec<RulePath>,
     /// Whether it serves nothing.
     pub(super) void: bool,
+    /// The path of its rule, if it is Lockgate's live page, which takes all of a host.
+    pub(super) page: Option<RulePath>,
 }
 
 /// The most routes of one host that are compared.

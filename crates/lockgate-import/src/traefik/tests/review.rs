@@ -1,0 +1,78 @@
+//! What a review found: each source would lose a part without a word.
+
+use super::{STATIC, converted};
+
+/// These routers, and services `s1` and `s2`.
+fn routers(routers: &str) -> (String, Vec<String>) {
+    let text = format!(
+        "http:
+  routers:
+{routers}
+  middlewares:
+    pw: {{basicAuth: {{usersFile: /u}}}}
+    lan: {{ipAllowList: {{sourceRange: [127.0.0.1]}}}}
+  services:
+    s1: {{loadBalancer: {{servers: [{{url: 'http://10.0.0.1'}}]}}}}
+    s2: {{loadBalancer: {{servers: [{{url: 'http://10.0.0.2'}}]}}}}
+"
+    );
+    converted(&[("s.yml", STATIC), ("d.yml", &text)])
+}
+
+/// A router of the host `a.com` with TLS.
+fn router(name: &str, rest: &str, more: &str) -> String {
+    format!("    {name}: {{rule: 'Host(`a.com`){rest}', tls: {{certResolver: le}}, {more}}}\n")
+}
+
+#[test]
+fn services_of_traefik_have_the_paths_of_their_rules() {
+    let all = router("all", "", "service: s2");
+    for (service, action) in [
+        ("noop@internal", "respond = 418"),
+        ("ping@internal", "respond = { status = 200, body = \"OK\" }"),
+        ("errors@internal", "respond = 502"),
+        ("api@internal", "respond = 502"),
+        ("api@internal, middlewares: [pw]", "respond = 502"),
+        ("prometheus@internal, middlewares: [lan]", "respond = 502"),
+    ] {
+        let own = router(
+            "own",
+            " && PathPrefix(`/admin`)",
+            &format!("service: {service}"),
+        );
+        let (out, told) = routers(&format!("{all}{own}"));
+        assert!(
+            out.contains(&format!("[site.\"a.com\".path.\"/admin/*\"]\n{action}\n")),
+            "{service}\n{out}"
+        );
+        assert!(
+            out.contains("[site.\"a.com\"]\nproxy = \"10.0.0.2:80\"\n"),
+            "{service}\n{out}"
+        );
+        assert!(!out.contains("metrics"), "{service}\n{out}");
+        let lost = told.iter().any(|line| {
+            line.starts_with("rule: Host(`a.com`) && PathPrefix(`/admin`) not supported")
+        });
+        assert_eq!(lost, action.ends_with("502"), "{service}\n{told:?}");
+    }
+    // Alone on its host, the page has all of it.
+    let page = router(
+        "page",
+        " && (PathPrefix(`/api`) || PathPrefix(`/dashboard`))",
+        "service: api@internal, middlewares: [pw]",
+    );
+    let (out, _) = routers(&page);
+    assert!(out.contains("hosts = [\"a.com\"]"), "{out}");
+    assert!(
+        out.contains("[site.\"a.com\"]\nproxy = \"127.0.0.1:"),
+        "{out}"
+    );
+    // Another page for other clients is another router.
+    let metrics = router(
+        "m",
+        " && Path(`/metrics`)",
+        "service: prometheus@internal, middlewares: [lan]",
+    );
+    let (out, _) = routers(&format!("{page}{metrics}"));
+    assert!(!out.contains("proxy"), "{out}");
+}
