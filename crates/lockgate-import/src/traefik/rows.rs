@@ -235,17 +235,29 @@ pub(super) fn write(rows: &[RouteRow], table: &mut DraftTable) {
     for (key, value) in &shared {
         table.set(key, value.clone());
     }
+    let own = |row: &'_ RouteRow| -> Vec<(String, DraftValue)> {
+        let own = row.keys.iter();
+        own.filter(|entry| !is_shared(&entry.0) && Some(*entry) != common)
+            .cloned()
+            .collect()
+    };
     for row in rows {
         if bare.is_some_and(|bare| std::ptr::eq(bare, row)) {
             continue;
         }
-        let keys: Vec<_> = row
-            .keys
-            .iter()
-            .filter(|entry| !is_shared(&entry.0) && Some(*entry) != common)
-            .collect();
+        let mut keys = own(row);
         if keys.is_empty() {
-            continue;
+            // As the site has it, unless a pattern between the two would get its requests.
+            let between = rows.iter().any(|other| {
+                !std::ptr::eq(other, row)
+                    && !bare.is_some_and(|bare| std::ptr::eq(bare, other))
+                    && other.path.covers(&row.path)
+                    && !own(other).is_empty()
+            });
+            if !between {
+                continue;
+            }
+            keys.clone_from(&row.keys);
         }
         for pattern in patterns(row) {
             let path = table.table("path").table(&pattern);

@@ -76,3 +76,31 @@ fn services_of_traefik_have_the_paths_of_their_rules() {
     let (out, _) = routers(&format!("{page}{metrics}"));
     assert!(!out.contains("proxy"), "{out}");
 }
+
+#[test]
+fn a_route_as_that_of_its_host_stays_below_another_one() {
+    let all = router("all", "", "service: s1");
+    for (rest, pattern) in [
+        ("PathPrefix(`/api`)", "/api/*"),
+        ("Method(`POST`)", "POST /*"),
+        ("PathPrefix(`/api`) && Method(`POST`)", "POST /api/*"),
+    ] {
+        let between = router("b", &format!(" && {rest}"), "service: s2");
+        let long = router(
+            "long",
+            " && PathPrefix(`/api/v2`)",
+            "priority: 500, service: s1",
+        );
+        let (out, _) = routers(&format!("{all}{between}{long}"));
+        for part in [
+            "[site.\"a.com\"]\nproxy = \"10.0.0.1:80\"\n",
+            &format!("[site.\"a.com\".path.\"{pattern}\"]\nproxy = \"10.0.0.2:80\"\n"),
+            "[site.\"a.com\".path.\"/api/v2/*\"]\nproxy = \"10.0.0.1:80\"\n",
+        ] {
+            assert!(out.contains(part), "{part}\n{out}");
+        }
+        // Nothing lies between these two.
+        let (out, _) = routers(&format!("{all}{long}"));
+        assert!(!out.contains("path"), "{out}");
+    }
+}
