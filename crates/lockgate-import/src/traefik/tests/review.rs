@@ -104,3 +104,46 @@ fn a_route_as_that_of_its_host_stays_below_another_one() {
         assert!(!out.contains("path"), "{out}");
     }
 }
+
+#[test]
+fn weights_that_lockgate_has_not_are_said() {
+    let read = |servers: &str| {
+        converted(&[(
+            "d.yml",
+            &format!(
+                "http:\n  routers: {{a: {{rule: Host(`a.com`), service: s}}}}\n  services: {{s: {{loadBalancer: {{servers: [{servers}]}}}}}}\n"
+            ),
+        )])
+    };
+    let one = "{url: 'http://10.0.0.1', weight: 1}";
+    for (weight, endpoint, said) in [
+        (
+            "0",
+            "proxy = \"10.0.0.1:80\"",
+            "an endpoint that gets no requests is left out",
+        ),
+        ("256", "{ addr = \"10.0.0.2:80\", weight = 256 }", ""),
+        (
+            "300",
+            "{ addr = \"10.0.0.2:80\", weight = 256 }",
+            "the greatest weight of an endpoint is 256",
+        ),
+        ("-1", "\"10.0.0.2:80\"", "not supported"),
+        ("x", "\"10.0.0.2:80\"", "not supported"),
+    ] {
+        let (out, told) = read(&format!(
+            "{one}, {{url: 'http://10.0.0.2', weight: {weight}}}"
+        ));
+        assert!(out.contains(endpoint), "{weight}\n{out}");
+        let any = told
+            .iter()
+            .any(|line| !said.is_empty() && line.contains(said));
+        assert_eq!(any, !said.is_empty(), "{weight}\n{told:?}");
+    }
+    let (out, told) = read("{url: 'http://10.0.0.2', weight: 0}");
+    assert!(!out.contains("proxy"), "{out}");
+    assert!(
+        told.iter().any(|line| line.contains("not served")),
+        "{told:?}"
+    );
+}
