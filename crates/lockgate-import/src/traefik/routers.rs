@@ -445,6 +445,7 @@ impl RouterReader<'_> {
                             .collect(),
                         guards: parts.guards.clone(),
                         conditional,
+                        outsiders: one.outsiders(),
                         except: if index == 0 {
                             one.except.clone()
                         } else {

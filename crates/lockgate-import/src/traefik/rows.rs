@@ -24,6 +24,8 @@ pub(super) struct RouteRow {
     pub(super) guards: BTreeSet<String>,
     /// Whether conditions of it cannot be written.
     pub(super) conditional: bool,
+    /// Whether these conditions name clients by the addresses that they do not have.
+    pub(super) outsiders: bool,
     /// Paths that are not its own.
     pub(super) except: Vec<RulePath>,
     /// Whether it serves nothing.
@@ -78,9 +80,13 @@ pub(super) fn resolve(mut rows: Vec<RouteRow>) -> ResolvedRows {
             continue;
         }
         let lower = rows.iter().skip(at + 1).filter(|other| touches(row, other));
-        let safe = lower
-            .clone()
-            .all(|other| other.void || row.guards.is_subset(&other.guards));
+        let refusal = refuses(row);
+        let safe = lower.clone().all(|other| {
+            let same = !row.outsiders || action(row) == action(other);
+            other.void
+                || refuses(other)
+                || (!refusal && same && row.guards.is_subset(&other.guards))
+        });
         if safe {
             rows.remove(at);
         } else {
@@ -198,6 +204,15 @@ fn is_action(key: &str) -> bool {
     matches!(key, "proxy" | "redirect" | "respond" | "root")
 }
 
+fn action(row: &RouteRow) -> Option<&(String, DraftValue)> {
+    row.keys.iter().find(|(key, _)| is_action(key))
+}
+
+/// Whether all its requests get an error that Traefik itself makes.
+fn refuses(row: &RouteRow) -> bool {
+    matches!(action(row), Some((_, DraftValue::Number(400..=499))))
+}
+
 /// Writes the routes of a host into its site's table.
 pub(super) fn write(rows: &[RouteRow], table: &mut DraftTable) {
     let Some(first) = rows.first() else { return };
@@ -230,7 +245,7 @@ pub(super) fn write(rows: &[RouteRow], table: &mut DraftTable) {
         for (key, value) in &row.keys {
             table.set(key, value.clone());
         }
-        common = row.keys.iter().find(|(key, _)| is_action(key));
+        common = action(row);
     }
     for (key, value) in &shared {
         table.set(key, value.clone());

@@ -147,3 +147,33 @@ fn weights_that_lockgate_has_not_are_said() {
         "{told:?}"
     );
 }
+
+#[test]
+fn a_condition_that_refused_clients_refuses_them_still() {
+    let all = router("all", "", "service: s2");
+    let narrow = " && PathPrefix(`/adm`) && ";
+    for (condition, service, more, refused) in [
+        ("!ClientIP(`10.0.0.0/8`)", "noop@internal", "", true),
+        ("Header(`X`, `1`)", "noop@internal", "", true),
+        ("!ClientIP(`10.0.0.0/8`)", "s1", "", true),
+        ("!ClientIP(`10.0.0.0/8`)", "ping@internal", "", true),
+        // The same service, or nothing, is below these; and the last names no outsiders.
+        ("!ClientIP(`10.0.0.0/8`)", "s2", "", false),
+        ("!ClientIP(`10.0.0.0/8`)", "noop@internal", "noop", false),
+        ("ClientIP(`10.0.0.0/8`)", "s1", "", false),
+    ] {
+        let text = format!("{narrow}{condition}");
+        let own = router("own", &text, &format!("service: {service}, priority: 900"));
+        let lower = match more {
+            "" => all.clone(),
+            _ => router("all", "", "service: noop@internal"),
+        };
+        let (out, told) = routers(&format!("{own}{lower}"));
+        let written = out.contains("[site.\"a.com\".path.\"/adm/*\"]\nrespond = 403\n");
+        assert_eq!(written, refused, "{condition} {service}\n{out}");
+        assert!(
+            told.iter().any(|line| line.contains("not supported")),
+            "{told:?}"
+        );
+    }
+}
