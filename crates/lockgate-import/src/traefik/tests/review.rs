@@ -1,6 +1,6 @@
 //! What a review found: each source would lose a part without a word.
 
-use super::{STATIC, converted};
+use super::{STATIC, converted, dynamic, with_middleware};
 
 /// These routers, and services `s1` and `s2`.
 fn routers(routers: &str) -> (String, Vec<String>) {
@@ -176,4 +176,36 @@ fn a_condition_that_refused_clients_refuses_them_still() {
             "{told:?}"
         );
     }
+}
+
+#[test]
+fn development_leaves_out_only_what_is_about_hosts_and_tls() {
+    let headers = |more: &str| {
+        dynamic(&with_middleware(
+            "Host(`a.com`)",
+            &format!(
+                "{{headers: {{customFrameOptionsValue: X, contentTypeNosniff: true, stsSeconds: 9, {more}}}}}"
+            ),
+        ))
+    };
+    let own = "x-content-type-options = \"nosniff\", x-frame-options = \"X\"";
+    let sts = "strict-transport-security = \"max-age=9\"";
+    let (out, told) = headers("isDevelopment: true, allowedHosts: [b.com]");
+    assert!(out.contains(&format!("headers = {{ {own} }}\n")), "{out}");
+    assert_eq!(
+        told,
+        ["stsSeconds: 9 default", "allowedHosts: [b.com] default"]
+    );
+    let (out, told) = headers("isDevelopment: false");
+    assert!(
+        out.contains(&format!("headers = {{ {sts}, {own} }}\n")),
+        "{out}"
+    );
+    assert!(told.is_empty(), "{told:?}");
+    let (out, told) = headers("contentSecurityPolicy: script-src $NONCE");
+    assert!(!out.contains("NONCE"), "{out}");
+    assert!(
+        told.iter().any(|line| line.contains("not supported")),
+        "{told:?}"
+    );
 }
