@@ -172,8 +172,12 @@ pub(super) fn resolve(mut rows: Vec<RouteRow>) -> ResolvedRows {
             continue;
         };
         let similar = RulePath::Exact(format!("{prefix}x"));
-        let taken = kept.iter().find(|other| other.path.covers(&similar));
-        if taken.is_some_and(|other| !other.void && !row.guards.is_subset(&other.guards)) {
+        let exposed = kept.iter().any(|other| {
+            let open = refuses(row) || !row.guards.is_subset(&other.guards);
+            let lower = other.priority <= row.priority && other.path.covers(&similar);
+            lower && open && !other.void && !refuses(other)
+        });
+        if exposed {
             resolved.exposed.insert(row.router);
         }
     }

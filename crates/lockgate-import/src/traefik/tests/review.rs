@@ -209,3 +209,33 @@ fn development_leaves_out_only_what_is_about_hosts_and_tls() {
         "{told:?}"
     );
 }
+
+#[test]
+fn paths_that_lose_access_control_are_said() {
+    for (more, lower, said) in [
+        ("service: s1, middlewares: [pw]", "service: s2", true),
+        ("service: noop@internal", "service: s2", true),
+        ("service: s1, middlewares: [unknown]", "service: s2", true),
+        (
+            "service: s1, middlewares: [pw]",
+            "service: s2, middlewares: [pw]",
+            false,
+        ),
+        ("service: s1", "service: s2", false),
+        // Requests with GET reach a service.
+        ("service: noop@internal", "service: noop@internal", true),
+    ] {
+        let all = router("all", "", lower);
+        let get = router("get", " && Method(`GET`)", "service: s2, middlewares: [pw]");
+        let own = router(
+            "own",
+            " && PathPrefix(`/wp-login`)",
+            &format!("priority: 900, {more}"),
+        );
+        let (out, told) = routers(&format!("{own}{get}{all}"));
+        let named = told
+            .iter()
+            .any(|line| line.contains("without the access control"));
+        assert_eq!(named, said, "{more}\n{out}\n{told:?}");
+    }
+}
