@@ -239,3 +239,22 @@ fn paths_that_lose_access_control_are_said() {
         assert_eq!(named, said, "{more}\n{out}\n{told:?}");
     }
 }
+
+#[test]
+fn the_file_begins_with_what_differs_everywhere() {
+    let (time, turns) = ("60 s to begin its response", "as Traefik does");
+    for (service, more, said) in [
+        ("s1", "", vec![time]),
+        ("two", "", vec![time, turns]),
+        ("two", ", strategy: wrr", vec![time]),
+        ("noop@internal", "", vec![]),
+    ] {
+        let text = format!(
+            "http:\n  routers: {{a: {{rule: Host(`a.com`), service: {service}}}}}\n  services:\n    s1: {{loadBalancer: {{servers: [{{url: 'http://10.0.0.1'}}]}}}}\n    two: {{loadBalancer: {{servers: [{{url: 'http://10.0.0.1'}}, {{url: 'http://10.0.0.2'}}]{more}}}}}\n"
+        );
+        let (out, _) = converted(&[("d.yml", &text)]);
+        for part in [time, turns] {
+            assert_eq!(out.contains(part), said.contains(&part), "{part}\n{out}");
+        }
+    }
+}
