@@ -172,8 +172,10 @@ pub(super) fn resolve(mut rows: Vec<RouteRow>) -> ResolvedRows {
             continue;
         };
         let similar = RulePath::Exact(format!("{prefix}x"));
+        // Not one that is refused only because Lockgate lacks a part of it.
+        let refusal = refuses(row) && (!row.void || resolved.refused.contains(&row.router));
         let exposed = kept.iter().any(|other| {
-            let open = refuses(row) || !row.guards.is_subset(&other.guards);
+            let open = refusal || !row.guards.is_subset(&other.guards);
             let lower = other.priority <= row.priority && other.path.covers(&similar);
             lower && open && !other.void && !refuses(other)
         });
