@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::routes::TraefikRoutes;
 use super::rows::{RouteRow, respond};
-use super::rule::RuleHost;
+use super::rule::{RuleHost, RulePath};
 use super::source::TraefikSource;
 use super::statics::TraefikStatics;
 use crate::{ConversionReport, Verdict};
@@ -27,29 +27,44 @@ pub(super) fn alone(
     if pages.is_empty() {
         return;
     }
-    // Two pages must be for the same clients.
-    let guards: BTreeSet<BTreeSet<String>> = rows()
-        .filter(|row| row.page.is_some())
-        .map(|row| row.guards.clone())
-        .collect();
-    let other = |row: &RouteRow| guards.len() > 1 || !pages.contains(&row.router);
+    // Nothing for a router of something else; pages have their guards, and must be for the same
+    // clients.
+    let kinds = |rows: &[RouteRow]| -> BTreeSet<Option<BTreeSet<String>>> {
+        rows.iter()
+            .filter(|row| row.page.is_some() || !pages.contains(&row.router))
+            .map(|row| row.page.as_ref().map(|_| row.guards.clone()))
+            .collect()
+    };
     let mut kept: BTreeSet<String> = BTreeSet::new();
     let mut any = false;
     let mut left_out: BTreeSet<usize> = BTreeSet::new();
     for hosts in routes.hosts.values_mut() {
-        let everywhere = hosts
-            .iter()
-            .any(|(host, rows)| !matches!(host, RuleHost::Exact(_)) && rows.iter().any(other));
-        let anywhere = hosts.iter().any(|(_, rows)| rows.iter().any(other));
+        let mut anywhere = BTreeSet::new();
+        let mut everywhere = BTreeSet::new();
+        for (host, rows) in hosts.iter() {
+            let kinds = kinds(rows);
+            if !matches!(host, RuleHost::Exact(_)) {
+                everywhere.extend(kinds.iter().cloned());
+            }
+            anywhere.extend(kinds);
+        }
         for (host, rows) in hosts {
-            let shared = match host {
-                RuleHost::Exact(_) => everywhere || rows.iter().any(other),
-                _ => anywhere,
+            let near = match host {
+                RuleHost::Exact(_) => kinds(rows),
+                _ => BTreeSet::new(),
+            };
+            let far = match host {
+                RuleHost::Exact(_) => &everywhere,
+                _ => &anywhere,
             };
             for row in rows.iter_mut() {
                 let Some(path) = row.page.take() else {
                     continue;
                 };
+                let own = Some(row.guards.clone());
+                let mut kinds = near.iter().chain(far);
+                // What has all paths by its rule takes nothing from another router.
+                let shared = path != RulePath::All && kinds.any(|kind| *kind != own);
                 if shared {
                     row.path = path;
                     row.keys = respond(502);

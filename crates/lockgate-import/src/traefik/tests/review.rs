@@ -75,6 +75,19 @@ fn services_of_traefik_have_the_paths_of_their_rules() {
     );
     let (out, _) = routers(&format!("{page}{metrics}"));
     assert!(!out.contains("proxy"), "{out}");
+    // On another host it is not; and a page of all paths is one beside any router.
+    let (out, _) = routers(&format!("{page}{}", metrics.replace("a.com", "b.com")));
+    assert!(out.contains("hosts = [\"a.com\", \"b.com\"]"), "{out}");
+    let whole = router("whole", "", "service: api@internal, middlewares: [pw]");
+    let every =
+        "    every: {rule: 'PathPrefix(`/`)', priority: 1, service: s1, tls: {certResolver: le}}\n";
+    let (out, _) = routers(&format!("{whole}{every}"));
+    assert!(
+        out.contains("[site.\"a.com\"]\nproxy = \"127.0.0.1:"),
+        "{out}"
+    );
+    let (out, _) = routers(&format!("{page}{every}"));
+    assert!(!out.contains("127.0.0.1:"), "{out}");
 }
 
 #[test]
