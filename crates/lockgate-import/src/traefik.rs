@@ -9,6 +9,7 @@ mod fields;
 mod headers;
 mod middlewares;
 mod node;
+mod pages;
 mod paths;
 mod redirects;
 mod relays;
@@ -42,7 +43,8 @@ use std::rc::Rc;
 use self::node::{TraefikMap, TraefikNode, TraefikValue};
 use self::source::TraefikSource;
 use crate::{
-    ConversionReport, Draft, DraftValue, ImportError, Imported, Place, SourceFiles, Verdict,
+    ConversionReport, Draft, DraftTable, DraftValue, ImportError, Imported, Place, SourceFiles,
+    Verdict,
 };
 
 /// The most files that `providers.file` may add.
@@ -536,11 +538,33 @@ fn preface(containers: &[Rc<compose::TraefikContainer>], root: &TraefikNode, dra
             "Names of Compose services resolve only in containers on their networks.".to_owned(),
         );
     }
+    if draft.top.find_table("site").is_some_and(proxies) {
+        draft.preface.push(
+            "An application has 60 s to begin its response; timeouts.response = \"off\" waits as long as Traefik."
+                .to_owned(),
+        );
+    }
+    let balanced = |pool: &DraftTable| {
+        matches!(pool.get("endpoints"), Some(DraftValue::List(list)) if list.len() > 1)
+            && pool.get("balance").is_none()
+    };
+    let pools = draft.top.find_table("pool");
+    if pools.is_some_and(|pools| pools.tables().any(|(_, pool)| balanced(pool))) {
+        draft.preface.push(
+            "The less busy of two endpoints gets a request; balance = \"round-robin\" in a pool takes them in turn, as Traefik does."
+                .to_owned(),
+        );
+    }
     if root.field("entryPoints").is_some() && root.field("accessLog").is_none() {
         draft.preface.push(
             "Traefik wrote no access log; Lockgate writes one: access_log = false".to_owned(),
         );
     }
+}
+
+/// Whether requests go to applications.
+fn proxies(table: &DraftTable) -> bool {
+    table.get("proxy").is_some() || table.tables().any(|(_, table)| proxies(table))
 }
 
 /// A text in which each `{{ env "NAME" }}` is an unknown value.

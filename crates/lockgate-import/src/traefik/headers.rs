@@ -57,6 +57,7 @@ pub(super) fn read(
             node.mark(report, &verdict);
         }
     };
+    // It concerns allowed hosts, redirects to TLS and Strict-Transport-Security alone.
     let development = on("isDevelopment");
     for (key, request) in [
         ("customRequestHeaders", true),
@@ -106,7 +107,11 @@ pub(super) fn read(
             None => text(key),
         };
         match value.and_then(literal) {
-            Some(_) if development => field.set(report, Verdict::Default),
+            // Traefik would write a new number for each response.
+            Some(_) if text(key).is_some_and(|text| text.contains("$NONCE")) => field.set(
+                report,
+                Verdict::not_supported("Lockgate makes no nonces for each response", None),
+            ),
             Some(value) => {
                 put(&mut parts.headers, name, value);
                 field.set(report, Verdict::Converted);
@@ -116,7 +121,7 @@ pub(super) fn read(
     }
     // What applies on plain listeners alone has no effect over TLS.
     for key in ["sslRedirect", "sslTemporaryRedirect"] {
-        let verdict = match (on(key), context.tls) {
+        let verdict = match (on(key), context.tls || development) {
             (true, false) => Verdict::differs(
                 "a site with TLS redirects plain requests by itself; this route serves them",
             ),
@@ -152,7 +157,7 @@ pub(super) fn read(
                 .hosts
                 .iter()
                 .all(|host| list.iter().any(|known| known.eq_ignore_ascii_case(host)));
-        if all {
+        if all || development {
             hosts.set(report, Verdict::Default);
         } else {
             parts.refuse("it serves some of its hosts alone");

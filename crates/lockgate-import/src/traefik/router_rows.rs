@@ -110,8 +110,10 @@ impl RouterReader<'_> {
                     comments: vec![self.item.node.place.to_string()],
                     guards: BTreeSet::new(),
                     conditional: !one.foreign.is_empty(),
+                    outsiders: false,
                     except: one.except.clone(),
                     void: false,
+                    page: None,
                 };
                 self.routes.add(listener, host, row);
             }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use super::middlewares;
 use super::node::TraefikNode;
 use super::route_parts::{RouteContext, TraefikRedirect};
 use super::routes::{RouteListener, RouterReader, RouterTls, TraefikRoutes};
@@ -11,6 +10,7 @@ use super::rule::{self, RuleHost, RuleMatch, RulePath};
 use super::services::{TraefikService, TraefikServices};
 use super::source::TraefikSource;
 use super::statics::{TraefikEntryPoint, TraefikStatics};
+use super::{middlewares, pages};
 use crate::{ConversionReport, Draft, DraftValue, Verdict};
 
 /// Reads all routers.
@@ -23,6 +23,7 @@ pub(super) fn read(
 ) -> TraefikRoutes {
     let mut routes = TraefikRoutes::default();
     let tls_ports = tls_ports(source, statics);
+    let metrics = statics.metrics.clone();
     for (number, item) in source.routers.items.iter().enumerate() {
         let mut reader = RouterReader {
             number,
@@ -45,6 +46,7 @@ pub(super) fn read(
             item.node.mark_rest(report, &verdict);
         }
     }
+    pages::alone(&mut routes, source, statics, metrics, report);
     routes
 }
 
@@ -383,7 +385,12 @@ impl RouterReader<'_> {
                 ));
             }
         }
-        let internal = matches!(service, TraefikService::Internal(_));
+        // Lockgate's live page takes all of a host, if no other router has a part of it.
+        let is_page = matches!(
+            &service,
+            TraefikService::Internal(name) if matches!(name.as_str(), "api" | "dashboard" | "prometheus")
+        ) && refused.is_none()
+            && broken.is_none();
         for one in any_of {
             let conditional = !one.foreign.is_empty();
             if conditional {
@@ -399,21 +406,30 @@ impl RouterReader<'_> {
                 );
             }
             for host in &one.hosts {
-                let path = if internal { &RulePath::All } else { &one.path };
+                let path = if is_page { &RulePath::All } else { &one.path };
                 let rows = match refused.clone().or_else(|| broken.clone()) {
                     Some(why) => {
                         let status = if refused.is_some() { 403 } else { 502 };
-                        vec![(path.clone(), respond(status), vec![why], true)]
+                        vec![(one.path.clone(), respond(status), vec![why], true)]
                     }
                     None => match self.rows(host, &listener, path, &parts, &action) {
                         Ok(rows) => rows,
                         Err(why) => {
                             refused = Some(why.clone());
-                            vec![(path.clone(), respond(403), vec![why], true)]
+                            vec![(one.path.clone(), respond(403), vec![why], true)]
                         }
                     },
                 };
-                for (index, (path, keys, comments, void)) in rows.into_iter().enumerate() {
+                for (index, (mut path, keys, comments, void)) in rows.into_iter().enumerate() {
+                    let page = (is_page && keys.iter().any(|(key, _)| key == "proxy"))
+                        .then(|| one.path.clone());
+                    // A redirect is no page: it has the paths of the rule.
+                    if is_page && page.is_none() && !one.path.covers(&path) {
+                        path = one.path.clone();
+                        if index > 0 {
+                            continue;
+                        }
+                    }
                     let row = RouteRow {
                         router: self.number,
                         path,
@@ -429,12 +445,14 @@ impl RouterReader<'_> {
                             .collect(),
                         guards: parts.guards.clone(),
                         conditional,
+                        outsiders: one.outsiders(),
                         except: if index == 0 {
                             one.except.clone()
                         } else {
                             Vec::new()
                         },
                         void,
+                        page,
                     };
                     self.routes.add(&listener, host, row);
                 }

@@ -24,10 +24,14 @@ pub(super) struct RouteRow {
     pub(super) guards: BTreeSet<String>,
     /// Whether conditions of it cannot be written.
     pub(super) conditional: bool,
+    /// Whether these conditions name clients by the addresses that they do not have.
+    pub(super) outsiders: bool,
     /// Paths that are not its own.
     pub(super) except: Vec<RulePath>,
     /// Whether it serves nothing.
     pub(super) void: bool,
+    /// The path of its rule, if it is Lockgate's live page, which takes all of a host.
+    pub(super) page: Option<RulePath>,
 }
 
 /// The most routes of one host that are compared.
@@ -76,9 +80,13 @@ pub(super) fn resolve(mut rows: Vec<RouteRow>) -> ResolvedRows {
             continue;
         }
         let lower = rows.iter().skip(at + 1).filter(|other| touches(row, other));
-        let safe = lower
-            .clone()
-            .all(|other| other.void || row.guards.is_subset(&other.guards));
+        let refusal = refuses(row);
+        let safe = lower.clone().all(|other| {
+            let same = !row.outsiders || action(row) == action(other);
+            other.void
+                || refuses(other)
+                || (!refusal && same && row.guards.is_subset(&other.guards))
+        });
         if safe {
             rows.remove(at);
         } else {
@@ -164,8 +172,14 @@ pub(super) fn resolve(mut rows: Vec<RouteRow>) -> ResolvedRows {
             continue;
         };
         let similar = RulePath::Exact(format!("{prefix}x"));
-        let taken = kept.iter().find(|other| other.path.covers(&similar));
-        if taken.is_some_and(|other| !other.void && !row.guards.is_subset(&other.guards)) {
+        // Not one that is refused only because Lockgate lacks a part of it.
+        let refusal = refuses(row) && (!row.void || resolved.refused.contains(&row.router));
+        let exposed = kept.iter().any(|other| {
+            let open = refusal || !row.guards.is_subset(&other.guards);
+            let lower = other.priority <= row.priority && other.path.covers(&similar);
+            lower && open && !other.void && !refuses(other)
+        });
+        if exposed {
             resolved.exposed.insert(row.router);
         }
     }
@@ -194,6 +208,15 @@ fn get<'a>(row: &'a RouteRow, key: &str) -> Option<&'a DraftValue> {
 
 fn is_action(key: &str) -> bool {
     matches!(key, "proxy" | "redirect" | "respond" | "root")
+}
+
+fn action(row: &RouteRow) -> Option<&(String, DraftValue)> {
+    row.keys.iter().find(|(key, _)| is_action(key))
+}
+
+/// Whether all its requests get an error that Traefik itself makes.
+fn refuses(row: &RouteRow) -> bool {
+    matches!(action(row), Some((_, DraftValue::Number(400..=499))))
 }
 
 /// Writes the routes of a host into its site's table.
@@ -228,22 +251,34 @@ pub(super) fn write(rows: &[RouteRow], table: &mut DraftTable) {
         for (key, value) in &row.keys {
             table.set(key, value.clone());
         }
-        common = row.keys.iter().find(|(key, _)| is_action(key));
+        common = action(row);
     }
     for (key, value) in &shared {
         table.set(key, value.clone());
     }
+    let own = |row: &'_ RouteRow| -> Vec<(String, DraftValue)> {
+        let own = row.keys.iter();
+        own.filter(|entry| !is_shared(&entry.0) && Some(*entry) != common)
+            .cloned()
+            .collect()
+    };
     for row in rows {
         if bare.is_some_and(|bare| std::ptr::eq(bare, row)) {
             continue;
         }
-        let keys: Vec<_> = row
-            .keys
-            .iter()
-            .filter(|entry| !is_shared(&entry.0) && Some(*entry) != common)
-            .collect();
+        let mut keys = own(row);
         if keys.is_empty() {
-            continue;
+            // As the site has it, unless a pattern between the two would get its requests.
+            let between = rows.iter().any(|other| {
+                !std::ptr::eq(other, row)
+                    && !bare.is_some_and(|bare| std::ptr::eq(bare, other))
+                    && other.path.covers(&row.path)
+                    && !own(other).is_empty()
+            });
+            if !between {
+                continue;
+            }
+            keys.clone_from(&row.keys);
         }
         for pattern in patterns(row) {
             let path = table.table("path").table(&pattern);

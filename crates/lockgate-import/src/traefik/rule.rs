@@ -72,6 +72,15 @@ pub(super) struct RuleMatch {
     pub(super) never: bool,
 }
 
+impl RuleMatch {
+    /// Whether it names clients by the addresses that they do not have.
+    pub(super) fn outsiders(&self) -> bool {
+        self.foreign
+            .iter()
+            .any(|text| text.to_ascii_lowercase().starts_with("!clientip"))
+    }
+}
+
 /// A rule that was read.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct TraefikRule {

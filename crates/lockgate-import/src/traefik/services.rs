@@ -356,6 +356,33 @@ fn sticky(node: &TraefikNode, upstream: &mut TraefikUpstream, report: &mut Conve
     }
 }
 
+/// The weight of a server, if it gets requests.
+fn server_weight(server: &TraefikNode, report: &mut ConversionReport) -> Option<i64> {
+    let Some(node) = server.field("weight") else {
+        return Some(1);
+    };
+    let (weight, verdict) = match node.number() {
+        Some(0) => (
+            None,
+            Verdict::differs("an endpoint that gets no requests is left out"),
+        ),
+        Some(weight @ 1..=256) => (Some(weight), Verdict::Converted),
+        Some(257..) => (
+            Some(256),
+            Verdict::differs("the greatest weight of an endpoint is 256: its share is smaller"),
+        ),
+        _ => (Some(1), unreadable()),
+    };
+    // A server of a file is one statement with its weight.
+    let known = if node.statement.is_some() {
+        node
+    } else {
+        server
+    };
+    known.set(report, verdict);
+    weight
+}
+
 fn balancer(
     node: &TraefikNode,
     item: &TraefikItem,
@@ -378,17 +405,16 @@ fn balancer(
                         "the path of a server's URL would come before that of requests".to_owned(),
                     );
                 }
-                let weight = server
-                    .field("weight")
-                    .and_then(TraefikNode::number)
-                    .unwrap_or(1);
+                server.mark(report, &Verdict::Converted);
+                let Some(weight) = server_weight(server, report) else {
+                    continue;
+                };
                 upstream.endpoints.push(TraefikEndpoint {
                     address,
-                    weight: weight.clamp(1, 256),
+                    weight,
                     backup: false,
                 });
                 schemes.push(scheme.to_owned());
-                server.mark(report, &Verdict::Converted);
             }
             None => {
                 broken =
@@ -400,17 +426,19 @@ fn balancer(
     if let Some(server) = node.field("server") {
         match label_server(server, item, report) {
             Ok((scheme, address)) => {
-                upstream.endpoints.push(TraefikEndpoint {
-                    address,
-                    weight: 1,
-                    backup: false,
-                });
-                schemes.push(scheme);
+                if let Some(weight) = server_weight(server, report) {
+                    upstream.endpoints.push(TraefikEndpoint {
+                        address,
+                        weight,
+                        backup: false,
+                    });
+                    schemes.push(scheme);
+                }
             }
             Err(why) => broken = Some(why),
         }
     } else if let (true, Some(container)) = (
-        upstream.endpoints.is_empty() && broken.is_none(),
+        schemes.is_empty() && broken.is_none() && node.field("servers").is_none(),
         &item.container,
     ) {
         let port = container.ports.first().copied().unwrap_or(80);

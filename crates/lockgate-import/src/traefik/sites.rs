@@ -214,12 +214,16 @@ fn told(resolved: &rows::ResolvedRows, source: &TraefikSource, report: &mut Conv
             );
         }
     }
+    const EXPOSED: &str = "similar paths, with more letters before the next slash, are served by another router without the access control of this one";
     for number in &resolved.exposed {
+        // The worse verdict alone would keep its reason.
+        let closed = |row: &RouteRow| row.router == *number && row.void;
+        let verdict = match resolved.rows.iter().any(closed) {
+            true => Verdict::not_supported(EXPOSED, None),
+            false => Verdict::differs(EXPOSED),
+        };
         if let Some(rule) = rule(*number) {
-            rule.set(
-                report,
-                Verdict::differs("similar paths, with more letters before the next slash, are served by another router without the access control of this one"),
-            );
+            rule.set(report, verdict);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Files of Traefik in, a file of Lockgate out.
 
+mod review;
 mod routes;
 mod statics;
 
