@@ -11,6 +11,7 @@ mod acls;
 mod assemble;
 mod backends;
 mod binds;
+mod changes;
 mod checks;
 mod conditions;
 mod fields;

@@ -1,5 +1,6 @@
 //! Conditions: ACLs, `if` and `unless`, and what is left of them for a part of all requests.
 
+use super::changes::HaproxyChanges;
 use super::patterns::{HostPattern, PathPattern};
 
 /// What a condition looks at.
@@ -99,11 +100,18 @@ impl HaproxyCondition {
 
     /// What is left of the condition for a part of all requests.
     pub(super) fn within(&self, part: &HaproxyPart<'_>) -> Self {
+        self.after(HaproxyChanges::default(), part)
+    }
+
+    /// What is left of it after changes: what asks for something that has changed stays.
+    pub(super) fn after(&self, changes: HaproxyChanges, part: &HaproxyPart<'_>) -> Self {
+        let each = |parts: &[Self]| parts.iter().map(|c| c.after(changes, part)).collect();
         match self {
             C::Always(known) => C::Always(*known),
-            C::Not(inner) => inner.within(part).not(),
-            C::All(parts) => Self::all(parts.iter().map(|c| c.within(part)).collect()),
-            C::Any(parts) => Self::any(parts.iter().map(|c| c.within(part)).collect()),
+            C::Not(inner) => inner.after(changes, part).not(),
+            C::All(parts) => Self::all(each(parts)),
+            C::Any(parts) => Self::any(each(parts)),
+            C::Atom(atom) if changes.touch(atom) => self.clone(),
             C::Atom(atom) => match atom {
                 HaproxyAtom::Host(host) => C::Always(part.host.is_some_and(|h| host.covers(h))),
                 HaproxyAtom::Path(path) => {

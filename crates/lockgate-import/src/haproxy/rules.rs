@@ -127,7 +127,7 @@ impl Importer<'_> {
             .iter()
             .filter(|rule| rule.stage != HaproxyStage::Response)
         {
-            let mut condition = rule.condition.within(part);
+            let mut condition = rule.condition.after(plan.changes, part);
             if stage != rule.stage {
                 stage = rule.stage;
                 let_through = HaproxyCondition::Always(false);
@@ -136,6 +136,10 @@ impl Importer<'_> {
                 condition = HaproxyCondition::all(vec![condition, let_through.clone().not()]);
             }
             if condition == HaproxyCondition::Always(false) {
+                continue;
+            }
+            if self.unsure(rule, &condition, plan) {
+                self.remember(rule, plan);
                 continue;
             }
             let certain = condition == HaproxyCondition::Always(true);
@@ -199,6 +203,13 @@ impl Importer<'_> {
                         continue;
                     }
                     match location(&rule.words, part) {
+                        Ok((to, ..)) if plan.changes.in_target(&to) => {
+                            self.report.set(rule.id, Verdict::not_supported(
+                                "the target has the path or the host as an earlier rule has changed it, so that the route answers with 503",
+                                Some("write redirect by hand"),
+                            ));
+                            plan.action = HaproxyAction::Respond(503_i64.into(), 503);
+                        }
                         Ok((to, status, verdict)) => {
                             self.report.set(rule.id, verdict);
                             plan.action = HaproxyAction::Redirect { to, status };
@@ -238,7 +249,10 @@ impl Importer<'_> {
                     return HaproxyOutcome::Backend(name);
                 }
                 (HaproxyStage::Connection, _) => self.connection_rule(rule),
-                _ => self.changed(rule, &condition, part, rules, plan),
+                _ => {
+                    self.changed(rule, &condition, part, rules, plan);
+                    self.remember(rule, plan);
+                }
             }
         }
         HaproxyOutcome::Further
@@ -419,6 +433,12 @@ impl Importer<'_> {
                 Verdict::not_supported(
                     "responses are not refused by their head",
                     Some("the routes refuse all clients (deny)"),
+                )
+            }
+            (HaproxyStage::Request, _) if plan.changes.in_value(&rule.words) => {
+                Verdict::not_supported(
+                    "the value has the path or the host as an earlier rule has changed it, so that the rule is left out",
+                    None,
                 )
             }
             (HaproxyStage::Request | HaproxyStage::Response, _) => {

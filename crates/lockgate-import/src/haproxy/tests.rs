@@ -1,5 +1,6 @@
 //! Tests of whole files: text in, text and verdicts out.
 
+mod changes;
 mod damaged;
 mod relays;
 

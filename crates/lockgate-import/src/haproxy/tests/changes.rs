@@ -1,0 +1,104 @@
+//! Rules that ask for what earlier ones have changed.
+
+use super::{draft, front, verdict};
+
+const CLOSED: &str = "deny = [\"0.0.0.0/0\", \"::/0\"]";
+
+/// With these rules every client is refused, and the last statement that begins so is reported.
+fn closed(rules: &str, begins: &str) {
+    let text = front(&format!(" {rules}\n default_backend a"));
+    let draft = draft(&text);
+    assert!(draft.contains(CLOSED), "{rules}\n{draft}");
+    assert_eq!(verdict(&text, begins).0, 'n', "{rules}");
+}
+
+#[test]
+fn conditions_after_a_change_of_the_path() {
+    for (change, then, begins) in [
+        (
+            "set-path /n%[path]",
+            "http-request deny if { path_beg /n/x }",
+            "http-request deny",
+        ),
+        (
+            "set-path /n%[path]",
+            "http-request deny unless { path_beg /n/x }",
+            "http-request deny",
+        ),
+        (
+            "set-path /n%[path]",
+            "use_backend b if { path_beg /n/adm }",
+            "use_backend",
+        ),
+        (
+            "set-path /n%[path] if { path_beg /q }",
+            "use_backend b if { path_beg /n/q/adm }",
+            "use_backend",
+        ),
+        (
+            "set-path /n%[path] if { hdr(x-new) 1 }",
+            "use_backend b if { path_beg /n/q/adm }",
+            "use_backend",
+        ),
+        (
+            "replace-path /q/(.*) /\\1 if { path_beg /q/ }",
+            "http-request deny if { path /x }",
+            "http-request deny",
+        ),
+        (
+            "set-uri /n%[path]",
+            "use_backend b if { path_beg /n/x } { src 10.0.0.1 }",
+            "use_backend",
+        ),
+        (
+            "set-path /n%[path]",
+            "http-request allow if { path /n/x }\n http-request deny if { src 10.0.0.1 }",
+            "http-request allow",
+        ),
+        (
+            "set-path /n%[path]",
+            "use_backend c\nbackend c\n http-request deny if { path /n/x }\n server s 10.0.0.3:80\nfrontend g\n bind :81",
+            "http-request deny",
+        ),
+    ] {
+        closed(&format!("http-request {change}\n {then}"), begins);
+    }
+    // What decides without the path, or before the change, is as it was.
+    for rules in [
+        "http-request deny if { path_beg /x }\n http-request set-path /n%[path]",
+        "http-request set-path /n%[path]\n use_backend b if { path_beg /x } { dst_port 81 }",
+        "http-request set-path /n%[path]\n use_backend b if { hdr(host) -i x.test }",
+    ] {
+        let draft = draft(&front(&format!(" {rules}\n default_backend a")));
+        assert!(!draft.contains(CLOSED), "{rules}\n{draft}");
+        assert!(draft.contains("rewrite = \"/n{path}\""), "{rules}\n{draft}");
+    }
+    // Only the paths that are changed are closed.
+    let text = front(
+        " http-request set-path /n%[path] if { path_beg /q }\n use_backend b if { path_beg /z }\n default_backend a",
+    );
+    let draft = draft(&text);
+    assert!(draft.starts_with("[site.\":80\"]\nproxy = \"10.0.0.1:80\"\n\n"));
+    assert!(draft.contains(".path.\"/z/*\"]\nproxy = \"10.0.0.2:80\""));
+    assert!(
+        draft.contains(&format!(".path.\"/q/*\"]\n{CLOSED}")),
+        "{draft}"
+    );
+}
+
+#[test]
+fn targets_and_values_after_a_change() {
+    for rules in [
+        "http-request set-path /n%[path]\n http-request redirect location https://a.test%[path]",
+        "http-request set-path /n%[path]\n redirect scheme https",
+        "http-request set-header Host x.test\n redirect scheme https",
+    ] {
+        let text = front(&format!(" {rules}\n default_backend a"));
+        assert!(draft(&text).contains("respond = 503"), "{rules}");
+    }
+    let text = front(
+        " http-request set-path /n%[path]\n http-request set-header X-Path %[path]\n default_backend a",
+    );
+    assert!(!draft(&text).contains("x-path"));
+    assert_eq!(verdict(&text, "http-request set-header").0, 'n');
+}
