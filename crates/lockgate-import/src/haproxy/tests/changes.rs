@@ -102,3 +102,67 @@ fn targets_and_values_after_a_change() {
     assert!(!draft(&text).contains("x-path"));
     assert_eq!(verdict(&text, "http-request set-header").0, 'n');
 }
+
+#[test]
+fn conditions_after_a_change_of_the_host() {
+    for change in [
+        "http-request set-header Host x.test",
+        "http-request replace-header host (.*)\\.old \\1.test",
+        "http-request replace-value Host a x",
+        "http-request del-header Host",
+        "http-request del-header ^Ho -m reg",
+        "http-request add-header Host x.test",
+        "http-request set-header Host x.test if { hdr(x-new) 1 }",
+        "reqidel ^Host:.*",
+    ] {
+        for (then, begins) in [
+            ("use_backend b if { hdr(host) -i x.test }", "use_backend"),
+            (
+                "http-request deny unless { hdr(host) -i x.test }",
+                "http-request deny",
+            ),
+        ] {
+            closed(&format!("{change}\n {then}"), begins);
+        }
+    }
+    for rules in [
+        "use_backend b if { hdr(host) -i x.test }\nbackend b\n http-request set-header Host y.test\nfrontend g\n bind :81",
+        "http-request set-header Host %[req.hdr(Host),field(1,:),lower]\n use_backend b if { hdr(host) -i x.test }",
+        "http-request set-header X-Host x.test\n use_backend b if { hdr(host) -i x.test }",
+    ] {
+        let draft = draft(&front(&format!(" {rules}\n default_backend a")));
+        assert!(!draft.contains(CLOSED), "{rules}\n{draft}");
+    }
+}
+
+#[test]
+fn fields_of_a_connection_are_left_alone() {
+    for field in [
+        "Connection",
+        "Keep-Alive",
+        "Upgrade",
+        "TE",
+        "Content-Length",
+        "Host",
+        "Via",
+        "Expect",
+        "Forwarded",
+        "X-Forwarded-For",
+        "X-Request-Id",
+        "Date",
+        "Set-Cookie",
+    ] {
+        for message in ["request", "response"] {
+            for rule in [
+                format!("del-header {field}"),
+                format!("set-header {field} x"),
+                format!("add-header {field} x"),
+            ] {
+                // The file must be valid.
+                draft(&front(&format!(
+                    " http-{message} {rule}\n default_backend a"
+                )));
+            }
+        }
+    }
+}
