@@ -169,7 +169,10 @@ impl HaproxyCondition {
                 _ => "this".to_owned(),
             })
             .collect();
-        texts.first().cloned().unwrap_or_default()
+        texts
+            .first()
+            .cloned()
+            .unwrap_or_else(|| "this rule".to_owned())
     }
 
     /// Written out as alternatives, each of atoms that hold or do not hold (`true` for not).

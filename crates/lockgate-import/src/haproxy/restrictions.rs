@@ -197,6 +197,18 @@ impl Importer<'_> {
             .position(|word| word == "realm")
             .and_then(|at| rule.words.get(at + 1).cloned())
             .unwrap_or_default();
+        if *condition == HaproxyCondition::Always(true) {
+            // No password changes the condition.
+            plan.refused = true;
+            self.report.set(
+                rule.id,
+                Verdict::not_supported(
+                    "where the condition holds, every client is asked for a password and none is let in",
+                    Some("the routes refuse all clients (deny): write auth with the list of users that is meant, and take the deny out"),
+                ),
+            );
+            return false;
+        }
         let alternatives = condition.alternatives().unwrap_or_default();
         if alternatives.is_empty() {
             self.refuse(rule, condition, plan);

@@ -166,3 +166,18 @@ fn fields_of_a_connection_are_left_alone() {
         }
     }
 }
+
+#[test]
+fn a_password_that_lets_no_client_in() {
+    let users = "userlist u\n user x password $6$a$b\n";
+    let text = front(
+        " http-request auth unless { http_auth(u) } { hdr(host) -i b.test }\n default_backend a",
+    );
+    let text = format!("{users}{text}");
+    assert!(draft(&text).contains(CLOSED));
+    let (code, because) = verdict(&text, "http-request auth");
+    assert!(
+        code == 'n' && because.starts_with("where the condition holds, every client is asked"),
+        "{because}"
+    );
+}
