@@ -1,6 +1,6 @@
 //! Rules that ask for what earlier ones have changed.
 
-use super::{draft, front, verdict};
+use super::{HTTP, draft, front, read, verdict};
 
 const CLOSED: &str = "deny = [\"0.0.0.0/0\", \"::/0\"]";
 
@@ -180,4 +180,40 @@ fn a_password_that_lets_no_client_in() {
         code == 'n' && because.starts_with("where the condition holds, every client is asked"),
         "{because}"
     );
+}
+
+#[test]
+fn what_no_statement_says_stands_at_the_start() {
+    let ipv6 = "for IPv6 too";
+    let pauses = "pauses in its body";
+    let default = "without a known server name";
+    for (bind, expected) in [
+        ("bind :80", &[ipv6, pauses][..]),
+        ("bind *:80", &[ipv6, pauses]),
+        ("bind 0.0.0.0:80", &[ipv6, pauses]),
+        ("bind *:80\n bind :::80 v6only", &[pauses]),
+        ("bind :::80", &[pauses]),
+        ("bind ipv6@:80", &[pauses]),
+        ("bind 10.0.0.1:80", &[pauses]),
+        ("bind ::1:443 ssl crt /etc/certs/", &[pauses, default]),
+        ("bind ::1:443 ssl crt /etc/certs/ strict-sni", &[pauses]),
+        ("bind ::1:443 ssl crt /a.pem crt /etc/certs/", &[pauses]),
+        ("bind ::1:80\n timeout server 0", &[]),
+    ] {
+        let text = format!("{HTTP}listen l\n {bind}\n server s 10.0.0.1:80\n");
+        draft(&text);
+        let preface = read(&text).unwrap().draft.preface;
+        for note in [ipv6, pauses, default] {
+            let count = preface.iter().filter(|line| line.contains(note)).count();
+            assert_eq!(
+                count,
+                usize::from(expected.contains(&note)),
+                "{bind}: {preface:?}"
+            );
+        }
+    }
+    let strict = front(" bind :443 ssl crt /a.pem strict-sni\n default_backend a");
+    assert_eq!(verdict(&strict, "bind :443").0, 'd');
+    let v6only = front(" bind ipv6@:81 v6only\n default_backend a");
+    assert!(draft(&v6only).contains("listen = [\"[::]\"]"));
 }
