@@ -214,6 +214,9 @@ fn what_no_statement_says_stands_at_the_start() {
     }
     let strict = front(" bind :443 ssl crt /a.pem strict-sni\n default_backend a");
     assert_eq!(verdict(&strict, "bind :443").0, 'd');
+    let relay =
+        "listen l\n mode tcp\n bind :443 ssl crt /a.pem crt /b.pem\n server s 10.0.0.1:80\n";
+    assert!(draft(relay).contains("certs = [\"/a.pem\", \"/b.pem\"], default = \"/a.pem\""));
     let v6only = front(" bind ipv6@:81 v6only\n default_backend a");
     assert!(draft(&v6only).contains("listen = [\"[::]\"]"));
 }
