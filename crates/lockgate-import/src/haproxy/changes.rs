@@ -1,12 +1,6 @@
 //! What rules have changed in the head of a request, so that later rules see something else than the
 //! client has sent: Lockgate chooses routes by what the client has sent.
 
-use super::Importer;
-use super::conditions::{HaproxyAtom, HaproxyCondition};
-use super::plan::HaproxyPlan;
-use super::rules::HaproxyRule;
-use crate::Verdict;
-
 /// What earlier rules may have changed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct HaproxyChanges {
@@ -15,18 +9,9 @@ pub(super) struct HaproxyChanges {
 }
 
 impl HaproxyChanges {
-    /// Whether the result of an atom may have changed.
-    pub(super) fn touch(self, atom: &HaproxyAtom) -> bool {
-        match atom {
-            HaproxyAtom::Path(path) => self.path && !path.is_every(),
-            HaproxyAtom::Host(_) => self.host,
-            _ => false,
-        }
-    }
-
     /// Adds what a rule for requests may change. A rule that is left out counts too: without it the
     /// later ones see something else.
-    fn add(&mut self, words: &[String]) {
+    pub(super) fn add(&mut self, words: &[String]) {
         let word = |at: usize| words.get(at).map_or("", String::as_str);
         match word(0) {
             "set-path" | "replace-path" | "set-pathq" | "replace-pathq" => self.path = true,
@@ -80,44 +65,4 @@ fn keeps_host(value: &str) -> bool {
         rest = more;
     }
     rest == "]"
-}
-
-impl Importer<'_> {
-    /// Whether it is unknown when a rule acts, because of what was changed before it. Every client is
-    /// refused then.
-    pub(super) fn unsure(
-        &mut self,
-        rule: &HaproxyRule,
-        condition: &HaproxyCondition,
-        plan: &mut HaproxyPlan,
-    ) -> bool {
-        let mut atoms = Vec::new();
-        condition.atoms(&mut atoms);
-        let Some(atom) = atoms.into_iter().find(|atom| plan.changes.touch(atom)) else {
-            return false;
-        };
-        let what = if matches!(atom, HaproxyAtom::Path(_)) {
-            "path"
-        } else {
-            "Host"
-        };
-        plan.refused = true;
-        self.report.set(
-            rule.id,
-            Verdict::not_supported(
-                format!(
-                    "an earlier rule changes the {what}, and this one asks for the changed one: routes are chosen by what the client has sent"
-                ),
-                Some(
-                    "the routes refuse all clients (deny): write what is meant by the path and host of the client, and take the deny out",
-                ),
-            ),
-        );
-        true
-    }
-
-    /// Remembers what a rule for requests changes.
-    pub(super) fn remember(&mut self, rule: &HaproxyRule, plan: &mut HaproxyPlan) {
-        plan.changes.add(&rule.words);
-    }
 }

@@ -41,6 +41,17 @@ pub(super) enum HaproxyCondition {
 
 use HaproxyCondition as C;
 
+impl HaproxyAtom {
+    /// Whether changes may have changed its result.
+    pub(super) fn touched(&self, changes: HaproxyChanges) -> bool {
+        match self {
+            Self::Path(path) => changes.path && !path.is_every(),
+            Self::Host(_) => changes.host,
+            _ => false,
+        }
+    }
+}
+
 /// The part of all requests that a condition is asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct HaproxyPart<'a> {
@@ -111,7 +122,7 @@ impl HaproxyCondition {
             C::Not(inner) => inner.after(changes, part).not(),
             C::All(parts) => Self::all(each(parts)),
             C::Any(parts) => Self::any(each(parts)),
-            C::Atom(atom) if changes.touch(atom) => self.clone(),
+            C::Atom(atom) if atom.touched(changes) => self.clone(),
             C::Atom(atom) => match atom {
                 HaproxyAtom::Host(host) => C::Always(part.host.is_some_and(|h| host.covers(h))),
                 HaproxyAtom::Path(path) => {

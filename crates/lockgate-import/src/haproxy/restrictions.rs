@@ -240,4 +240,37 @@ impl Importer<'_> {
         self.report.set(rule.id, Verdict::Converted);
         false
     }
+
+    /// Whether it is unknown when a rule acts, because of what was changed before it. Every client is
+    /// refused then.
+    pub(super) fn unsure(
+        &mut self,
+        rule: &HaproxyRule,
+        condition: &HaproxyCondition,
+        plan: &mut HaproxyPlan,
+    ) -> bool {
+        let mut atoms = Vec::new();
+        condition.atoms(&mut atoms);
+        let Some(atom) = atoms.into_iter().find(|atom| atom.touched(plan.changes)) else {
+            return false;
+        };
+        let what = if matches!(atom, HaproxyAtom::Path(_)) {
+            "path"
+        } else {
+            "Host"
+        };
+        plan.refused = true;
+        self.report.set(
+            rule.id,
+            Verdict::not_supported(
+                format!(
+                    "an earlier rule changes the {what}, and this one asks for the changed one: routes are chosen by what the client has sent"
+                ),
+                Some(
+                    "the routes refuse all clients (deny): write what is meant by the path and host of the client, and take the deny out",
+                ),
+            ),
+        );
+        true
+    }
 }

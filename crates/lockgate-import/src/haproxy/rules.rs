@@ -139,7 +139,7 @@ impl Importer<'_> {
                 continue;
             }
             if self.unsure(rule, &condition, plan) {
-                self.remember(rule, plan);
+                plan.changes.add(&rule.words);
                 continue;
             }
             let certain = condition == HaproxyCondition::Always(true);
@@ -251,7 +251,7 @@ impl Importer<'_> {
                 (HaproxyStage::Connection, _) => self.connection_rule(rule),
                 _ => {
                     self.changed(rule, &condition, part, rules, plan);
-                    self.remember(rule, plan);
+                    plan.changes.add(&rule.words);
                 }
             }
         }
