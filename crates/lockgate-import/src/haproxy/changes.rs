@@ -6,6 +6,8 @@
 pub(super) struct HaproxyChanges {
     pub(super) path: bool,
     pub(super) host: bool,
+    /// The port that the client has connected to.
+    pub(super) port: bool,
 }
 
 impl HaproxyChanges {
@@ -15,6 +17,7 @@ impl HaproxyChanges {
         let word = |at: usize| words.get(at).map_or("", String::as_str);
         match word(0) {
             "set-path" | "replace-path" | "set-pathq" | "replace-pathq" => self.path = true,
+            "set-dst-port" => self.port = true,
             // The URI may have a host.
             "set-uri" | "replace-uri" | "reqrep" | "reqirep" => {
                 (self.path, self.host) = (true, true);

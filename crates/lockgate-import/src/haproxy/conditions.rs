@@ -47,6 +47,7 @@ impl HaproxyAtom {
         match self {
             Self::Path(path) => changes.path && !path.is_every(),
             Self::Host(_) => changes.host,
+            Self::Port(_) => changes.port,
             _ => false,
         }
     }

@@ -254,10 +254,10 @@ impl Importer<'_> {
         let Some(atom) = atoms.into_iter().find(|atom| atom.touched(plan.changes)) else {
             return false;
         };
-        let what = if matches!(atom, HaproxyAtom::Path(_)) {
-            "path"
-        } else {
-            "Host"
+        let what = match atom {
+            HaproxyAtom::Path(_) => "path",
+            HaproxyAtom::Port(_) => "port",
+            _ => "Host",
         };
         plan.refused = true;
         self.report.set(

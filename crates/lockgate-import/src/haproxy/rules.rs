@@ -2,6 +2,7 @@
 
 use super::Importer;
 use super::acls::HaproxyAcls;
+use super::changes::HaproxyChanges;
 use super::conditions::{HaproxyAtom, HaproxyCondition, HaproxyPart};
 use super::fields::{field_change, location, respond};
 use super::plan::{HaproxyAction, HaproxyPlan};
@@ -248,7 +249,10 @@ impl Importer<'_> {
                     plan.place = Some(rule.place.clone());
                     return HaproxyOutcome::Backend(name);
                 }
-                (HaproxyStage::Connection, _) => self.connection_rule(rule),
+                (HaproxyStage::Connection, _) => {
+                    self.connection_rule(rule);
+                    plan.changes.add(&rule.words);
+                }
                 _ => {
                     self.changed(rule, &condition, part, rules, plan);
                     plan.changes.add(&rule.words);
@@ -270,6 +274,18 @@ impl Importer<'_> {
             .filter(|rule| rule.stage == HaproxyStage::Response)
         {
             let condition = rule.condition.within(part);
+            let mut atoms = Vec::new();
+            rule.condition.atoms(&mut atoms);
+            let everything = HaproxyChanges {
+                path: true,
+                host: true,
+                port: false,
+            };
+            if atoms.into_iter().any(|atom| atom.touched(everything)) {
+                self.report.set(rule.id, Verdict::differs(
+                    "HAProxy knows neither path nor Host of the request in this rule; here it acts by those that the client has sent",
+                ));
+            }
             if condition != HaproxyCondition::Always(false) {
                 self.changed(rule, &condition, part, rules, plan);
             }

@@ -441,7 +441,7 @@ impl Importer<'_> {
 fn impossible(condition: &HaproxyCondition, part: &HaproxyPart<'_>) -> bool {
     let any_path = HaproxyChanges {
         path: true,
-        host: false,
+        ..HaproxyChanges::default()
     };
     condition.after(any_path, part) == HaproxyCondition::Always(false)
 }

@@ -220,3 +220,27 @@ fn what_no_statement_says_stands_at_the_start() {
     let v6only = front(" bind ipv6@:81 v6only\n default_backend a");
     assert!(draft(&v6only).contains("listen = [\"[::]\"]"));
 }
+
+#[test]
+fn conditions_after_a_change_of_the_port() {
+    for change in ["http-request", "tcp-request content"] {
+        closed(
+            &format!("{change} set-dst-port int(81)\n http-request deny unless {{ dst_port 80 }}"),
+            "http-request deny",
+        );
+    }
+}
+
+#[test]
+fn rules_for_responses_do_not_know_the_request() {
+    for (condition, expected) in [
+        ("{ path_beg /x }", 'd'),
+        ("{ hdr(host) a.test }", 'd'),
+        ("TRUE", 'C'),
+    ] {
+        let text = front(&format!(
+            " http-response set-header X-A 1 if {condition}\n default_backend a"
+        ));
+        assert_eq!(verdict(&text, "http-response").0, expected, "{condition}");
+    }
+}
