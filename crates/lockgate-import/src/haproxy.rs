@@ -11,10 +11,12 @@ mod acls;
 mod assemble;
 mod backends;
 mod binds;
+mod changes;
 mod checks;
 mod conditions;
 mod fields;
 mod limits;
+mod notes;
 mod patterns;
 mod plan;
 mod proxies;
@@ -34,7 +36,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::PathBuf;
 
 use self::backends::HaproxyTarget;
@@ -86,6 +88,11 @@ struct Importer<'a> {
     max: HashMap<String, i64>,
     /// Lists of users that a route asks for.
     users: HashSet<String>,
+    /// Ports that the source binds for IPv4 alone, and those that it binds for IPv6.
+    ipv4_ports: HashSet<u16>,
+    ipv6_ports: HashSet<u16>,
+    /// What the whole file does otherwise: comments at its start.
+    notes: BTreeSet<&'static str>,
 }
 
 /// As [`crate::import`].
@@ -117,6 +124,9 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         per_client: None,
         max: HashMap::new(),
         users: HashSet::new(),
+        ipv4_ports: HashSet::new(),
+        ipv6_ports: HashSet::new(),
+        notes: BTreeSet::new(),
     };
     for section in &source.sections {
         if section.kind == HaproxyKind::Global {

@@ -27,7 +27,12 @@ impl Importer<'_> {
                 }
                 keys.push(("cert".to_owned(), one.as_str().into()));
             }
-            many => keys.push(("certs".to_owned(), many.to_vec().into())),
+            many => {
+                keys.push(("certs".to_owned(), many.to_vec().into()));
+                if let Some(first) = tls.first_cert() {
+                    keys.push(("default".to_owned(), first.into()));
+                }
+            }
         }
         keys.extend(tls.keys.iter().cloned());
         DraftValue::Inline(keys)
@@ -83,11 +88,8 @@ impl Importer<'_> {
                     [one] if !one.contains('*') => tls.set("default", one.as_str()),
                     _ => {
                         tls.set("certs", files.clone());
-                        if let Some(first) = files
-                            .first()
-                            .filter(|first| !shared.strict && !first.contains('*'))
-                        {
-                            tls.set("default", first.as_str());
+                        if let Some(first) = shared.first_cert() {
+                            tls.set("default", first);
                         }
                     }
                 }
@@ -227,6 +229,7 @@ impl Importer<'_> {
                 .table("site")
                 .append_table("localhost:8080", table);
         }
+        self.preface();
         let tests = std::mem::take(&mut self.tests);
         for test in tests.into_iter().take(MOST_TESTS) {
             self.draft.top.push("test", test);

@@ -19,6 +19,19 @@ pub(super) struct HaproxyBindTls {
     pub(super) refused: bool,
 }
 
+impl HaproxyBindTls {
+    /// The certificate of clients without a known name, where it is one of several and known here.
+    pub(super) fn first_cert(&self) -> Option<&str> {
+        let first = self.certs.first().filter(|_| !self.strict)?;
+        (!first.contains('*')).then_some(first)
+    }
+
+    /// Whether such clients get a certificate from HAProxy that is not known here.
+    fn lacks_default(&self) -> bool {
+        !self.strict && !self.certs.is_empty() && self.first_cert().is_none()
+    }
+}
+
 /// A port on which a section listens.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct HaproxyListener {
@@ -264,6 +277,16 @@ impl Importer<'_> {
         }
         options.keys.extend(asked.keys(&suites));
         let tls = tls.map(|()| options);
+        if let Some(tls) = &tls
+            && let [only] = tls.certs.as_slice()
+            && tls.strict
+            && !only.contains('*')
+        {
+            differs.push("a client with another server name gets the only certificate".to_owned());
+        }
+        if tls.as_ref().is_some_and(HaproxyBindTls::lacks_default) {
+            self.notes.insert(super::notes::DEFAULT_CERTIFICATE);
+        }
         if tls.as_ref().is_some_and(|tls| tls.certs.is_empty()) {
             not("TLS needs a certificate: tls = \"internal\" is in its place");
         }
@@ -293,6 +316,7 @@ impl Importer<'_> {
                 ));
                 continue;
             }
+            let of_ipv6 = text.starts_with("ipv6@") || text.starts_with("tcp6@");
             let text = ["ipv4@", "ipv6@", "tcp@", "tcp4@", "tcp6@"]
                 .iter()
                 .find_map(|p| text.strip_prefix(p))
@@ -321,10 +345,13 @@ impl Importer<'_> {
             one.port = Some(port);
             let address = address.trim_start_matches('[').trim_end_matches(']');
             match address {
-                "" | "*" | "0.0.0.0" => {}
-                // `::` takes IPv4 too, if the system lets it; nearly all do.
+                "" | "*" | "::" if of_ipv6 && v6only => one.addresses.push("[::]".to_owned()),
                 "::" if v6only => one.addresses.push("[::]".to_owned()),
-                "::" => {}
+                "" | "*" | "0.0.0.0" if !of_ipv6 => {
+                    self.ipv4_ports.insert(port);
+                }
+                // `::` takes IPv4 too, if the system lets it; nearly all do.
+                "" | "*" | "0.0.0.0" | "::" => {}
                 _ => match address.parse::<std::net::IpAddr>() {
                     Ok(std::net::IpAddr::V4(_)) => one.addresses.push(address.to_owned()),
                     Ok(std::net::IpAddr::V6(_)) => one.addresses.push(format!("[{address}]")),
@@ -337,6 +364,9 @@ impl Importer<'_> {
                         continue;
                     }
                 },
+            }
+            if of_ipv6 || address == "::" {
+                self.ipv6_ports.insert(port);
             }
             listeners.push(one);
         }

@@ -1,5 +1,6 @@
 //! Conditions: ACLs, `if` and `unless`, and what is left of them for a part of all requests.
 
+use super::changes::HaproxyChanges;
 use super::patterns::{HostPattern, PathPattern};
 
 /// What a condition looks at.
@@ -39,6 +40,18 @@ pub(super) enum HaproxyCondition {
 }
 
 use HaproxyCondition as C;
+
+impl HaproxyAtom {
+    /// Whether changes may have changed its result.
+    pub(super) fn touched(&self, changes: HaproxyChanges) -> bool {
+        match self {
+            Self::Path(path) => changes.path && !path.is_every(),
+            Self::Host(_) => changes.host,
+            Self::Port(_) => changes.port,
+            _ => false,
+        }
+    }
+}
 
 /// The part of all requests that a condition is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -99,11 +112,18 @@ impl HaproxyCondition {
 
     /// What is left of the condition for a part of all requests.
     pub(super) fn within(&self, part: &HaproxyPart<'_>) -> Self {
+        self.after(HaproxyChanges::default(), part)
+    }
+
+    /// What is left of it after changes: what asks for something that has changed stays.
+    pub(super) fn after(&self, changes: HaproxyChanges, part: &HaproxyPart<'_>) -> Self {
+        let each = |parts: &[Self]| parts.iter().map(|c| c.after(changes, part)).collect();
         match self {
             C::Always(known) => C::Always(*known),
-            C::Not(inner) => inner.within(part).not(),
-            C::All(parts) => Self::all(parts.iter().map(|c| c.within(part)).collect()),
-            C::Any(parts) => Self::any(parts.iter().map(|c| c.within(part)).collect()),
+            C::Not(inner) => inner.after(changes, part).not(),
+            C::All(parts) => Self::all(each(parts)),
+            C::Any(parts) => Self::any(each(parts)),
+            C::Atom(atom) if atom.touched(changes) => self.clone(),
             C::Atom(atom) => match atom {
                 HaproxyAtom::Host(host) => C::Always(part.host.is_some_and(|h| host.covers(h))),
                 HaproxyAtom::Path(path) => {
@@ -161,7 +181,10 @@ impl HaproxyCondition {
                 _ => "this".to_owned(),
             })
             .collect();
-        texts.first().cloned().unwrap_or_default()
+        texts
+            .first()
+            .cloned()
+            .unwrap_or_else(|| "this rule".to_owned())
     }
 
     /// Written out as alternatives, each of atoms that hold or do not hold (`true` for not).

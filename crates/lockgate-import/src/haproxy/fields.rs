@@ -55,6 +55,15 @@ pub(super) fn field_change(
     if !is_field(&name) {
         return Verdict::not_supported("this is not the name of a field", None);
     }
+    if of_connection(&name) {
+        return Verdict::not_supported(
+            "the field belongs to one connection or to the framing, which Lockgate manages",
+            None,
+        );
+    }
+    if name == "host" && !(request && action == "set-header") {
+        return Verdict::not_supported("a request has one Host, and a response has none", None);
+    }
     if action == "del-header" {
         if request && own(&name) {
             return Verdict::Default;
@@ -106,6 +115,23 @@ fn is_field(name: &str) -> bool {
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
+}
+
+/// Fields that a route leaves alone.
+fn of_connection(name: &str) -> bool {
+    matches!(
+        name,
+        "content-length"
+            | "transfer-encoding"
+            | "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "te"
+            | "expect"
+            | "trailer"
+            | "upgrade"
+            | "http2-settings"
+    )
 }
 
 /// Fields of requests that Lockgate makes anew.

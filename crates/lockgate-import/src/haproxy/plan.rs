@@ -1,5 +1,6 @@
 //! What becomes of a part of all requests, and the table that says so.
 
+use super::changes::HaproxyChanges;
 use super::limits::limit;
 use crate::{DraftTable, DraftValue, StatementId};
 
@@ -38,6 +39,8 @@ pub(super) struct HaproxyPlan {
     pub(super) refused: bool,
     /// Whether a rule has set another address of the client.
     pub(super) source_changed: bool,
+    /// What rules have changed so far.
+    pub(super) changes: HaproxyChanges,
     /// Where its action comes from.
     pub(super) place: Option<String>,
     /// The statement of its redirect.
@@ -60,6 +63,7 @@ impl HaproxyPlan {
             timeouts: Vec::new(),
             refused: false,
             source_changed: false,
+            changes: HaproxyChanges::default(),
             place: None,
             statement: None,
         }

@@ -197,6 +197,18 @@ impl Importer<'_> {
             .position(|word| word == "realm")
             .and_then(|at| rule.words.get(at + 1).cloned())
             .unwrap_or_default();
+        if *condition == HaproxyCondition::Always(true) {
+            // No password changes the condition.
+            plan.refused = true;
+            self.report.set(
+                rule.id,
+                Verdict::not_supported(
+                    "where the condition holds, every client is asked for a password and none is let in",
+                    Some("the routes refuse all clients (deny): write auth with the list of users that is meant, and take the deny out"),
+                ),
+            );
+            return false;
+        }
         let alternatives = condition.alternatives().unwrap_or_default();
         if alternatives.is_empty() {
             self.refuse(rule, condition, plan);
@@ -227,5 +239,38 @@ impl Importer<'_> {
         }
         self.report.set(rule.id, Verdict::Converted);
         false
+    }
+
+    /// Whether it is unknown when a rule acts, because of what was changed before it. Every client is
+    /// refused then.
+    pub(super) fn unsure(
+        &mut self,
+        rule: &HaproxyRule,
+        condition: &HaproxyCondition,
+        plan: &mut HaproxyPlan,
+    ) -> bool {
+        let mut atoms = Vec::new();
+        condition.atoms(&mut atoms);
+        let Some(atom) = atoms.into_iter().find(|atom| atom.touched(plan.changes)) else {
+            return false;
+        };
+        let what = match atom {
+            HaproxyAtom::Path(_) => "path",
+            HaproxyAtom::Port(_) => "port",
+            _ => "Host",
+        };
+        plan.refused = true;
+        self.report.set(
+            rule.id,
+            Verdict::not_supported(
+                format!(
+                    "an earlier rule changes the {what}, and this one asks for the changed one: routes are chosen by what the client has sent"
+                ),
+                Some(
+                    "the routes refuse all clients (deny): write what is meant by the path and host of the client, and take the deny out",
+                ),
+            ),
+        );
+        true
     }
 }

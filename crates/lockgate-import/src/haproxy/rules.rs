@@ -2,6 +2,7 @@
 
 use super::Importer;
 use super::acls::HaproxyAcls;
+use super::changes::HaproxyChanges;
 use super::conditions::{HaproxyAtom, HaproxyCondition, HaproxyPart};
 use super::fields::{field_change, location, respond};
 use super::plan::{HaproxyAction, HaproxyPlan};
@@ -127,7 +128,7 @@ impl Importer<'_> {
             .iter()
             .filter(|rule| rule.stage != HaproxyStage::Response)
         {
-            let mut condition = rule.condition.within(part);
+            let mut condition = rule.condition.after(plan.changes, part);
             if stage != rule.stage {
                 stage = rule.stage;
                 let_through = HaproxyCondition::Always(false);
@@ -136,6 +137,10 @@ impl Importer<'_> {
                 condition = HaproxyCondition::all(vec![condition, let_through.clone().not()]);
             }
             if condition == HaproxyCondition::Always(false) {
+                continue;
+            }
+            if self.unsure(rule, &condition, plan) {
+                plan.changes.add(&rule.words);
                 continue;
             }
             let certain = condition == HaproxyCondition::Always(true);
@@ -199,6 +204,13 @@ impl Importer<'_> {
                         continue;
                     }
                     match location(&rule.words, part) {
+                        Ok((to, ..)) if plan.changes.in_target(&to) => {
+                            self.report.set(rule.id, Verdict::not_supported(
+                                "the target has the path or the host as an earlier rule has changed it, so that the route answers with 503",
+                                Some("write redirect by hand"),
+                            ));
+                            plan.action = HaproxyAction::Respond(503_i64.into(), 503);
+                        }
                         Ok((to, status, verdict)) => {
                             self.report.set(rule.id, verdict);
                             plan.action = HaproxyAction::Redirect { to, status };
@@ -237,8 +249,14 @@ impl Importer<'_> {
                     plan.place = Some(rule.place.clone());
                     return HaproxyOutcome::Backend(name);
                 }
-                (HaproxyStage::Connection, _) => self.connection_rule(rule),
-                _ => self.changed(rule, &condition, part, rules, plan),
+                (HaproxyStage::Connection, _) => {
+                    self.connection_rule(rule);
+                    plan.changes.add(&rule.words);
+                }
+                _ => {
+                    self.changed(rule, &condition, part, rules, plan);
+                    plan.changes.add(&rule.words);
+                }
             }
         }
         HaproxyOutcome::Further
@@ -256,6 +274,18 @@ impl Importer<'_> {
             .filter(|rule| rule.stage == HaproxyStage::Response)
         {
             let condition = rule.condition.within(part);
+            let mut atoms = Vec::new();
+            rule.condition.atoms(&mut atoms);
+            let everything = HaproxyChanges {
+                path: true,
+                host: true,
+                port: false,
+            };
+            if atoms.into_iter().any(|atom| atom.touched(everything)) {
+                self.report.set(rule.id, Verdict::differs(
+                    "HAProxy knows neither path nor Host of the request in this rule; here it acts by those that the client has sent",
+                ));
+            }
             if condition != HaproxyCondition::Always(false) {
                 self.changed(rule, &condition, part, rules, plan);
             }
@@ -419,6 +449,12 @@ impl Importer<'_> {
                 Verdict::not_supported(
                     "responses are not refused by their head",
                     Some("the routes refuse all clients (deny)"),
+                )
+            }
+            (HaproxyStage::Request, _) if plan.changes.in_value(&rule.words) => {
+                Verdict::not_supported(
+                    "the value has the path or the host as an earlier rule has changed it, so that the rule is left out",
+                    None,
                 )
             }
             (HaproxyStage::Request | HaproxyStage::Response, _) => {

@@ -181,6 +181,9 @@ impl Importer<'_> {
                 continue;
             };
             self.report.set(line.id, Verdict::Converted);
+            if key == "response" && time > 0 {
+                self.notes.insert(super::notes::PAUSES);
+            }
             let top = self.top_timeouts.get(key).copied().unwrap_or(usual);
             if time != top && time > 0 {
                 plan.timeouts

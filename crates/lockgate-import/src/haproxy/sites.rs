@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use super::acls::HaproxyAcls;
 use super::binds::HaproxyListener;
+use super::changes::HaproxyChanges;
 use super::conditions::{HaproxyAtom, HaproxyCondition, HaproxyPart};
 use super::patterns::{HostPattern, PathPattern};
 use super::plan::{HaproxyAction, HaproxyPlan};
@@ -438,17 +439,11 @@ impl Importer<'_> {
 
 /// Whether a condition holds for no request of a host and listener, on any path.
 fn impossible(condition: &HaproxyCondition, part: &HaproxyPart<'_>) -> bool {
-    fn open(condition: &HaproxyCondition, part: &HaproxyPart<'_>) -> HaproxyCondition {
-        use HaproxyCondition as C;
-        match condition {
-            C::Atom(HaproxyAtom::Path(path)) if !path.is_every() => condition.clone(),
-            C::Not(inner) => open(inner, part).not(),
-            C::All(parts) => C::all(parts.iter().map(|c| open(c, part)).collect()),
-            C::Any(parts) => C::any(parts.iter().map(|c| open(c, part)).collect()),
-            other => other.within(part),
-        }
-    }
-    open(condition, part) == HaproxyCondition::Always(false)
+    let any_path = HaproxyChanges {
+        path: true,
+        ..HaproxyChanges::default()
+    };
+    condition.after(any_path, part) == HaproxyCondition::Always(false)
 }
 
 /// All hosts that rules name.

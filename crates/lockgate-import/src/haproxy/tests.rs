@@ -1,5 +1,6 @@
 //! Tests of whole files: text in, text and verdicts out.
 
+mod changes;
 mod damaged;
 mod relays;
 
@@ -491,7 +492,11 @@ fn global_settings() {
         "user = \"h\"\nworkers = 4\ndrain = { deadline = \"30s\" }\nlimits = { connections = 100 }"
     ));
     assert!(draft.contains("[tls]\npolicy = \"modern\""));
-    assert!(draft.contains("tls = { certs = [\"/etc/a.pem\", \"/etc/b.pem\"] }"));
+    assert!(
+        draft.contains(
+            "tls = { certs = [\"/etc/a.pem\", \"/etc/b.pem\"], default = \"/etc/a.pem\" }"
+        )
+    );
     for (line, code) in [
         ("daemon", 'D'),
         ("chroot", 'n'),
