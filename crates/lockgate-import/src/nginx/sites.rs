@@ -7,14 +7,14 @@ use super::fields::add_fields;
 use super::finish::finish;
 use super::locations::{NginxPlace, places, restricts};
 use super::pattern::{NginxMatch, NginxPath, pattern_of, regex};
-use super::regexes::{
-    MOST_REGEXES, MOST_RIVALS, NginxRivals, extensions, hidden, other, rivals_of, shadowed,
-};
+use super::regexes::{MOST_REGEXES, MOST_RIVALS, extensions, hidden, other};
 use super::route::{NginxAction, NginxRoute, place_of};
 use super::scope::NginxScope;
 use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::values::{NginxWords, redirect_target};
+use super::verify::verify;
+use super::winner::{NginxSearch, example};
 use crate::{DraftValue, Verdict};
 
 /// Whether scripts of PHP are run for a server: they lie among its files.
@@ -109,7 +109,7 @@ pub(super) fn routes_of<'a>(
         return routes;
     }
     let places = places(site, server);
-    let rivals = rivals_of(&places);
+    let search = NginxSearch::new(&places);
     let mut routes = NginxRoutes::new(routes);
     for place in &places {
         match &place.pattern.what {
@@ -118,7 +118,7 @@ pub(super) fn routes_of<'a>(
                     add_paths(
                         site,
                         place,
-                        (&places, &rivals),
+                        (&places, &search),
                         path,
                         host_names,
                         &mut routes,
@@ -175,6 +175,7 @@ pub(super) fn routes_of<'a>(
             _ => {}
         }
     }
+    verify(site, &places, &search, &mut routes);
     for route in &mut routes {
         route.closed.extend(closed.iter().cloned());
     }
@@ -185,19 +186,27 @@ pub(super) fn routes_of<'a>(
 fn add_paths<'a>(
     site: &NginxSite<'a, '_>,
     place: &NginxPlace<'a>,
-    (places, rivals): (&[NginxPlace<'a>], &NginxRivals),
+    (places, search): (&[NginxPlace<'a>], &NginxSearch),
     path: &NginxPath,
     host_names: &[String],
     routes: &mut NginxRoutes,
 ) {
     let verdicts = site.verdicts();
-    if let Some(winner) = shadowed(place, places, rivals, path) {
+    let winner = search.winner(places, &example(&path.key));
+    let winner = winner.and_then(|at| places.get(at));
+    let rules = restricts(place.location.children());
+    if place.in_pattern {
+        if !rules {
+            let because = "it lies in a location that is no path: these requests go where the other paths lead";
+            verdicts.rest(place.location, &Verdict::not_supported(because, None));
+            return;
+        }
+    } else if let Some(winner) = winner.filter(|winner| winner.location.id != place.location.id) {
         let because = format!("line {} takes these requests", winner.location.place.line);
         verdicts.rest(place.location, &Verdict::not_supported(because, None));
         return;
     }
     verdicts.converted(place.location);
-    let rules = restricts(place.location.children());
     if place.pattern.any_case {
         verdicts.differs(
             place.location,
@@ -230,6 +239,15 @@ fn add_paths<'a>(
         &mut more,
     );
     finish(site, &place.scope, &mut route);
+    if place.in_pattern {
+        closed.push(format!(
+            "{}: location {}",
+            place_of(place.location),
+            place.location.args.join(" ")
+        ));
+        let because = "it lies in a location that is no path: its paths refuse all clients";
+        verdicts.set(place.location, Verdict::not_supported(because, None));
+    }
     let closed_by = closed.clone();
     route.closed.append(&mut closed);
     for log in place.scope.own("access_log") {

@@ -160,6 +160,7 @@ impl NginxRoute {
             comments: Vec::new(),
             keys: Vec::new(),
             closed: Vec::new(),
+            origin: self.origin,
         }
     }
 }
@@ -173,8 +174,10 @@ fn path_of(key: &str) -> &str {
 fn lies_below(path: &str, prefixes: &BTreeSet<String>) -> bool {
     let path = path.strip_suffix("/*").unwrap_or(path);
     let ends = path.match_indices('/').map(|(at, _)| at);
-    ends.chain([path.len()])
-        .any(|end| path.get(..end).is_some_and(|start| prefixes.contains(start)))
+    ends.chain([path.len()]).any(|end| {
+        path.get(..end)
+            .is_some_and(|start| prefixes.contains(start))
+    })
 }
 
 /// Whether `tls` has certificates of Lockgate's own authority, which a site for every host gets for

@@ -1,6 +1,6 @@
 //! What a review found: translations that said nothing about what they lost.
 
-use super::{CLOSED, imported, server, server_verdict};
+use super::server;
 
 /// The table of a route in a server's file, without its header. `None` if there is none.
 fn route(source: &str, key: &str) -> Option<String> {
@@ -10,12 +10,13 @@ fn route(source: &str, key: &str) -> Option<String> {
     Some(rest.split("\n[").next().unwrap_or(rest).trim().to_owned())
 }
 
+/// Whether the route of a key refuses clients.
 #[track_caller]
-fn assert_has(source: &str, key: &str, line: &str) {
-    let found = route(source, key);
+fn assert_refused(source: &str, key: &str) {
+    let found = route(source, key).unwrap_or_default();
     assert!(
-        found.as_deref().is_some_and(|text| text.contains(line)),
-        "{key}: {found:?}\n{}",
+        found.contains("deny = [") || found.contains("respond = 403"),
+        "{key}: {found}\n{}",
         server(source)
     );
 }
@@ -44,4 +45,51 @@ fn a_route_like_the_sites_stays_below_another_one() {
         );
         assert!(route(&mirror, "/a/b/*").is_some(), "{}", server(&mirror));
     }
+}
+
+#[test]
+fn nested_locations_are_searched_first() {
+    const PASS: &str = "proxy_pass http://127.0.0.1:9001;";
+    for (source, key) in [
+        (
+            format!(
+                "location / {{ {PASS} }} location ^~ /app/ {{ {PASS} location /app/admin/ {{ deny 10.0.0.0/8; {PASS} }} }}
+                 location ~ ^/(app|web)/ {{ {PASS} }}"
+            ),
+            "/app/admin/*",
+        ),
+        (
+            format!("location ~ ^/app/ {{ {PASS} location ~ ^/app/admin/ {{ deny all; {PASS} }} }}"),
+            "/app/admin/*",
+        ),
+        (
+            format!("location ^~ /app/ {{ {PASS} location ~ ^/app/p/ {{ deny all; {PASS} }} }}"),
+            "/app/p/*",
+        ),
+        (
+            format!(
+                "location ~ ^/web/ {{ {PASS} }} location /web/ {{ location ~ ^/web/admin/ {{ deny all; {PASS} }} }}"
+            ),
+            "/web/admin/*",
+        ),
+        (
+            format!(
+                "location ^~ /k/ {{ {PASS} }} location /k/x/ {{ {PASS} }} location ~ ^/k/x/sec/ {{ deny all; {PASS} }}"
+            ),
+            "/k/x/sec/*",
+        ),
+    ] {
+        assert_refused(&source, key);
+    }
+}
+
+#[test]
+fn a_path_that_goes_elsewhere_in_nginx_is_closed() {
+    // The expression wins below /a/b/c/, the route of /a/b/* would take it here.
+    let source = "location ~ ^/a/ { deny 10.0.0.0/8; proxy_pass http://127.0.0.1:1; }
+      location ^~ /a/b/ { proxy_pass http://127.0.0.1:2; } location /a/b/c/ { proxy_pass http://127.0.0.1:3; }";
+    assert_refused(source, "/a/b/c/*");
+    let source = "location = /x { proxy_pass http://127.0.0.1:2; } location /x { proxy_pass http://127.0.0.1:2; }
+      location /x/ { deny all; proxy_pass http://127.0.0.1:2; }";
+    assert_refused(source, "/x/*");
 }
