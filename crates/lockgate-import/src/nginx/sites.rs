@@ -83,13 +83,14 @@ pub(super) fn routes_of<'a>(
     let mut routes: Vec<NginxRoute> = Vec::new();
     let mut closed: Vec<String> = Vec::new();
     let base_path = NginxPath::all();
+    let mut methods: Vec<NginxRoute> = Vec::new();
     conditions(
         site,
         &site.scope,
         None,
         host_names,
         &mut closed,
-        &mut routes,
+        &mut methods,
     );
     // A return of the server answers before any location.
     if !site.scope.own("return").is_empty() {
@@ -102,10 +103,13 @@ pub(super) fn routes_of<'a>(
                 &Verdict::not_supported("the server's `return` answers first", None),
             );
         }
-        return vec![route];
+        routes.push(route);
+        for_all_paths(site, methods, &mut routes);
+        return routes;
     }
     server_rewrites(site, server, &mut routes);
     if routes.iter().any(|route| route.key == "/*") {
+        for_all_paths(site, methods, &mut routes);
         return routes;
     }
     let places = places(site, server);
@@ -176,10 +180,55 @@ pub(super) fn routes_of<'a>(
         }
     }
     verify(site, &places, &search, &mut routes);
+    for_all_paths(site, methods, &mut routes);
     for route in &mut routes {
         route.closed.extend(closed.iter().cloned());
     }
     routes
+}
+
+/// The most paths of a site that get a route for one method.
+const MOST_METHOD_PATHS: usize = 200;
+
+/// A server's conditions about a method come before its locations: each path has a route for it.
+fn for_all_paths(site: &NginxSite<'_, '_>, methods: Vec<NginxRoute>, routes: &mut Vec<NginxRoute>) {
+    let mut paths: Vec<String> = vec!["/*".to_owned()];
+    for route in routes.iter() {
+        let path = route.key.rsplit(' ').next().unwrap_or_default();
+        if path != "/*" {
+            paths.push(path.to_owned());
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    // Of two conditions about a method the first answers: it is written last.
+    for route in methods.into_iter().rev() {
+        let Some(method) = route.key.strip_suffix(" /*") else {
+            continue;
+        };
+        if paths.len() > MOST_METHOD_PATHS {
+            let because = "the site has too many paths to give each a route for one method";
+            let verdict = Verdict::not_supported(because, None);
+            let mut report = site.verdicts().report.borrow_mut();
+            report.set(route.origin, verdict);
+            let place = route.comments.first().cloned().unwrap_or_default();
+            for known in routes.iter_mut().filter(|_| method != "OPTIONS") {
+                known.closed.push(format!("{place}: if"));
+            }
+            continue;
+        }
+        for path in &paths {
+            let key = format!("{method} {path}");
+            let own = NginxRoute {
+                key: key.clone(),
+                ..route.clone()
+            };
+            match routes.iter_mut().find(|known| known.key == key) {
+                Some(known) => *known = own,
+                None => routes.push(own),
+            }
+        }
+    }
 }
 
 /// The route of one path of a location.
@@ -255,11 +304,6 @@ fn add_paths<'a>(
     }
     for extra in more.iter_mut() {
         extra.closed.extend(route.closed.iter().cloned());
-        for key in ["auth", "allow", "deny"] {
-            if let Some(value) = route.get(key) {
-                extra.set(key, value.clone());
-            }
-        }
     }
     // `location /a { proxy_pass http://x/b; }` sends /a itself to /b, not to /b/.
     let twin = path.loose

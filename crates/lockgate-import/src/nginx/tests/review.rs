@@ -1,6 +1,6 @@
 //! What a review found: translations that said nothing about what they lost.
 
-use super::server;
+use super::{server, server_verdict};
 
 /// The table of a route in a server's file, without its header. `None` if there is none.
 fn route(source: &str, key: &str) -> Option<String> {
@@ -92,4 +92,40 @@ fn a_path_that_goes_elsewhere_in_nginx_is_closed() {
     let source = "location = /x { proxy_pass http://127.0.0.1:2; } location /x { proxy_pass http://127.0.0.1:2; }
       location /x/ { deny all; proxy_pass http://127.0.0.1:2; }";
     assert_refused(source, "/x/*");
+}
+
+#[test]
+fn a_servers_condition_about_a_method_holds_for_all_paths() {
+    let source = "if ($request_method = DELETE) { return 403; } if ($request_method = DELETE) { return 405; }
+      location / { proxy_pass http://127.0.0.1:1; } location /api/ { proxy_pass http://127.0.0.1:2; }
+      location = /one { if ($request_method = DELETE) { return 204; } proxy_pass http://127.0.0.1:3; }";
+    for key in ["DELETE /*", "DELETE /api/*", "DELETE /one"] {
+        assert_eq!(route(source, key).as_deref(), Some("respond = 403"));
+    }
+    let all = "if ($request_method = DELETE) { return 403; } return 200 ok;";
+    assert_refused(all, "DELETE /*");
+}
+
+#[test]
+fn a_return_answers_before_access_is_asked() {
+    let site = "auth_basic x; auth_basic_user_file /ht; allow 10.0.0.0/8; deny all;
+      location / { proxy_pass http://127.0.0.1:1; }";
+    for (location, extra) in [
+        ("location = /x { return 200 ok; }", ""),
+        ("location = /x { return 301 /y; }", ""),
+        ("location = /x { rewrite ^ /y permanent; }", ""),
+        (
+            "location = /x { if ($request_method = OPTIONS) { return 204; } proxy_pass http://127.0.0.1:2; }",
+            "OPTIONS ",
+        ),
+    ] {
+        let source = format!("{site} {location}");
+        let found = route(&source, &format!("{extra}/x")).unwrap();
+        assert!(
+            found.contains("auth = false") && found.contains("allow = false"),
+            "{found}"
+        );
+    }
+    let verdict = server_verdict("location /x/ { deny all; return 200 ok; }", "deny all");
+    assert!(verdict.starts_with("differs"), "{verdict}");
 }
