@@ -13,7 +13,7 @@ use super::scope::NginxScope;
 use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::values::{NginxWords, redirect_target};
-use super::verify::verify;
+use super::verify::{inner_requests, verify};
 use super::winner::{NginxSearch, example};
 use crate::{DraftValue, Verdict};
 
@@ -180,6 +180,7 @@ pub(super) fn routes_of<'a>(
         }
     }
     verify(site, &places, &search, &mut routes);
+    inner_requests(site, &places, &mut routes);
     for_all_paths(site, methods, &mut routes);
     for route in &mut routes {
         route.closed.extend(closed.iter().cloned());

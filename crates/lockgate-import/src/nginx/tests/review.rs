@@ -1,6 +1,6 @@
 //! What a review found: translations that said nothing about what they lost.
 
-use super::{server, server_verdict};
+use super::{imported, server, server_verdict, verdict};
 
 /// The table of a route in a server's file, without its header. `None` if there is none.
 fn route(source: &str, key: &str) -> Option<String> {
@@ -128,4 +128,93 @@ fn a_return_answers_before_access_is_asked() {
     }
     let verdict = server_verdict("location /x/ { deny all; return 200 ok; }", "deny all");
     assert!(verdict.starts_with("differs"), "{verdict}");
+}
+
+#[test]
+fn what_a_route_sends_for_another_path_is_under_that_ones_rules() {
+    let site = "root /w; location / { try_files $uri $uri/ /index.html; }";
+    for rule in [
+        "auth_basic x; auth_basic_user_file /ht;",
+        "deny all;",
+        "allow 10.0.0.0/8; deny all;",
+        "return 403;",
+    ] {
+        let source = format!("{site} location = /index.html {{ {rule} }}");
+        let text = server(&source);
+        assert!(
+            text.contains("deny = [\"0.0.0.0/0\", \"::/0\"") || text.contains("respond = 403"),
+            "{text}"
+        );
+        let found = server_verdict(&source, "try_files");
+        assert!(found.starts_with("not"), "{found}");
+        let docs = format!("root /w; location / {{ }} location = /docs/index.html {{ {rule} }}");
+        assert_refused(&docs, "/docs/");
+        let found = server_verdict(&docs, "location = /docs/index.html");
+        assert!(found.starts_with("differs"), "{found}");
+    }
+    let fields = "location = /index.html { add_header x-a b; }";
+    let found = server_verdict(&format!("{site} {fields}"), "try_files");
+    assert!(found.starts_with("differs"), "{found}");
+    let same = server_verdict(&format!("{site} location = /index.html {{ }}"), "try_files");
+    assert_eq!(same, "converted");
+    let named = "root /w; location / { try_files $uri @app; } location @app { deny all; proxy_pass http://127.0.0.1:1; }";
+    assert!(server(named).contains("respond = 403") || server(named).contains("deny = ["));
+}
+
+#[test]
+fn an_internal_page_is_no_reason_to_refuse_all() {
+    let source =
+        "root /w; location / { try_files $uri /index.html; } location = /index.html { internal; }";
+    let found = server_verdict(source, "try_files");
+    assert!(found.starts_with("differs"), "{found}");
+}
+
+#[test]
+fn small_losses_are_reported() {
+    let pass = "location / { proxy_pass http://127.0.0.1:1; }";
+    for (source, start, verdict) in [
+        (
+            format!("proxy_pass_request_headers off; {pass}"),
+            "proxy_pass_request_headers",
+            "not: the fields",
+        ),
+        (
+            format!("proxy_pass_request_headers on; {pass}"),
+            "proxy_pass_request_headers",
+            "default",
+        ),
+        (
+            "location /i/ { alias /data; }".to_owned(),
+            "alias",
+            "differs: the names",
+        ),
+        (
+            "location /i { alias /data/; }".to_owned(),
+            "alias",
+            "differs: the names",
+        ),
+        (
+            "location /i/ { alias /data/; }".to_owned(),
+            "alias",
+            "converted",
+        ),
+        (
+            "location /i { alias /data; }".to_owned(),
+            "alias",
+            "converted",
+        ),
+    ] {
+        let found = server_verdict(&source, start);
+        assert!(found.starts_with(verdict), "{source}: {found}");
+    }
+    let pool = "upstream u { server 127.0.0.1:1; server 127.0.0.1:2; } server { listen 80; proxy_ssl_name a.test;
+      proxy_ssl_trusted_certificate /ca.pem; proxy_ssl_verify on; location / { proxy_pass https://u; } }";
+    for start in ["proxy_ssl_name", "proxy_ssl_trusted_certificate"] {
+        let found = verdict(pool, start);
+        assert!(found.starts_with("not"), "{found}");
+    }
+    let source =
+        "server { listen 80; add_header x-a b; location / { proxy_pass http://127.0.0.1:1; } }";
+    let preface = imported(source).draft.preface.join(" ");
+    assert!(preface.contains("add_header of nginx adds"), "{preface}");
 }
