@@ -242,8 +242,20 @@ fn add_paths<'a>(
     routes: &mut NginxRoutes,
 ) {
     let verdicts = site.verdicts();
-    let winner = search.winner(places, &example(&path.key));
-    let winner = winner.and_then(|at| places.get(at));
+    let winner_of = |path: &str| places.get(search.winner(places, path)?);
+    let winner = winner_of(&example(&path.key));
+    // `/x` beside `/x/`, or beside an expression for what is below: the path itself is its own.
+    let only_itself = NginxPath {
+        key: path.base().to_owned(),
+        ..path.clone()
+    };
+    let own = |found: Option<&NginxPlace<'_>>| {
+        found.is_some_and(|found| found.location.id == place.location.id)
+    };
+    let (winner, path) = match path.loose && !own(winner) && own(winner_of(path.base())) {
+        true => (Some(place), &only_itself),
+        false => (winner, path),
+    };
     let rules = restricts(place.location.children());
     if place.in_pattern {
         if !rules {

@@ -67,8 +67,12 @@ pub(super) fn verify<'a>(
         let NginxMatch::Paths(paths) = &place.pattern.what else {
             continue;
         };
-        for path in paths {
-            let path_text = example(&path.key);
+        let itself = paths
+            .iter()
+            .filter(|path| path.loose && !path.base().is_empty());
+        let itself = itself.map(|path| path.base());
+        for key in paths.iter().map(|path| path.key.as_str()).chain(itself) {
+            let path_text = example(key);
             let chosen = search.winner(places, &path_text);
             let Some((at, winner)) = chosen.and_then(|at| Some((at, places.get(at)?))) else {
                 continue;
@@ -100,7 +104,7 @@ pub(super) fn verify<'a>(
                 site.verdicts()
                     .set(place.location, Verdict::not_supported(because, None));
             } else {
-                closing.push((path.key.clone(), at));
+                closing.push((key.to_owned(), at));
                 let because = format!(
                     "line {line} takes these requests in nginx, another path here: they are refused for all clients"
                 );

@@ -218,3 +218,28 @@ fn small_losses_are_reported() {
     let preface = imported(source).draft.preface.join(" ");
     assert!(preface.contains("add_header of nginx adds"), "{preface}");
 }
+
+#[test]
+fn a_path_itself_keeps_its_rules_beside_what_is_below() {
+    for below in [
+        "location /admin/ {",
+        "location ~ ^/admin/ {",
+        "location ^~ /admin/ {",
+    ] {
+        let admin =
+            "location /admin { allow 10.0.0.0/8; deny all; proxy_pass http://127.0.0.1:1; }";
+        let below = format!("{below} proxy_pass http://127.0.0.1:2; }}");
+        for source in [format!("{admin} {below}"), format!("{below} {admin}")] {
+            let itself = route(&source, "/admin").unwrap();
+            assert!(
+                itself.contains("allow = [") && itself.contains("127.0.0.1:1"),
+                "{itself}"
+            );
+            let below = route(&source, "/admin/*").unwrap();
+            assert!(
+                below.contains("127.0.0.1:2") && !below.contains("allow = ["),
+                "{below}"
+            );
+        }
+    }
+}
