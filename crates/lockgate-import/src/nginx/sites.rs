@@ -1,6 +1,6 @@
 //! The routes of a server: its locations in nginx's order, its conditions and rewrites.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{answer, foreign_handler, matches_all, options_route, redirecting};
 use super::fields::add_fields;
@@ -202,8 +202,12 @@ fn for_all_paths(site: &NginxSite<'_, '_>, methods: Vec<NginxRoute>, routes: &mu
     }
     paths.sort();
     paths.dedup();
-    // Of two conditions about a method the first answers: it is written last.
-    for route in methods.into_iter().rev() {
+    let mut seen = BTreeSet::new();
+    // Of two conditions about a method the first answers.
+    for route in methods {
+        if !seen.insert(route.key.clone()) {
+            continue;
+        }
         let Some(method) = route.key.strip_suffix(" /*") else {
             continue;
         };

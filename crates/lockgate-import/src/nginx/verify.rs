@@ -113,6 +113,7 @@ pub(super) fn verify<'a>(
             }
         }
     }
+    let NginxTable(mut by_key) = table;
     for (key, at) in closing {
         let Some(winner) = places.get(at) else {
             continue;
@@ -122,10 +123,11 @@ pub(super) fn verify<'a>(
             place_of(winner.location),
             winner.location.args.join(" ")
         );
-        if let Some(route) = routes.iter_mut().find(|route| route.key == key) {
+        if let Some(route) = by_key.get(&key).and_then(|at| routes.get_mut(*at)) {
             route.closed.push(reason);
             continue;
         }
+        by_key.insert(key.clone(), routes.len());
         let mut route = NginxRoute::new(&key, NginxAction::Respond, winner.location);
         route.set("respond", 501_i64);
         route.closed.push(reason);
