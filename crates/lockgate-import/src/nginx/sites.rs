@@ -109,6 +109,9 @@ pub(super) fn routes_of<'a>(
     }
     server_rewrites(site, server, &mut routes);
     if routes.iter().any(|route| route.key == "/*") {
+        for route in &mut routes {
+            route.closed.extend(closed.iter().cloned());
+        }
         for_all_paths(site, methods, &mut routes);
         return routes;
     }

@@ -243,3 +243,13 @@ fn a_path_itself_keeps_its_rules_beside_what_is_below() {
         }
     }
 }
+
+#[test]
+fn a_condition_closes_a_site_that_redirects_too() {
+    let source = "if ($x) { return 403; } rewrite ^ https://b.test/ permanent;";
+    let text = server(source);
+    assert!(
+        text.contains("respond = 403") || text.contains("deny = ["),
+        "{text}"
+    );
+}
