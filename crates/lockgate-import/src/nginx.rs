@@ -26,6 +26,8 @@ mod syntax;
 mod tests;
 mod upstream;
 mod values;
+mod verify;
+mod winner;
 mod write;
 
 use std::cell::{Cell, RefCell};

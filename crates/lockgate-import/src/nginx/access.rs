@@ -14,8 +14,8 @@ use crate::{DraftValue, Verdict};
 /// The most pairs of an allowed and a denied network that are compared.
 const MOST_PAIRS: usize = 4_000_000;
 
-/// Adds the rules of access that hold in a scope.
-pub(super) fn add_access<'a>(
+/// Closes a route for the rules in a scope that have no counterpart.
+pub(super) fn add_closing<'a>(
     site: &NginxSite<'a, '_>,
     scope: &NginxScope<'a>,
     route: &mut NginxRoute,
@@ -49,6 +49,16 @@ pub(super) fn add_access<'a>(
                 .push(format!("{}: {}", place_of(directive), directive.name));
         }
     }
+}
+
+/// Adds the rules of access that hold in a scope.
+pub(super) fn add_access<'a>(
+    site: &NginxSite<'a, '_>,
+    scope: &NginxScope<'a>,
+    route: &mut NginxRoute,
+) {
+    let verdicts = site.verdicts();
+    add_closing(site, scope, route);
     networks(site, scope, route);
     password(site, scope, route);
     service(site, scope, route);

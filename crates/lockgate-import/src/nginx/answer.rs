@@ -1,8 +1,9 @@
 //! What answers a location: `return`, `rewrite`, files, an endpoint, or nothing that Lockgate has.
 
+use super::locations::restricts;
 use super::pattern::{NginxMatch, NginxPath, regex};
 use super::proxy::proxy_route;
-use super::route::{NginxAction, NginxRoute, inline};
+use super::route::{NginxAction, NginxRoute, inline, place_of};
 use super::scope::NginxScope;
 use super::shared::NginxSite;
 use super::syntax::NginxDirective;
@@ -357,6 +358,7 @@ fn files<'a>(
         }
         return None;
     }
+    let uneven = is_alias && path.is_prefix() && folder.ends_with('/') == path.loose;
     let mut stripped = false;
     let folder = if is_alias {
         if !path.is_prefix() {
@@ -385,7 +387,12 @@ fn files<'a>(
         Some(short) if !short.is_empty() => short.to_owned(),
         _ => folder,
     };
-    if folder.starts_with('/') || folder.starts_with("./") {
+    if uneven {
+        verdicts.differs(
+            directive,
+            "the names of files go below the folder, with one slash: nginx puts `alias` in the place of the location's text, and only one of both ends in a slash",
+        );
+    } else if folder.starts_with('/') || folder.starts_with("./") {
         verdicts.converted(directive);
     } else {
         verdicts.differs(
@@ -485,7 +492,15 @@ fn named<'a>(
         verdicts.converted(tries);
     }
     verdicts.converted(location);
-    let route = proxy_route(site, scope, pass, path, origin)?;
+    let mut route = proxy_route(site, scope, pass, path, origin)?;
+    if restricts(location.children()) {
+        let because =
+            "its rules of access would be lost: the routes that lead to it refuse all clients";
+        verdicts.refuse(location, because, None);
+        route
+            .closed
+            .push(format!("{}: location {name}", place_of(location)));
+    }
     Some(route)
 }
 

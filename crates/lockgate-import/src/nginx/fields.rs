@@ -16,6 +16,7 @@ pub(super) fn add_fields<'a>(
 ) {
     for header in scope.nearest("add_header") {
         response_field(site, scope, header, route);
+        site.verdicts().note("`headers` sets a field, for every status; add_header of nginx adds one beside that of the application, and to errors only with `always`.");
     }
     more_fields(site, scope, route);
     expires(site, scope, route);

@@ -21,7 +21,7 @@ const DEFAULTS: &str = " user worker_processes worker_connections worker_rlimit_
  client_body_in_file_only client_body_in_single_buffer connection_pool_size request_pool_size \
  proxy_buffering proxy_request_buffering proxy_buffers proxy_buffer_size proxy_busy_buffers_size \
  proxy_max_temp_file_size proxy_temp_path proxy_temp_file_write_size proxy_http_version \
- proxy_send_timeout proxy_socket_keepalive proxy_ignore_client_abort proxy_pass_request_headers \
+ proxy_send_timeout proxy_socket_keepalive proxy_ignore_client_abort \
  proxy_pass_header proxy_force_ranges proxy_send_lowat proxy_next_upstream_timeout \
  proxy_next_upstream_tries proxy_ssl_server_name proxy_ssl_session_reuse proxy_ssl_protocols \
  proxy_ssl_ciphers proxy_ssl_verify proxy_ssl_verify_depth proxy_connection \
@@ -250,7 +250,8 @@ const HANDLED: &str = " http server location stream upstream map types listen se
  access_log set_real_ip_from real_ip_header internal autoindex autoindex_exact_size \
  autoindex_localtime autoindex_format more_set_headers more_clear_headers load_module \
  acme_issuer acme_certificate add_before_body add_trailer limit_conn_status allow_methods \
- ssl_conf_command ssl_stapling_file ssl_stapling_responder image xslt_stylesheet ";
+ ssl_conf_command ssl_stapling_file ssl_stapling_responder image xslt_stylesheet \
+ proxy_pass_request_headers ";
 
 /// Whether the import knows what a directive is about. Another one may restrict the clients.
 pub(super) fn is_known(name: &str) -> bool {
@@ -312,6 +313,12 @@ fn one(verdicts: &NginxVerdicts, directive: &NginxDirective) -> bool {
                 verdicts.refuse(directive, "there are no modules", None);
             }
         }
+        "proxy_pass_request_headers" if first == "off" => verdicts.refuse(
+            directive,
+            "the fields of a request are forwarded",
+            Some("write request_headers = { cookie = false } for each that the application must not see"),
+        ),
+        "proxy_pass_request_headers" => verdicts.default(directive),
         "ssl_protocols" => protocols(verdicts, directive),
         "ssl_session_tickets" | "ssl_stapling" | "proxy_redirect" | "proxy_next_upstream" => {
             let verdict = match (name, first) {

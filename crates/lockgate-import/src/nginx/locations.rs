@@ -13,7 +13,14 @@ pub(super) struct NginxPlace<'a> {
     pub(super) pattern: NginxPattern,
     /// The path of the location around it.
     pub(super) inside: Option<String>,
+    /// The location around it.
+    pub(super) around: Option<StatementId>,
+    /// Whether a location around it is no path.
+    pub(super) in_pattern: bool,
 }
+
+/// Where a location stands: itself, the one around it and its path, and whether one is no path.
+type NginxAround = (StatementId, Option<StatementId>, Option<String>, bool);
 
 /// All locations of a block, those in locations too.
 pub(super) fn locations<'a>(
@@ -50,30 +57,39 @@ pub(super) fn places<'a>(
     site: &NginxSite<'a, '_>,
     server: &'a NginxDirective,
 ) -> Vec<NginxPlace<'a>> {
-    let mut parents: Vec<(&'a NginxDirective, Option<String>)> = vec![(server, None)];
-    let mut inside: Vec<(StatementId, Option<String>)> = Vec::new();
-    while let Some((parent, base)) = parents.pop() {
+    let mut parents: Vec<(
+        &'a NginxDirective,
+        Option<StatementId>,
+        Option<String>,
+        bool,
+    )> = vec![(server, None, None, false)];
+    let mut found: Vec<NginxAround> = Vec::new();
+    while let Some((parent, around, base, in_pattern)) = parents.pop() {
         for child in parent.children().iter().filter(|d| d.name == "location") {
-            inside.push((child.id, base.clone()));
-            let own = match pattern_of(child).what {
-                NginxMatch::Paths(paths) => paths.first().map(|p| p.base().to_owned()),
-                _ => base.clone(),
+            found.push((child.id, around, base.clone(), in_pattern));
+            let (own, is_path) = match pattern_of(child).what {
+                NginxMatch::Paths(paths) => (paths.first().map(|p| p.base().to_owned()), true),
+                _ => (base.clone(), false),
             };
-            parents.push((child, own));
+            parents.push((child, Some(child.id), own, in_pattern || !is_path));
         }
     }
-    inside.sort();
+    found.sort();
     site.locations
         .iter()
-        .map(|(scope, location)| NginxPlace {
-            scope: scope.clone(),
-            location,
-            pattern: pattern_of(location),
-            inside: inside
-                .binary_search_by_key(&location.id, |(id, _)| *id)
-                .ok()
-                .and_then(|at| inside.get(at))
-                .and_then(|(_, base)| base.clone()),
+        .map(|(scope, location)| {
+            let at = found
+                .binary_search_by_key(&location.id, |(id, ..)| *id)
+                .ok();
+            let own = at.and_then(|at| found.get(at));
+            NginxPlace {
+                scope: scope.clone(),
+                location,
+                pattern: pattern_of(location),
+                inside: own.and_then(|(_, _, base, _)| base.clone()),
+                around: own.and_then(|(_, around, ..)| *around),
+                in_pattern: own.is_some_and(|(.., in_pattern)| *in_pattern),
+            }
         })
         .collect()
 }

@@ -158,6 +158,19 @@ pub(super) fn proxy_route<'a>(
         verdict = Verdict::differs(
             "the endpoints' certificates are verified by the system's authorities",
         );
+        for name in ["proxy_ssl_name", "proxy_ssl_trusted_certificate"] {
+            if let Some(directive) = scope.last(name) {
+                // A route without a pool may convert the same statement.
+                verdicts.note(format!(
+                    "{name} is not written for the endpoints of a pool."
+                ));
+                verdicts.refuse(
+                    directive,
+                    "it is not written for the endpoints of a pool: their own names and the system's authorities count",
+                    None,
+                );
+            }
+        }
     }
     if target.grpc && !target.pool {
         keys.push(("protocol", if target.tls { "h2" } else { "h2c" }.into()));

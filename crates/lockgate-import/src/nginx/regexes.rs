@@ -7,77 +7,16 @@ use super::answer::{answer, foreign_handler};
 use super::fields::{add_fields, is_old_cache_field};
 use super::finish::finish;
 use super::locations::{NginxPlace, restricts};
-use super::pattern::{NginxMatch, NginxPath, NginxPattern, media_type};
+use super::pattern::{NginxMatch, NginxPath, media_type};
 use super::route::{NginxAction, NginxRoute, place_of};
 use super::shared::NginxSite;
 use crate::{DraftValue, Verdict};
 
-/// The locations that may win over another one: those with `^~`, `=` and regular expressions.
-pub(super) struct NginxRivals {
-    regex: Vec<usize>,
-    all: Vec<usize>,
-}
-
 /// The most regular expressions of a server that are looked at one by one.
 pub(super) const MOST_REGEXES: usize = 300;
 
-/// The most rivals that are looked through for each location.
+/// The most locations that are looked through for each rewrite.
 pub(super) const MOST_RIVALS: usize = 2000;
-
-pub(super) fn rivals_of(places: &[NginxPlace<'_>]) -> NginxRivals {
-    let of = |wanted: &dyn Fn(&NginxPattern) -> bool| {
-        let all = places.iter().enumerate();
-        let found = all.filter(|(_, place)| {
-            wanted(&place.pattern) && matches!(place.pattern.what, NginxMatch::Paths(_))
-        });
-        found.map(|(at, _)| at).take(MOST_RIVALS).collect()
-    };
-    NginxRivals {
-        regex: of(&|pattern| pattern.regex),
-        all: of(&|pattern| pattern.regex || pattern.strong),
-    }
-}
-
-/// The location that nginx asks first for all paths of this one.
-pub(super) fn shadowed<'p, 'a>(
-    place: &NginxPlace<'a>,
-    places: &'p [NginxPlace<'a>],
-    rivals: &NginxRivals,
-    path: &NginxPath,
-) -> Option<&'p NginxPlace<'a>> {
-    if place.pattern.strong && !place.pattern.regex {
-        return None;
-    }
-    let rivals = if place.pattern.regex {
-        &rivals.all
-    } else {
-        &rivals.regex
-    };
-    rivals
-        .iter()
-        .filter_map(|at| places.get(*at))
-        .find(|other| {
-            if other.location.id == place.location.id {
-                return false;
-            }
-            let NginxMatch::Paths(theirs) = &other.pattern.what else {
-                return false;
-            };
-            let wins = if place.pattern.regex {
-                // `^~` before a regular expression; of two regular expressions the first.
-                other.pattern.strong || other.pattern.regex && other.location.id < place.location.id
-            } else {
-                other.pattern.regex && !other.pattern.any_case
-            };
-            wins && theirs.iter().any(|their| {
-                their.is_prefix()
-                    && path.base().strip_prefix(their.base()).is_some_and(|r| {
-                        (r.is_empty() || r.starts_with('/'))
-                            && (other.pattern.regex || !their.base().is_empty())
-                    })
-            })
-        })
-}
 
 /// The routes that a location with a regular expression may take requests from.
 fn affected<'r>(

@@ -1,7 +1,7 @@
 //! A route: the keys of a site or a path that are being collected.
 
 use super::syntax::NginxDirective;
-use crate::{DraftTable, DraftValue};
+use crate::{DraftTable, DraftValue, StatementId};
 
 /// What answers the requests of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(super) struct NginxRoute {
     pub(super) keys: Vec<(String, DraftValue, Option<String>)>,
     /// Why no client may use it: a rule of the source that cannot be written.
     pub(super) closed: Vec<String>,
+    /// The statement that it comes from.
+    pub(super) origin: StatementId,
 }
 
 /// The order of keys in a table.
@@ -73,6 +75,7 @@ impl NginxRoute {
             comments: vec![place_of(origin)],
             keys: Vec::new(),
             closed: Vec::new(),
+            origin: origin.id,
         }
     }
 

@@ -1,20 +1,20 @@
 //! The routes of a server: its locations in nginx's order, its conditions and rewrites.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{answer, foreign_handler, matches_all, options_route, redirecting};
 use super::fields::add_fields;
 use super::finish::finish;
 use super::locations::{NginxPlace, places, restricts};
 use super::pattern::{NginxMatch, NginxPath, pattern_of, regex};
-use super::regexes::{
-    MOST_REGEXES, MOST_RIVALS, NginxRivals, extensions, hidden, other, rivals_of, shadowed,
-};
+use super::regexes::{MOST_REGEXES, MOST_RIVALS, extensions, hidden, other};
 use super::route::{NginxAction, NginxRoute, place_of};
 use super::scope::NginxScope;
 use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::values::{NginxWords, redirect_target};
+use super::verify::{inner_requests, verify};
+use super::winner::{NginxSearch, example};
 use crate::{DraftValue, Verdict};
 
 /// Whether scripts of PHP are run for a server: they lie among its files.
@@ -83,13 +83,14 @@ pub(super) fn routes_of<'a>(
     let mut routes: Vec<NginxRoute> = Vec::new();
     let mut closed: Vec<String> = Vec::new();
     let base_path = NginxPath::all();
+    let mut methods: Vec<NginxRoute> = Vec::new();
     conditions(
         site,
         &site.scope,
         None,
         host_names,
         &mut closed,
-        &mut routes,
+        &mut methods,
     );
     // A return of the server answers before any location.
     if !site.scope.own("return").is_empty() {
@@ -102,14 +103,20 @@ pub(super) fn routes_of<'a>(
                 &Verdict::not_supported("the server's `return` answers first", None),
             );
         }
-        return vec![route];
+        routes.push(route);
+        for_all_paths(site, methods, &mut routes);
+        return routes;
     }
     server_rewrites(site, server, &mut routes);
     if routes.iter().any(|route| route.key == "/*") {
+        for route in &mut routes {
+            route.closed.extend(closed.iter().cloned());
+        }
+        for_all_paths(site, methods, &mut routes);
         return routes;
     }
     let places = places(site, server);
-    let rivals = rivals_of(&places);
+    let search = NginxSearch::new(&places);
     let mut routes = NginxRoutes::new(routes);
     for place in &places {
         match &place.pattern.what {
@@ -118,7 +125,7 @@ pub(super) fn routes_of<'a>(
                     add_paths(
                         site,
                         place,
-                        (&places, &rivals),
+                        (&places, &search),
                         path,
                         host_names,
                         &mut routes,
@@ -175,29 +182,100 @@ pub(super) fn routes_of<'a>(
             _ => {}
         }
     }
+    verify(site, &places, &search, &mut routes);
+    inner_requests(site, &places, &mut routes);
+    for_all_paths(site, methods, &mut routes);
     for route in &mut routes {
         route.closed.extend(closed.iter().cloned());
     }
     routes
 }
 
+/// The most paths of a site that get a route for one method.
+const MOST_METHOD_PATHS: usize = 200;
+
+/// A server's conditions about a method come before its locations: each path has a route for it.
+fn for_all_paths(site: &NginxSite<'_, '_>, methods: Vec<NginxRoute>, routes: &mut Vec<NginxRoute>) {
+    let mut paths: Vec<String> = vec!["/*".to_owned()];
+    for route in routes.iter() {
+        let path = route.key.rsplit(' ').next().unwrap_or_default();
+        if path != "/*" {
+            paths.push(path.to_owned());
+        }
+    }
+    paths.sort();
+    paths.dedup();
+    let mut seen = BTreeSet::new();
+    // Of two conditions about a method the first answers.
+    for route in methods {
+        if !seen.insert(route.key.clone()) {
+            continue;
+        }
+        let Some(method) = route.key.strip_suffix(" /*") else {
+            continue;
+        };
+        if paths.len() > MOST_METHOD_PATHS {
+            let because = "the site has too many paths to give each a route for one method";
+            let verdict = Verdict::not_supported(because, None);
+            let mut report = site.verdicts().report.borrow_mut();
+            report.set(route.origin, verdict);
+            let place = route.comments.first().cloned().unwrap_or_default();
+            for known in routes.iter_mut().filter(|_| method != "OPTIONS") {
+                known.closed.push(format!("{place}: if"));
+            }
+            continue;
+        }
+        for path in &paths {
+            let key = format!("{method} {path}");
+            let own = NginxRoute {
+                key: key.clone(),
+                ..route.clone()
+            };
+            match routes.iter_mut().find(|known| known.key == key) {
+                Some(known) => *known = own,
+                None => routes.push(own),
+            }
+        }
+    }
+}
+
 /// The route of one path of a location.
 fn add_paths<'a>(
     site: &NginxSite<'a, '_>,
     place: &NginxPlace<'a>,
-    (places, rivals): (&[NginxPlace<'a>], &NginxRivals),
+    (places, search): (&[NginxPlace<'a>], &NginxSearch),
     path: &NginxPath,
     host_names: &[String],
     routes: &mut NginxRoutes,
 ) {
     let verdicts = site.verdicts();
-    if let Some(winner) = shadowed(place, places, rivals, path) {
+    let winner_of = |path: &str| places.get(search.winner(places, path)?);
+    let winner = winner_of(&example(&path.key));
+    // `/x` beside `/x/`, or beside an expression for what is below: the path itself is its own.
+    let only_itself = NginxPath {
+        key: path.base().to_owned(),
+        ..path.clone()
+    };
+    let own = |found: Option<&NginxPlace<'_>>| {
+        found.is_some_and(|found| found.location.id == place.location.id)
+    };
+    let (winner, path) = match path.loose && !own(winner) && own(winner_of(path.base())) {
+        true => (Some(place), &only_itself),
+        false => (winner, path),
+    };
+    let rules = restricts(place.location.children());
+    if place.in_pattern {
+        if !rules {
+            let because = "it lies in a location that is no path: these requests go where the other paths lead";
+            verdicts.rest(place.location, &Verdict::not_supported(because, None));
+            return;
+        }
+    } else if let Some(winner) = winner.filter(|winner| winner.location.id != place.location.id) {
         let because = format!("line {} takes these requests", winner.location.place.line);
         verdicts.rest(place.location, &Verdict::not_supported(because, None));
         return;
     }
     verdicts.converted(place.location);
-    let rules = restricts(place.location.children());
     if place.pattern.any_case {
         verdicts.differs(
             place.location,
@@ -230,6 +308,15 @@ fn add_paths<'a>(
         &mut more,
     );
     finish(site, &place.scope, &mut route);
+    if place.in_pattern {
+        closed.push(format!(
+            "{}: location {}",
+            place_of(place.location),
+            place.location.args.join(" ")
+        ));
+        let because = "it lies in a location that is no path: its paths refuse all clients";
+        verdicts.set(place.location, Verdict::not_supported(because, None));
+    }
     let closed_by = closed.clone();
     route.closed.append(&mut closed);
     for log in place.scope.own("access_log") {
@@ -237,11 +324,6 @@ fn add_paths<'a>(
     }
     for extra in more.iter_mut() {
         extra.closed.extend(route.closed.iter().cloned());
-        for key in ["auth", "allow", "deny"] {
-            if let Some(value) = route.get(key) {
-                extra.set(key, value.clone());
-            }
-        }
     }
     // `location /a { proxy_pass http://x/b; }` sends /a itself to /b, not to /b/.
     let twin = path.loose

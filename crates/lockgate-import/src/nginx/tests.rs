@@ -1,6 +1,7 @@
 //! Tests of the importer of nginx: source in, file of Lockgate out, and the verdicts.
 
 mod hostile;
+mod review;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

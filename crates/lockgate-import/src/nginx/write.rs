@@ -1,5 +1,7 @@
 //! Sites as tables: what all routes have stands in the site, and the tests that pin them.
 
+use std::collections::BTreeSet;
+
 use super::route::{NginxAction, NginxRoute};
 use crate::{Draft, DraftTable, DraftValue};
 
@@ -82,9 +84,18 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
             Some((verb, base.get(verb).cloned()?))
         })
     {
-        site.routes.retain(|route| {
-            route.key == "/*" || route.keys.len() > 1 || route.get(verb) != Some(&root)
-        });
+        let plain = |route: &NginxRoute| {
+            route.key != "/*" && route.keys.len() == 1 && route.get(verb) == Some(&root)
+        };
+        // Without its own route, a path below another route would be under that one's rules.
+        let kept: BTreeSet<String> = site
+            .routes
+            .iter()
+            .filter(|route| route.key != "/*" && !plain(route))
+            .filter_map(|route| path_of(&route.key).strip_suffix("/*").map(str::to_owned))
+            .collect();
+        site.routes
+            .retain(|route| !plain(route) || lies_below(path_of(&route.key), &kept));
     }
     if refuses_all(common.get("deny")) {
         for route in &mut site.routes {
@@ -149,8 +160,24 @@ impl NginxRoute {
             comments: Vec::new(),
             keys: Vec::new(),
             closed: Vec::new(),
+            origin: self.origin,
         }
     }
+}
+
+/// The path of a key, without its method.
+fn path_of(key: &str) -> &str {
+    key.rsplit_once(' ').map_or(key, |(_, path)| path)
+}
+
+/// Whether one of the prefixes, which are written without `/*`, covers a path.
+fn lies_below(path: &str, prefixes: &BTreeSet<String>) -> bool {
+    let path = path.strip_suffix("/*").unwrap_or(path);
+    let ends = path.match_indices('/').map(|(at, _)| at);
+    ends.chain([path.len()]).any(|end| {
+        path.get(..end)
+            .is_some_and(|start| prefixes.contains(start))
+    })
 }
 
 /// Whether `tls` has certificates of Lockgate's own authority, which a site for every host gets for
