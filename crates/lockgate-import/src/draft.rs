@@ -3,6 +3,9 @@
 
 use std::fmt::{self, Write};
 
+/// The networks of all clients.
+pub(crate) const EVERY_CLIENT: [&str; 2] = ["0.0.0.0/0", "::/0"];
+
 /// A file of Lockgate. `Display` is its text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {

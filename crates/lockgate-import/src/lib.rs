@@ -16,6 +16,7 @@ mod draft;
 mod haproxy;
 mod hitch;
 mod nginx;
+mod openssl_suites;
 mod source_files;
 mod traefik;
 

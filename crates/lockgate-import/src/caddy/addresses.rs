@@ -1,6 +1,7 @@
 //! The addresses of sites.
 
 use super::options::CaddyOptions;
+use lockgate_rules::public_refusal;
 
 /// An address of a site.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,26 +16,6 @@ pub(super) struct CaddyAddress {
     pub(super) differs: Option<String>,
 }
 
-/// Zones below which no public authority issues certificates, as Lockgate knows them.
-const PRIVATE_ZONES: [&str; 16] = [
-    "alt",
-    "corp",
-    "example",
-    "home",
-    "home.arpa",
-    "internal",
-    "intranet",
-    "invalid",
-    "lan",
-    "local",
-    "localdomain",
-    "localhost",
-    "mail",
-    "onion",
-    "private",
-    "test",
-];
-
 /// Zones for which Caddy takes its own authority.
 const OWN_ZONES: [&str; 4] = ["localhost", "local", "internal", "home.arpa"];
 
@@ -48,14 +29,8 @@ fn is_in(host: &str, zones: &[&str]) -> bool {
 impl CaddyAddress {
     /// Whether no public authority certifies the host.
     pub(super) fn is_private(&self) -> bool {
-        let Some(host) = &self.host else {
-            return true;
-        };
-        let is_address = host
-            .trim_matches(['[', ']'])
-            .parse::<std::net::IpAddr>()
-            .is_ok();
-        is_address || is_in(host, &PRIVATE_ZONES) || !host.contains('.') || host.contains('_')
+        let host = self.host.as_deref();
+        host.is_none_or(|host| public_refusal(host).is_some())
     }
 
     /// Whether Caddy's own authority certifies the host.

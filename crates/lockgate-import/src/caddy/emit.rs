@@ -7,6 +7,7 @@ use super::outcome::{CaddyAction, CaddyOutcome, CaddyOutcomes, CaddyUpstream};
 use super::paths::CaddyPlace;
 use super::places::CaddyPlaces;
 use super::tests_of::{CaddyTableNames, CaddyTests};
+use crate::draft::EVERY_CLIENT;
 use crate::{ConversionReport, DraftTable, DraftValue, Verdict};
 
 /// The keys of a table in the order in which they are written.
@@ -418,7 +419,7 @@ fn write_keys(table: &mut DraftTable, keys: &CaddyKeys) {
             _ => table.set(key, value.clone()),
         }
     }
-    if keys.get("deny") == Some(&vec!["0.0.0.0/0", "::/0"].into()) {
+    if keys.get("deny") == Some(&EVERY_CLIENT.to_vec().into()) {
         table.comment_key("deny", "closed by the import: see its report");
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::matchers::CaddyPathChange;
 use super::paths::CaddyPlace;
+use crate::draft::EVERY_CLIENT;
 use crate::{DraftValue, Place, StatementId, Verdict};
 
 /// Why a part of a site is closed.
@@ -386,7 +387,7 @@ impl CaddyOutcome {
             keys.insert("allow", allow.clone().into());
         }
         if flow.closed {
-            keys.insert("deny", vec!["0.0.0.0/0", "::/0"].into());
+            keys.insert("deny", EVERY_CLIENT.to_vec().into());
         } else if !self.deny.is_empty() {
             keys.insert("deny", self.deny.clone().into());
         }

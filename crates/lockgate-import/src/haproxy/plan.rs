@@ -2,10 +2,8 @@
 
 use super::changes::HaproxyChanges;
 use super::limits::limit;
+use crate::draft::EVERY_CLIENT;
 use crate::{DraftTable, DraftValue, StatementId};
-
-/// Every client.
-pub(super) const EVERY_CLIENT: [&str; 2] = ["0.0.0.0/0", "::/0"];
 
 /// What answers.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,7 @@
 //! TLS versions and cipher suites.
 
 use super::words::has_variable;
+use crate::openssl_suites::OPENSSL_SUITES;
 use crate::{DraftValue, Verdict};
 
 /// What options of TLS ask for.
@@ -57,44 +58,16 @@ const TLS13: [&str; 3] = [
     "TLS13_CHACHA20_POLY1305_SHA256",
 ];
 
-/// Cipher suites of TLS 1.2 by the names of OpenSSL.
-const TLS12: [(&str, &str); 6] = [
-    (
-        "ECDHE-ECDSA-AES128-GCM-SHA256",
-        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    ),
-    (
-        "ECDHE-RSA-AES128-GCM-SHA256",
-        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    ),
-    (
-        "ECDHE-ECDSA-AES256-GCM-SHA384",
-        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    ),
-    (
-        "ECDHE-RSA-AES256-GCM-SHA384",
-        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    ),
-    (
-        "ECDHE-ECDSA-CHACHA20-POLY1305",
-        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    ),
-    (
-        "ECDHE-RSA-CHACHA20-POLY1305",
-        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-    ),
-];
-
 /// Suites of TLS 1.2 that are not Lockgate's default, and the verdict of the list.
 pub(super) fn ciphers(list: &str) -> (Vec<&'static str>, Verdict) {
     let names: Vec<_> = list.split(':').filter(|name| !name.is_empty()).collect();
     let found: Vec<&'static str> = names
         .iter()
-        .filter_map(|name| TLS12.iter().find(|(openssl, _)| openssl == name))
+        .filter_map(|name| OPENSSL_SUITES.iter().find(|(openssl, _)| openssl == name))
         .map(|(_, iana)| *iana)
         .collect();
     let known = |name: &&str| {
-        TLS12.iter().any(|(openssl, _)| openssl == name)
+        OPENSSL_SUITES.iter().any(|(openssl, _)| openssl == name)
             || name.starts_with("TLS_")
             || name.starts_with('!')
     };
@@ -110,7 +83,7 @@ pub(super) fn ciphers(list: &str) -> (Vec<&'static str>, Verdict) {
             ),
         );
     }
-    let list = if found.len() == TLS12.len() {
+    let list = if found.len() == OPENSSL_SUITES.len() {
         Vec::new()
     } else {
         found
@@ -187,7 +160,7 @@ mod tests {
 
     #[test]
     fn suites_are_known_by_the_names_of_openssl() {
-        let all = TLS12.map(|(name, _)| name).join(":");
+        let all = OPENSSL_SUITES.map(|(name, _)| name).join(":");
         assert_eq!(ciphers(&all), (Vec::new(), Verdict::Default));
         let (list, verdict) = ciphers("ECDHE-RSA-AES256-GCM-SHA384:!aNULL");
         assert_eq!(list, ["TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384"]);

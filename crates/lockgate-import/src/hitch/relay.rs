@@ -1,6 +1,7 @@
 //! From the options of hitch to `[tcp]` relays.
 
 use super::syntax::{HitchOption, HitchValue};
+use crate::draft::EVERY_CLIENT;
 use crate::{ConversionReport, Draft, StatementId, Verdict};
 
 mod listen;
@@ -233,7 +234,7 @@ fn read_top(
                     _ => "v2",
                 });
                 if option.key == "proxy-proxy" {
-                    keys.set("trusted", vec!["0.0.0.0/0", "::/0"]);
+                    keys.set("trusted", EVERY_CLIENT.to_vec());
                     keys.comment_key("trusted", "as in hitch: better name the proxies alone");
                 }
                 Verdict::Converted

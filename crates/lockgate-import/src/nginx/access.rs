@@ -9,6 +9,7 @@ use super::scope::{NginxPart, NginxScope, parts_of};
 use super::shared::NginxSite;
 use super::syntax::NginxDirective;
 use super::values::NginxNetwork;
+use crate::draft::EVERY_CLIENT;
 use crate::{DraftValue, Verdict};
 
 /// The most pairs of an allowed and a denied network that are compared.
@@ -79,7 +80,7 @@ pub(super) fn add_access<'a>(
 
 /// `deny = ["0.0.0.0/0", "::/0"]`
 pub(super) fn everyone() -> DraftValue {
-    vec!["0.0.0.0/0", "::/0"].into()
+    EVERY_CLIENT.to_vec().into()
 }
 
 /// `allow` and `deny`: the first that matches decides in nginx; here `deny` wins over `allow`.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::route::{NginxAction, NginxRoute};
+use crate::draft::EVERY_CLIENT;
 use crate::{Draft, DraftTable, DraftValue};
 
 /// The most `[[test]]` tables of a file.
@@ -37,7 +38,7 @@ pub(super) fn write_site(draft: &mut Draft, mut site: NginxSiteDraft, tests: &mu
                 route.comments.push(text);
             }
             // What is denied or allowed besides stays, for when this is taken out.
-            let mut all = vec![DraftValue::from("0.0.0.0/0"), "::/0".into()];
+            let mut all = EVERY_CLIENT.map(DraftValue::from).to_vec();
             if let Some(DraftValue::List(known)) = route.get("deny") {
                 all.extend(
                     known
@@ -192,7 +193,7 @@ fn is_internal(tls: Option<&DraftValue>) -> bool {
 
 /// Whether a `deny` refuses every client.
 fn refuses_all(deny: Option<&DraftValue>) -> bool {
-    matches!(deny, Some(DraftValue::List(list)) if list.contains(&"0.0.0.0/0".into()) && list.contains(&"::/0".into()))
+    matches!(deny, Some(DraftValue::List(list)) if EVERY_CLIENT.iter().all(|&net| list.contains(&net.into())))
 }
 
 /// Whether a comment only names a line.

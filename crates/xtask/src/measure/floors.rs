@@ -11,14 +11,9 @@ pub(super) type Floors = [&'static [&'static str]];
 
 /// The crates, but for the testkit and this one.
 const CRATES: &Floors = &[
-    &[
-        "lockgate-content",
-        "lockgate-http",
-        "lockgate-import",
-        "lockgate-metrics",
-    ],
+    &["lockgate-content", "lockgate-http", "lockgate-metrics"],
     &["lockgate-rules"],
-    &["lockgate-config", "lockgate-net"],
+    &["lockgate-config", "lockgate-import", "lockgate-net"],
     &[
         "lockgate-client",
         "lockgate-http-io",

@@ -1,39 +1,12 @@
 //! Names of versions, cipher suites and groups in OpenSSL, and those of Lockgate.
 
+use crate::openssl_suites::OPENSSL_SUITES;
 use crate::{DraftValue, Verdict};
 
 /// A choice of names, or none where Lockgate's own choice holds; and what became of the statement.
 pub(super) type Choice = (Option<Vec<&'static str>>, Verdict);
 
-/// The suites of TLS 1.2 that Lockgate has, by their names in OpenSSL, best first.
-const SUITES: [(&str, &str); 6] = [
-    (
-        "ECDHE-ECDSA-AES128-GCM-SHA256",
-        "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
-    ),
-    (
-        "ECDHE-RSA-AES128-GCM-SHA256",
-        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
-    ),
-    (
-        "ECDHE-ECDSA-AES256-GCM-SHA384",
-        "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
-    ),
-    (
-        "ECDHE-RSA-AES256-GCM-SHA384",
-        "TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
-    ),
-    (
-        "ECDHE-ECDSA-CHACHA20-POLY1305",
-        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
-    ),
-    (
-        "ECDHE-RSA-CHACHA20-POLY1305",
-        "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
-    ),
-];
-
-/// The suites of TLS 1.3, likewise.
+/// The suites of TLS 1.3 by their names in OpenSSL.
 const SUITES13: [(&str, &str); 3] = [
     ("TLS_AES_128_GCM_SHA256", "TLS13_AES_128_GCM_SHA256"),
     ("TLS_AES_256_GCM_SHA384", "TLS13_AES_256_GCM_SHA384"),
@@ -84,7 +57,7 @@ fn chosen(table: &[(&'static str, &'static str)], text: &str, all: usize) -> Cho
 
 /// The suites of TLS 1.2 and older: a list of OpenSSL.
 pub(super) fn ciphers(text: &str) -> Choice {
-    chosen(&SUITES, text, SUITES.len())
+    chosen(&OPENSSL_SUITES, text, OPENSSL_SUITES.len())
 }
 
 /// The suites of TLS 1.3.
@@ -146,7 +119,7 @@ pub(super) fn policy(
             all.extend(suites13.cloned().unwrap_or_else(|| ours(&SUITES13)));
         }
         if only != Some("1.3") {
-            all.extend(suites.cloned().unwrap_or_else(|| ours(&SUITES)));
+            all.extend(suites.cloned().unwrap_or_else(|| ours(&OPENSSL_SUITES)));
         }
         keys.push(("suites".to_owned(), list(all)));
     }
