@@ -55,6 +55,11 @@ impl CertFacts {
             public_key: leaf.public_key().raw.to_vec(),
         })
     }
+
+    /// Whether both certificates are for one key.
+    pub fn has_key_of(&self, other: &Self) -> bool {
+        self.public_key == other.public_key
+    }
 }
 
 /// Parses every certificate of a file.

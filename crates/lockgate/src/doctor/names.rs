@@ -1,0 +1,462 @@
+//! The names of the sites: their addresses by the system's resolver, and whether these are addresses
+//! of this machine.
+//!
+//! Connects to addresses elsewhere, and closes without a byte: the only way to see from here whether
+//! something in front leads on. What an authority on the Internet reaches cannot be seen from here.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use lockgate_certs::{ChallengeKind, WantedSet};
+use lockgate_config::{Config, ListenAddr};
+use lockgate_rules::HostPattern;
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::finding::{Finding, Group, Level};
+
+/// The most names that are looked up.
+const MOST: usize = 200;
+/// The names that are looked up at once.
+const AT_ONCE: usize = 50;
+/// The time for one name, or for one connection.
+const PATIENCE: Duration = Duration::from_secs(4);
+/// Domains that are no part of the public DNS (RFC 2606, RFC 6761, RFC 6762, RFC 8375).
+const LOCAL: [&str; 8] = [
+    "localhost",
+    "test",
+    "example",
+    "invalid",
+    "local",
+    "internal",
+    "lan",
+    "home.arpa",
+];
+
+/// What is known of the names.
+#[derive(Debug)]
+pub(super) struct NameFacts {
+    pub(super) names: Vec<LookedUpName>,
+    /// The names that are for local use, and not looked up.
+    pub(super) local: usize,
+    /// The names beyond [`MOST`].
+    pub(super) left_out: usize,
+    /// Whether the kernel binds addresses that are not of this machine.
+    pub(super) binds_any: bool,
+}
+
+/// A name, and what its addresses lead to.
+#[derive(Debug)]
+pub(super) struct LookedUpName {
+    pub(super) name: String,
+    /// The port on which clients come; `None` where the system chooses it.
+    pub(super) port: Option<u16>,
+    /// Whether an authority connects to the name before it issues a certificate.
+    pub(super) is_validated: bool,
+    pub(super) addresses: Result<Vec<FoundAddress>, LookupFailure>,
+}
+
+/// An address of a name.
+#[derive(Debug)]
+pub(super) struct FoundAddress {
+    pub(super) ip: IpAddr,
+    /// Whether it is an address of this machine.
+    pub(super) is_here: bool,
+    /// The result of a connection, for an address elsewhere.
+    pub(super) reached: Option<Result<(), String>>,
+}
+
+/// Why there is no address.
+#[derive(Debug)]
+pub(super) enum LookupFailure {
+    /// The answer of the resolver.
+    None(String),
+    /// No answer in time.
+    Silence,
+}
+
+/// A name that is to be looked up.
+#[derive(Debug, Default)]
+struct AskedName {
+    port: Option<u16>,
+    is_validated: bool,
+}
+
+/// Looks the names of a configuration up.
+pub(super) fn facts(config: &Config, wanted: &WantedSet) -> NameFacts {
+    let mut asked = asked(config, wanted);
+    let all = asked.len();
+    asked.retain(|name, one| one.is_validated || !is_local(name));
+    let local = all - asked.len();
+    // Those that certificates depend on come first.
+    let mut asked: Vec<_> = asked.into_iter().collect();
+    asked.sort_by_key(|(_, one)| !one.is_validated);
+    let left_out = asked.len().saturating_sub(MOST);
+    asked.truncate(MOST);
+    NameFacts {
+        names: look_up(asked),
+        local,
+        left_out,
+        binds_any: binds_any(),
+    }
+}
+
+/// The names of sites and of certificates that are ordered, each once.
+fn asked(config: &Config, wanted: &WantedSet) -> BTreeMap<String, AskedName> {
+    let mut names: BTreeMap<String, AskedName> = BTreeMap::new();
+    for site in &config.sites {
+        let listener = site.listen.iter().find(|listener| !listener.redirects);
+        let port = listener.and_then(|listener| port_of(&listener.addr));
+        for host in &site.hosts {
+            if let HostPattern::Exact(name) = host
+                && name.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
+            {
+                names.entry(name.clone()).or_default().port = port;
+            }
+        }
+    }
+    for order in wanted.orders.iter() {
+        let by_connection = order.ways.iter().any(|way| *way != ChallengeKind::Dns01);
+        if by_connection && !order.id.name.starts_with("*.") {
+            let one = names.entry(order.id.name.clone()).or_default();
+            one.is_validated = true;
+        }
+    }
+    names
+}
+
+fn port_of(addr: &ListenAddr) -> Option<u16> {
+    let port = match addr {
+        ListenAddr::All(port) => *port,
+        ListenAddr::Ip(address) => address.port(),
+        ListenAddr::Unix(_) => 0,
+    };
+    (port != 0).then_some(port)
+}
+
+fn is_local(name: &str) -> bool {
+    let is_below = |domain: &&str| {
+        name.strip_suffix(*domain)
+            .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
+    };
+    !name.contains('.') || LOCAL.iter().any(|domain| is_below(&domain))
+}
+
+fn look_up(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .max_blocking_threads(AT_ONCE)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            let failed = |(name, asked): (String, AskedName)| LookedUpName {
+                addresses: Err(LookupFailure::None(error.to_string())),
+                name,
+                port: asked.port,
+                is_validated: asked.is_validated,
+            };
+            return asked.into_iter().map(failed).collect();
+        }
+    };
+    let mut found = Vec::new();
+    let mut asked = asked.into_iter();
+    loop {
+        let some: Vec<_> = asked.by_ref().take(AT_ONCE).collect();
+        if some.is_empty() {
+            break;
+        }
+        found.extend(runtime.block_on(look_up_at_once(some)));
+    }
+    // getaddrinfo cannot be interrupted.
+    runtime.shutdown_background();
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found
+}
+
+async fn look_up_at_once(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
+    let mut tasks = JoinSet::new();
+    for (name, AskedName { port, is_validated }) in asked {
+        tasks.spawn(async move {
+            LookedUpName {
+                addresses: addresses(&name, port.unwrap_or(443)).await,
+                name,
+                port,
+                is_validated,
+            }
+        });
+    }
+    let mut found = Vec::new();
+    while let Some(done) = tasks.join_next().await {
+        found.extend(done);
+    }
+    found
+}
+
+async fn addresses(name: &str, port: u16) -> Result<Vec<FoundAddress>, LookupFailure> {
+    let found = timeout(PATIENCE, lookup_host((name, port))).await;
+    let found = found.map_err(|_| LookupFailure::Silence)?;
+    let found = found.map_err(|error| LookupFailure::None(error.to_string()))?;
+    let mut addresses: Vec<FoundAddress> = Vec::new();
+    for address in found {
+        let ip = address.ip();
+        if addresses.iter().any(|known| known.ip == ip) {
+            continue;
+        }
+        let is_here = is_here(ip);
+        let reached = match is_here {
+            true => None,
+            false => Some(reach(address).await),
+        };
+        addresses.push(FoundAddress {
+            ip,
+            is_here,
+            reached,
+        });
+    }
+    match addresses.is_empty() {
+        true => Err(LookupFailure::None("the answer is empty".to_owned())),
+        false => Ok(addresses),
+    }
+}
+
+/// Whether an address can be bound, which is true of those of this machine alone, unless the kernel
+/// was told to bind any.
+fn is_here(ip: IpAddr) -> bool {
+    let bound = UdpSocket::bind(SocketAddr::new(ip, 0));
+    !matches!(bound, Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable)
+}
+
+fn binds_any() -> bool {
+    let is_on = |path: &str| std::fs::read_to_string(path).is_ok_and(|text| text.trim() == "1");
+    [
+        "/proc/sys/net/ipv4/ip_nonlocal_bind",
+        "/proc/sys/net/ipv6/ip_nonlocal_bind",
+    ]
+    .iter()
+    .any(|path| is_on(path))
+}
+
+async fn reach(address: SocketAddr) -> Result<(), String> {
+    match timeout(PATIENCE, TcpStream::connect(address)).await {
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
+    }
+}
+
+/// The findings.
+pub(super) fn findings(facts: &NameFacts) -> Vec<Finding> {
+    let group = Group::Names;
+    let mut findings = Vec::new();
+    if facts.binds_any && !facts.names.is_empty() {
+        findings.push(group.note(
+            "ip_nonlocal_bind",
+            "1: every address seems to be of this machine",
+            "compare the addresses below with `ip address`",
+        ));
+    }
+    findings.extend(facts.names.iter().map(finding));
+    if facts.names.iter().any(|name| name.is_validated) {
+        findings.push(group.note(
+            "validation",
+            "whether an authority reaches the ports 80 and 443 from the Internet cannot be seen from this machine",
+            "`lockgate cert obtain NAME --dry-run` tries a whole order at the authority's directory for trials",
+        ));
+    }
+    if facts.local > 0 {
+        let found = format!("{} for local use, not looked up (RFC 6761)", facts.local);
+        findings.push(group.ok("local names", found));
+    }
+    if facts.left_out > 0 {
+        let found = format!("{} of them are looked up, {} are not", MOST, facts.left_out);
+        findings.push(group.note("names", found, "examine the sites in several files"));
+    }
+    findings
+}
+
+fn finding(name: &LookedUpName) -> Finding {
+    let (group, what) = (Group::Names, &*name.name);
+    let addresses = match &name.addresses {
+        Ok(addresses) => addresses,
+        Err(failure) => {
+            let found = match failure {
+                LookupFailure::None(why) => format!("no address: {why}"),
+                LookupFailure::Silence => {
+                    format!(
+                        "the name server did not answer within {} s",
+                        PATIENCE.as_secs()
+                    )
+                }
+            };
+            return match name.is_validated {
+                true => group.problem(
+                    what,
+                    found + "; no authority can validate it",
+                    "add an A or AAAA record with an address that leads here",
+                ),
+                false => group.note(
+                    what,
+                    found,
+                    "add an A or AAAA record, unless clients find it otherwise",
+                ),
+            };
+        }
+    };
+    let list = |wanted: &dyn Fn(&FoundAddress) -> bool| {
+        let chosen = addresses.iter().filter(|one| wanted(one));
+        chosen
+            .map(|one| one.ip.to_string())
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    let here = list(&|one| one.is_here);
+    let elsewhere = list(&|one| !one.is_here);
+    if elsewhere.is_empty() {
+        let is_loopback = addresses.iter().all(|one| one.ip.is_loopback());
+        return match is_loopback && name.is_validated {
+            true => group.warning(
+                what,
+                format!("{here}: only this machine finds it there, as /etc/hosts does"),
+                "compare with a name server on the Internet: `dig @9.9.9.9 NAME`",
+            ),
+            false => group.ok(what, format!("{here}, of this machine")),
+        };
+    }
+    if !here.is_empty() {
+        let found = format!("{here} of this machine, and {elsewhere} elsewhere");
+        let cure =
+            "remove the record of the other address, unless a machine with the same site has it";
+        let level = if name.is_validated {
+            Level::Warning
+        } else {
+            Level::Note
+        };
+        return group.finding(level, what, found, cure);
+    }
+    elsewhere_only(name, addresses, &elsewhere)
+}
+
+/// None of the addresses is of this machine: something in front has them, or the record is wrong.
+fn elsewhere_only(name: &LookedUpName, addresses: &[FoundAddress], list: &str) -> Finding {
+    let (group, what) = (Group::Names, &*name.name);
+    let port = name.port.unwrap_or(443);
+    let mut failed = addresses
+        .iter()
+        .filter_map(|one| Some((one.ip, one.reached.as_ref()?.as_ref().err()?)));
+    let cure =
+        "correct the record, unless a load balancer or NAT leads from that address to this machine";
+    match failed.next() {
+        None => group.note(
+            what,
+            format!("{list}, not of this machine; a connection to its port {port} is accepted"),
+            cure,
+        ),
+        Some((ip, why)) => {
+            let found = format!("{list}, not of this machine; {ip} port {port}: {why}");
+            // Many routers do not lead from inside to their own outer address.
+            let level = if name.is_validated {
+                Level::Warning
+            } else {
+                Level::Note
+            };
+            group.finding(level, what, found, cure)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(ip: &str, reached: Option<Result<(), &str>>) -> FoundAddress {
+        FoundAddress {
+            ip: ip.parse().unwrap(),
+            is_here: reached.is_none(),
+            reached: reached.map(|result| result.map_err(str::to_owned)),
+        }
+    }
+
+    fn level(is_validated: bool, addresses: Vec<FoundAddress>) -> Level {
+        let addresses = match addresses.is_empty() {
+            true => Err(LookupFailure::Silence),
+            false => Ok(addresses),
+        };
+        let one = finding(&LookedUpName {
+            name: "a.example.com".to_owned(),
+            port: Some(443),
+            is_validated,
+            addresses,
+        });
+        assert_eq!(one.cure.is_empty(), one.level == Level::Ok, "{one:?}");
+        one.level
+    }
+
+    #[test]
+    fn a_name_that_an_authority_validates_must_lead_here() {
+        let here = || at("192.0.2.1", None);
+        let loopback = || at("127.0.0.1", None);
+        let lost = || at("192.0.2.9", Some(Err("refused")));
+        let in_front = || at("192.0.2.9", Some(Ok(())));
+        for (addresses, validated, plain) in [
+            (vec![], Level::Problem, Level::Note),
+            (vec![here()], Level::Ok, Level::Ok),
+            (vec![loopback()], Level::Warning, Level::Ok),
+            (vec![here(), lost()], Level::Warning, Level::Note),
+            (vec![in_front()], Level::Note, Level::Note),
+            (vec![lost()], Level::Warning, Level::Note),
+        ] {
+            let again = addresses
+                .iter()
+                .map(|one| FoundAddress {
+                    ip: one.ip,
+                    is_here: one.is_here,
+                    reached: one.reached.clone(),
+                })
+                .collect();
+            assert_eq!(level(true, addresses), validated);
+            assert_eq!(level(false, again), plain);
+        }
+    }
+
+    #[test]
+    fn names_for_local_use_are_known_by_their_end() {
+        for name in [
+            "localhost",
+            "a.localhost",
+            "box",
+            "a.test",
+            "nas.home.arpa",
+            "a.internal",
+        ] {
+            assert!(is_local(name), "{name}");
+        }
+        for name in ["a.example.com", "atest.com", "internal.example.org"] {
+            assert!(!is_local(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_beyond_the_most_and_for_local_use_are_told() {
+        let facts = NameFacts {
+            names: Vec::new(),
+            local: 2,
+            left_out: 7,
+            binds_any: true,
+        };
+        let found = findings(&facts);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(found[0].found.starts_with("2 for local use"));
+        assert!(found[1].found.ends_with("7 are not"));
+    }
+
+    #[test]
+    fn an_address_is_here_where_it_can_be_bound() {
+        assert!(is_here("127.0.0.1".parse().unwrap()));
+        // RFC 5737: no machine has it.
+        assert!(binds_any() || !is_here("192.0.2.1".parse().unwrap()));
+    }
+}

@@ -1,0 +1,52 @@
+//! The findings as text: a line each below the name of their group, and the cure below the line.
+
+use std::fmt::Write as _;
+
+use super::finding::{Finding, Level};
+use crate::printable::printable;
+
+/// The text of the findings, and a line with their counts.
+pub(super) fn of(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for group in findings.chunk_by(|one, next| one.group == next.group) {
+        if let Some(first) = group.first() {
+            let _ = writeln!(text, "{}", first.group.name());
+        }
+        for found in group {
+            let [what, state, cure] =
+                [&found.what, &found.found, &found.cure].map(|text| printable(text));
+            let _ = writeln!(text, "  {:<8} {what}: {state}", found.level.name());
+            if !cure.is_empty() {
+                let _ = writeln!(text, "           {cure}");
+            }
+        }
+    }
+    let counts = [Level::Problem, Level::Warning, Level::Note].map(|level| {
+        let count = findings.iter().filter(|found| found.level == level).count();
+        let plural = if count == 1 { "" } else { "s" };
+        format!("{count} {}{plural}", level.name())
+    });
+    let _ = writeln!(text, "{}", counts.join(", "));
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::finding::Group;
+    use super::*;
+
+    #[test]
+    fn findings_stand_below_their_group_with_their_cure() {
+        let findings = [
+            Group::Ports.ok(":443", "free"),
+            Group::Ports.problem(":80", "another\nprocess", "stop it"),
+            Group::Disk.note("/var", "1 GB", "make room"),
+        ];
+        assert_eq!(
+            of(&findings),
+            "ports\n  ok       :443: free\n  problem  :80: another\\nprocess\n           stop it\n\
+             disk\n  note     /var: 1 GB\n           make room\n\
+             1 problem, 0 warnings, 1 note\n"
+        );
+    }
+}
