@@ -25,6 +25,7 @@ use lockgate_net::listen::BindCheck;
 use serde_json::json;
 
 use crate::assemble::Assembly;
+use crate::check::units::counted;
 use crate::cli::PrintFormat;
 use crate::cli::check::WarningPolicy;
 use crate::cli::doctor::DoctorOptions;
@@ -139,12 +140,12 @@ impl Patient<'_> {
         let warnings = warnings
             .filter(|found| !is_told_below(found.code()))
             .count();
-        let listeners = self.assembly.listeners.len();
+        let listeners = counted(self.assembly.listeners.len(), "listener");
         let file = match warnings {
-            0 => group.ok("file", format!("valid, {listeners} listeners, no warning")),
+            0 => group.ok("file", format!("valid, {listeners}, no warning")),
             _ => group.note(
                 "file",
-                format!("valid, {listeners} listeners, {warnings} warnings"),
+                format!("valid, {listeners}, {}", counted(warnings, "warning")),
                 "`lockgate check` prints them",
             ),
         };

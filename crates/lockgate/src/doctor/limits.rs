@@ -20,8 +20,8 @@ const NEAR: u64 = 90;
 pub(super) struct LimitUse {
     name: &'static str,
     used: u64,
-    /// The most that was seen in use, also now.
-    peak: u64,
+    /// The most that was seen in use, where that is kept.
+    peak: Option<u64>,
     size: u64,
     /// Those that wait for a place now.
     waiting: u64,
@@ -36,7 +36,7 @@ impl LimitUse {
         Some(Self {
             name,
             used: answer.used.saturating_sub(answer.idle),
-            peak: answer.peak.max(answer.used.saturating_sub(answer.idle)),
+            peak: answer.peak,
             size: answer.size.filter(|size| *size > 0)?,
             waiting: answer.waiting,
             cure,
@@ -44,9 +44,19 @@ impl LimitUse {
         })
     }
 
-    /// The peak in percent of the limit.
+    /// The most that is known to have been in use.
+    fn most(&self) -> u64 {
+        self.used.max(self.peak.unwrap_or(0))
+    }
+
+    /// The most in use as a share of the limit.
+    fn share(&self) -> f64 {
+        self.most() as f64 / self.size as f64
+    }
+
+    /// The same in percent, rounded down.
     fn percent(&self) -> u64 {
-        u64::try_from(u128::from(self.peak) * 100 / u128::from(self.size)).unwrap_or(u64::MAX)
+        (self.share() * 100.0) as u64
     }
 
     fn shown(&self, count: u64) -> String {
@@ -62,11 +72,14 @@ impl LimitUse {
             0 => String::new(),
             waiting => format!(", {waiting} waiting"),
         };
+        let peak = match self.peak {
+            Some(_) => format!(", {} at the peak", self.shown(self.most())),
+            None => String::new(),
+        };
         let found = format!(
-            "{} of {} in use{waiting}, {} at the peak ({percent} %)",
+            "{} of {} in use{waiting}{peak} ({percent} %)",
             self.shown(self.used),
             self.shown(self.size),
-            self.shown(self.peak),
         );
         let level = match percent {
             _ if self.waiting > 0 => Level::Warning,
@@ -137,7 +150,7 @@ const LEAST_PER_CONNECTION: u64 = 32 << 10;
 
 fn of_running(answer: &RunningAnswer, machine: &MachineFacts) -> Vec<Finding> {
     let mut limits = uses(answer, machine);
-    limits.sort_by_key(|limit| std::cmp::Reverse(limit.percent()));
+    limits.sort_by(|one, other| other.share().total_cmp(&one.share()));
     let within = span(answer.status.limits.peak_seconds);
     let mut findings = Vec::new();
     if let Some(first) = limits.first() {
@@ -164,13 +177,17 @@ fn of_running(answer: &RunningAnswer, machine: &MachineFacts) -> Vec<Finding> {
 
 /// The limit that is reached first if all load grows alike.
 fn reached_first(limit: &LimitUse, within: &str) -> Finding {
-    let percent = limit.percent();
-    let found = match limit.peak {
+    let when = match limit.peak {
+        Some(_) => format!("at the peak of the last {within}"),
+        None => "now".to_owned(),
+    };
+    let found = match limit.most() {
         0 => format!("none: nothing of any limit was used in the last {within}"),
-        peak => format!(
-            "{}: {percent} % at the peak of the last {within}; the limit carries {:.1} times that load",
+        most => format!(
+            "{}: {} % {when}; the limit carries {:.1} times that load",
             limit.name,
-            limit.size as f64 / peak as f64
+            limit.percent(),
+            limit.size as f64 / most as f64
         ),
     };
     GROUP.ok("reached first", found)
@@ -303,7 +320,11 @@ mod tests {
         let last = found.last().unwrap();
         assert_eq!(last.level, Level::Note);
         assert_eq!(last.what, "rate limit of app");
-        assert!(found[0].found.starts_with("buckets of rate limits: 50 %"));
+        assert!(
+            found[0]
+                .found
+                .starts_with("buckets of rate limits: 50 % now")
+        );
     }
 
     fn findings_of(running: &RunningAnswer) -> Vec<Finding> {

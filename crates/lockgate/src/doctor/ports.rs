@@ -111,8 +111,11 @@ fn parse(text: &str) -> Option<ListenAddress> {
 /// The state of an address that is no listener of the running Lockgate.
 fn unheld(address: &ListenAddress, running: &Running) -> PortState {
     let Err(error) = listen::try_bind(address, BindCheck::Port) else {
+        // What the system chooses is always free.
+        let is_chosen = matches!(address, ListenAddress::All(0))
+            || matches!(address, ListenAddress::Ip(address) if address.port() == 0);
         return PortState::Free {
-            is_missing: running.answer().is_some(),
+            is_missing: running.answer().is_some() && !is_chosen,
         };
     };
     let holders = match error.kind() {

@@ -63,7 +63,7 @@ pub(super) struct LimitsAnswer {
 pub(super) struct UsedAnswer {
     pub(super) used: u64,
     /// The most that was seen in use within `peak_seconds`.
-    pub(super) peak: u64,
+    pub(super) peak: Option<u64>,
     /// `None` where there is no limit.
     pub(super) size: Option<u64>,
     /// Those that wait.

@@ -5,6 +5,9 @@ use std::fmt::Write as _;
 use super::finding::{Finding, Level};
 use crate::printable::printable;
 
+/// The widest text in the second column that others are aligned with.
+const WIDEST: usize = 32;
+
 /// The text of the findings, and a line with their counts.
 pub(super) fn of(findings: &[Finding]) -> String {
     let mut text = String::new();
@@ -12,12 +15,17 @@ pub(super) fn of(findings: &[Finding]) -> String {
         if let Some(first) = group.first() {
             let _ = writeln!(text, "{}", first.group.name());
         }
+        let widths = group
+            .iter()
+            .map(|found| printable(&found.what).chars().count());
+        let width = widths.filter(|width| *width <= WIDEST).max().unwrap_or(0);
         for found in group {
             let [what, state, cure] =
                 [&found.what, &found.found, &found.cure].map(|text| printable(text));
-            let _ = writeln!(text, "  {:<8} {what}: {state}", found.level.name());
+            let level = found.level.name();
+            let _ = writeln!(text, "  {level:<8} {what:<width$}  {state}");
             if !cure.is_empty() {
-                let _ = writeln!(text, "           {cure}");
+                let _ = writeln!(text, "           {:<width$}  {cure}", "");
             }
         }
     }
@@ -44,8 +52,8 @@ mod tests {
         ];
         assert_eq!(
             of(&findings),
-            "ports\n  ok       :443: free\n  problem  :80: another\\nprocess\n           stop it\n\
-             disk\n  note     /var: 1 GB\n           make room\n\
+            "ports\n  ok       :443  free\n  problem  :80   another\\nprocess\n                 stop it\n\
+             disk\n  note     /var  1 GB\n                 make room\n\
              1 problem, 0 warnings, 1 note\n"
         );
     }
