@@ -49,16 +49,16 @@ pub(super) struct OneCert {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum CertRenewal {
     /// By the operator: it is a file.
-    ByOperator,
+    Operator,
     /// By an order of the program; with the last failure, if the last try has failed.
-    ByOrder {
+    Order {
         name: String,
         /// When it is due, if that is known.
         due: Option<SystemTime>,
         failure: Option<String>,
     },
     /// By our own authority.
-    ByOurAuthority,
+    OurAuthority,
 }
 
 /// Whether a warning of this code is told among the certificates.
@@ -86,13 +86,13 @@ pub(super) fn facts(config: &Config, assembly: &Assembly, now: SystemTime) -> Ce
     let summaries = summaries(assembly);
     let certs = summaries.values().map(|summary| OneCert {
         renewal: match orders.get(&summary.path) {
-            Some((name, status)) => CertRenewal::ByOrder {
+            Some((name, status)) => CertRenewal::Order {
                 name: name.clone(),
                 due: status.as_ref().and_then(|status| status.due),
                 failure: failure_of(status.as_ref()),
             },
-            None if leaves.contains(&summary.path) => CertRenewal::ByOurAuthority,
-            None => CertRenewal::ByOperator,
+            None if leaves.contains(&summary.path) => CertRenewal::OurAuthority,
+            None => CertRenewal::Operator,
         },
         path: summary.path.clone(),
         about: about(summary),
@@ -305,10 +305,10 @@ fn finding(cert: &OneCert, now: SystemTime) -> Finding {
     );
     let is_late = match &cert.renewal {
         // Programs that put files of a short life there renew in time, too.
-        CertRenewal::ByOperator => left < SOON.min(life / 3),
+        CertRenewal::Operator => left < SOON.min(life / 3),
         // It is renewed before a third is left, unless its authority wants another time.
-        CertRenewal::ByOrder { due, .. } => left < life / 3 && due.is_none_or(|due| due <= now),
-        CertRenewal::ByOurAuthority => false,
+        CertRenewal::Order { due, .. } => left < life / 3 && due.is_none_or(|due| due <= now),
+        CertRenewal::OurAuthority => false,
     };
     match is_late {
         true => group.warning(
@@ -322,7 +322,7 @@ fn finding(cert: &OneCert, now: SystemTime) -> Finding {
 
 fn with_failure(found: String, renewal: &CertRenewal) -> String {
     match renewal {
-        CertRenewal::ByOrder {
+        CertRenewal::Order {
             failure: Some(failure),
             ..
         } => format!("{found}; {failure}"),
@@ -332,13 +332,13 @@ fn with_failure(found: String, renewal: &CertRenewal) -> String {
 
 fn cure(renewal: &CertRenewal) -> String {
     match renewal {
-        CertRenewal::ByOperator => {
+        CertRenewal::Operator => {
             "replace the file by a new certificate: Lockgate takes it up at once".to_owned()
         }
-        CertRenewal::ByOrder { name, .. } => {
+        CertRenewal::Order { name, .. } => {
             format!("`lockgate cert renew {name} --wait` obtains it anew and tells what fails")
         }
-        CertRenewal::ByOurAuthority => "start Lockgate, which issues it anew".to_owned(),
+        CertRenewal::OurAuthority => "start Lockgate, which issues it anew".to_owned(),
     }
 }
 
@@ -366,7 +366,7 @@ mod tests {
     }
 
     fn ordered(failure: Option<&str>) -> CertRenewal {
-        CertRenewal::ByOrder {
+        CertRenewal::Order {
             name: "a.test".to_owned(),
             due: Some(day(165)),
             failure: failure.map(str::to_owned),
@@ -375,7 +375,7 @@ mod tests {
 
     #[test]
     fn the_time_that_is_left_decides_about_a_certificate() {
-        let by_operator = || CertRenewal::ByOperator;
+        let by_operator = || CertRenewal::Operator;
         for (renewal, at, level) in [
             (by_operator(), 99, Level::Problem),
             (by_operator(), 100, Level::Ok),
@@ -387,8 +387,8 @@ mod tests {
             (ordered(None), 165, Level::Warning),
             (ordered(None), 191, Level::Problem),
             (ordered(Some("refused")), 170, Level::Warning),
-            (CertRenewal::ByOurAuthority, 189, Level::Ok),
-            (CertRenewal::ByOurAuthority, 190, Level::Problem),
+            (CertRenewal::OurAuthority, 189, Level::Ok),
+            (CertRenewal::OurAuthority, 190, Level::Problem),
         ] {
             let one = finding(&cert(renewal.clone()), day(at));
             assert_eq!(one.level, level, "{renewal:?} on day {at}: {one:?}");

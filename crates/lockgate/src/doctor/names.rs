@@ -24,6 +24,8 @@ const MOST: usize = 200;
 const AT_ONCE: usize = 50;
 /// The time for one name, or for one connection.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// The addresses of a name that are connected to.
+const TRIED: usize = 3;
 /// Domains that are no part of the public DNS (RFC 2606, RFC 6761, RFC 6762, RFC 8375).
 const LOCAL: [&str; 8] = [
     "localhost",
@@ -65,7 +67,7 @@ pub(super) struct FoundAddress {
     pub(super) ip: IpAddr,
     /// Whether it is an address of this machine.
     pub(super) is_here: bool,
-    /// The result of a connection, for an address elsewhere.
+    /// The result of a connection, for one of the first addresses elsewhere.
     pub(super) reached: Option<Result<(), String>>,
 }
 
@@ -138,11 +140,11 @@ fn port_of(addr: &ListenAddr) -> Option<u16> {
 }
 
 fn is_local(name: &str) -> bool {
-    let is_below = |domain: &&str| {
-        name.strip_suffix(*domain)
+    let is_below = |domain: &str| {
+        name.strip_suffix(domain)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    !name.contains('.') || LOCAL.iter().any(|domain| is_below(&domain))
+    !name.contains('.') || LOCAL.iter().any(|domain| is_below(domain))
 }
 
 fn look_up(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
@@ -207,7 +209,8 @@ async fn addresses(name: &str, port: u16) -> Result<Vec<FoundAddress>, LookupFai
             continue;
         }
         let is_here = is_here(ip);
-        let reached = match is_here {
+        let tried = addresses.iter().filter(|one| one.reached.is_some()).count();
+        let reached = match is_here || tried == TRIED {
             true => None,
             false => Some(reach(address).await),
         };

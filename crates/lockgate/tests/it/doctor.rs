@@ -7,7 +7,7 @@ use lockgate_testkit::{Authority, Folder, Http, Launch, Origin, RunResult, Wire}
 use serde_json::Value;
 
 use crate::http::plain_site;
-use crate::scene::{NAME, lockgate, plain, text};
+use crate::scene::{NAME, lockgate, own_host, plain, text};
 
 /// A configuration in a folder, and a program that examines it.
 struct Patient {
@@ -73,7 +73,7 @@ fn only<'a>(findings: &'a [Value], group: &str, what: &str) -> (&'a str, &'a str
 
 #[test]
 fn a_port_of_another_process_is_a_problem_with_its_name() {
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = TcpListener::bind((own_host(), 0)).unwrap();
     let address = taken.local_addr().unwrap();
     let patient = Patient::new(&format!("[tcp.\"{address}\"]\nproxy = \"127.0.0.1:9\"\n"));
     let ended = patient.run(&["--json"]);
@@ -133,7 +133,7 @@ fn a_running_lockgate_tells_ports_and_the_limit_reached_first() {
     assert!(found.contains(" of 4 in use"), "{found}");
     drop(held);
     // A port that is in the file, and not yet in the process.
-    let new = TcpListener::bind("127.0.0.1:0").unwrap();
+    let new = TcpListener::bind((own_host(), 0)).unwrap();
     let address = new.local_addr().unwrap();
     drop(new);
     gate.rewrite(&format!(
