@@ -114,8 +114,9 @@ impl Patient<'_> {
     fn findings(&self, ports: &[ports::PortFacts]) -> Vec<Finding> {
         let config = &*self.loaded.config;
         let now = SystemTime::now();
-        let names = names::facts(config, &self.assembly.wanted_certs);
         let certs = certificates::facts(config, self.assembly, now);
+        let ours = certificates::contents(self.assembly);
+        let names = names::facts(config, &self.assembly.wanted_certs, ours);
         let folders = disk::facts(config);
         let needs = Needs::of(config, self.assembly, self.machine);
         let mut findings = self.configuration();

@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use lockgate_certs::schedule::Validity;
 use lockgate_certs::{CertFolder, CertStatus};
 use lockgate_config::{Code, Config, Report};
-use lockgate_net::tls::{CertSummary, Warning};
+use lockgate_net::tls::{CertFacts, CertSummary, Warning};
 
 use super::finding::{Finding, Group};
 use crate::assemble::Assembly;
@@ -25,7 +25,7 @@ const SHOWN_NAMES: usize = 3;
 
 /// What is known of the certificates.
 #[derive(Debug)]
-pub(super) struct CertFacts {
+pub(super) struct KnownCerts {
     pub(super) certs: Vec<OneCert>,
     /// Certificates that are ordered, and not there yet: the name, and the last failure.
     pub(super) awaited: Vec<(String, Option<String>)>,
@@ -73,7 +73,7 @@ pub(super) fn tells(code: Code) -> bool {
 }
 
 /// Describes the certificates of an assembled configuration.
-pub(super) fn facts(config: &Config, assembly: &Assembly, now: SystemTime) -> CertFacts {
+pub(super) fn facts(config: &Config, assembly: &Assembly, now: SystemTime) -> KnownCerts {
     let orders = orders(config, assembly, now);
     let leaves = config.state.as_deref().map(CertFolder::of_state);
     let leaves: Vec<PathBuf> = match &leaves {
@@ -111,7 +111,7 @@ pub(super) fn facts(config: &Config, assembly: &Assembly, now: SystemTime) -> Ce
         .filter(|path| is_readable_by_all(path))
         .collect();
     readable_keys.dedup();
-    CertFacts {
+    KnownCerts {
         certs: certs.collect(),
         awaited: awaited.collect(),
         readable_keys,
@@ -125,6 +125,12 @@ fn summaries(assembly: &Assembly) -> BTreeMap<PathBuf, CertSummary> {
     let acceptors = listeners.flat_map(|planned| planned.listener.acceptors());
     let all = acceptors.flat_map(|acceptor| acceptor.store().describe());
     all.map(|summary| (summary.path.clone(), summary)).collect()
+}
+
+/// The contents of the certificates of all listeners.
+pub(super) fn contents(assembly: &Assembly) -> Vec<CertFacts> {
+    let summaries = summaries(assembly).into_values();
+    summaries.map(|summary| summary.facts).collect()
 }
 
 /// The files of the certificates that are ordered, each with its name and what the state folder
@@ -197,7 +203,7 @@ fn shared_keys<'a>(summaries: impl Iterator<Item = &'a CertSummary>) -> Vec<Vec<
 }
 
 /// The findings; `report` is that of the examination.
-pub(super) fn findings(facts: &CertFacts, report: &Report, now: SystemTime) -> Vec<Finding> {
+pub(super) fn findings(facts: &KnownCerts, report: &Report, now: SystemTime) -> Vec<Finding> {
     let group = Group::Certificates;
     let mut findings: Vec<_> = facts.certs.iter().map(|cert| finding(cert, now)).collect();
     for (name, failure) in &facts.awaited {
@@ -400,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_certificate_that_is_awaited_is_a_problem_once_a_try_has_failed() {
-        let facts = |failure: Option<&str>| CertFacts {
+        let facts = |failure: Option<&str>| KnownCerts {
             certs: Vec::new(),
             awaited: vec![("a.test".to_owned(), failure.map(str::to_owned))],
             readable_keys: Vec::new(),
@@ -420,7 +426,7 @@ mod tests {
             report.push(Code::CertificateDoubtful, message, "", "");
         }
         report.push(Code::CertificateExpired, "expired", "", "");
-        let facts = CertFacts {
+        let facts = KnownCerts {
             certs: Vec::new(),
             awaited: Vec::new(),
             readable_keys: vec![key],

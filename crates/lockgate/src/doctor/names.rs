@@ -1,19 +1,22 @@
 //! The names of the sites: their addresses by the system's resolver, and whether these are addresses
 //! of this machine.
 //!
-//! Connects to addresses elsewhere, and closes without a byte: the only way to see from here whether
-//! something in front leads on. What an authority on the Internet reaches cannot be seen from here.
+//! Connects to addresses elsewhere, the only way to see from here whether something in front leads on:
+//! where a site has TLS, the certificate there is compared with ours. What an authority on the
+//! Internet reaches cannot be seen from here.
 
 use std::collections::BTreeMap;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_certs::{ChallengeKind, WantedSet};
 use lockgate_config::{Config, ListenAddr};
+use lockgate_net::tls::{CertFacts, presented};
 use lockgate_rules::HostPattern;
-use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinSet;
+use tokio::net::lookup_host;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group, Level};
@@ -54,8 +57,7 @@ pub(super) struct NameFacts {
 #[derive(Debug)]
 pub(super) struct LookedUpName {
     pub(super) name: String,
-    /// The port on which clients come; `None` where the system chooses it.
-    pub(super) port: Option<u16>,
+    pub(super) port: ClientPort,
     /// Whether an authority connects to the name before it issues a certificate.
     pub(super) is_validated: bool,
     pub(super) addresses: Result<Vec<FoundAddress>, LookupFailure>,
@@ -68,7 +70,25 @@ pub(super) struct FoundAddress {
     /// Whether it is an address of this machine.
     pub(super) is_here: bool,
     /// The result of a connection, for one of the first addresses elsewhere.
-    pub(super) reached: Option<Result<(), String>>,
+    pub(super) reached: Option<Result<Reached, String>>,
+}
+
+/// The port that clients of a name connect to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ClientPort {
+    pub(super) number: u16,
+    pub(super) has_tls: bool,
+}
+
+/// What answers at an address elsewhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Reached {
+    /// A listener without TLS.
+    Accepted,
+    /// TLS with the key of a certificate of ours.
+    Ours,
+    /// TLS with another certificate, for these names.
+    Another(String),
 }
 
 /// Why there is no address.
@@ -83,12 +103,18 @@ pub(super) enum LookupFailure {
 /// A name that is to be looked up.
 #[derive(Debug, Default)]
 struct AskedName {
-    port: Option<u16>,
+    port: Option<ClientPort>,
     is_validated: bool,
 }
 
-/// Looks the names of a configuration up.
-pub(super) fn facts(config: &Config, wanted: &WantedSet) -> NameFacts {
+/// The usual port of clients, where a configuration leaves it to the system.
+const USUAL: ClientPort = ClientPort {
+    number: 443,
+    has_tls: true,
+};
+
+/// Looks the names of a configuration up; `ours` are its certificates.
+pub(super) fn facts(config: &Config, wanted: &WantedSet, ours: Vec<CertFacts>) -> NameFacts {
     let mut asked = asked(config, wanted);
     let all = asked.len();
     asked.retain(|name, one| one.is_validated || !is_local(name));
@@ -99,7 +125,7 @@ pub(super) fn facts(config: &Config, wanted: &WantedSet) -> NameFacts {
     let left_out = asked.len().saturating_sub(MOST);
     asked.truncate(MOST);
     NameFacts {
-        names: look_up(asked),
+        names: look_up(asked, &ours.into()),
         local,
         left_out,
         binds_any: binds_any(),
@@ -111,12 +137,17 @@ fn asked(config: &Config, wanted: &WantedSet) -> BTreeMap<String, AskedName> {
     let mut names: BTreeMap<String, AskedName> = BTreeMap::new();
     for site in &config.sites {
         let listener = site.listen.iter().find(|listener| !listener.redirects);
-        let port = listener.and_then(|listener| port_of(&listener.addr));
+        let port = listener.and_then(|listener| {
+            Some(ClientPort {
+                number: port_of(&listener.addr)?,
+                has_tls: listener.secure,
+            })
+        });
         for host in &site.hosts {
-            if let HostPattern::Exact(name) = host
-                && name.trim_matches(['[', ']']).parse::<IpAddr>().is_err()
-            {
-                names.entry(name.clone()).or_default().port = port;
+            if let HostPattern::Exact(name) = host {
+                // An address is one that clients connect to, too.
+                let name = name.trim_matches(['[', ']']);
+                names.entry(name.to_owned()).or_default().port = port;
             }
         }
     }
@@ -144,10 +175,11 @@ fn is_local(name: &str) -> bool {
         name.strip_suffix(domain)
             .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
-    !name.contains('.') || LOCAL.iter().any(|domain| is_below(domain))
+    let is_name = name.parse::<IpAddr>().is_err();
+    is_name && (!name.contains('.') || LOCAL.iter().any(|domain| is_below(domain)))
 }
 
-fn look_up(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
+fn look_up(asked: Vec<(String, AskedName)>, ours: &Arc<[CertFacts]>) -> Vec<LookedUpName> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .max_blocking_threads(AT_ONCE)
         .enable_all()
@@ -158,7 +190,7 @@ fn look_up(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
             let failed = |(name, asked): (String, AskedName)| LookedUpName {
                 addresses: Err(LookupFailure::None(error.to_string())),
                 name,
-                port: asked.port,
+                port: asked.port.unwrap_or(USUAL),
                 is_validated: asked.is_validated,
             };
             return asked.into_iter().map(failed).collect();
@@ -171,7 +203,7 @@ fn look_up(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
         if some.is_empty() {
             break;
         }
-        found.extend(runtime.block_on(look_up_at_once(some)));
+        found.extend(runtime.block_on(look_up_at_once(some, ours)));
     }
     // getaddrinfo cannot be interrupted.
     runtime.shutdown_background();
@@ -179,12 +211,16 @@ fn look_up(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
     found
 }
 
-async fn look_up_at_once(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
+async fn look_up_at_once(
+    asked: Vec<(String, AskedName)>,
+    ours: &Arc<[CertFacts]>,
+) -> Vec<LookedUpName> {
     let mut tasks = JoinSet::new();
     for (name, AskedName { port, is_validated }) in asked {
+        let (port, ours) = (port.unwrap_or(USUAL), Arc::clone(ours));
         tasks.spawn(async move {
             LookedUpName {
-                addresses: addresses(&name, port.unwrap_or(443)).await,
+                addresses: addresses(&name, port, &ours).await,
                 name,
                 port,
                 is_validated,
@@ -198,8 +234,12 @@ async fn look_up_at_once(asked: Vec<(String, AskedName)>) -> Vec<LookedUpName> {
     found
 }
 
-async fn addresses(name: &str, port: u16) -> Result<Vec<FoundAddress>, LookupFailure> {
-    let found = timeout(PATIENCE, lookup_host((name, port))).await;
+async fn addresses(
+    name: &str,
+    port: ClientPort,
+    ours: &Arc<[CertFacts]>,
+) -> Result<Vec<FoundAddress>, LookupFailure> {
+    let found = timeout(PATIENCE, lookup_host((name, port.number))).await;
     let found = found.map_err(|_| LookupFailure::Silence)?;
     let found = found.map_err(|error| LookupFailure::None(error.to_string()))?;
     let mut addresses: Vec<FoundAddress> = Vec::new();
@@ -212,7 +252,7 @@ async fn addresses(name: &str, port: u16) -> Result<Vec<FoundAddress>, LookupFai
         let tried = addresses.iter().filter(|one| one.reached.is_some()).count();
         let reached = match is_here || tried == TRIED {
             true => None,
-            false => Some(reach(address).await),
+            false => Some(reach(address, (name, port.has_tls), ours).await),
         };
         addresses.push(FoundAddress {
             ip,
@@ -243,12 +283,30 @@ fn binds_any() -> bool {
     .any(|path| is_on(path))
 }
 
-async fn reach(address: SocketAddr) -> Result<(), String> {
-    match timeout(PATIENCE, TcpStream::connect(address)).await {
-        Ok(Ok(_)) => Ok(()),
-        Ok(Err(error)) => Err(error.to_string()),
-        Err(_) => Err(format!("no answer within {} s", PATIENCE.as_secs())),
-    }
+async fn reach(
+    address: SocketAddr,
+    (name, has_tls): (&str, bool),
+    ours: &Arc<[CertFacts]>,
+) -> Result<Reached, String> {
+    let (name, ours) = (name.to_owned(), Arc::clone(ours));
+    let reached = spawn_blocking(move || reach_now(address, has_tls.then_some(&*name), &ours));
+    let reached = reached.await.map_err(io::Error::other);
+    reached.flatten().map_err(|error| error.to_string())
+}
+
+/// Connects, with TLS as a client of `name` if there is one. Each step has [`PATIENCE`].
+fn reach_now(address: SocketAddr, name: Option<&str>, ours: &[CertFacts]) -> io::Result<Reached> {
+    let mut stream = TcpStream::connect_timeout(&address, PATIENCE)?;
+    let Some(name) = name else {
+        return Ok(Reached::Accepted);
+    };
+    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_write_timeout(Some(PATIENCE))?;
+    let facts = presented(&mut stream, name)?;
+    Ok(match ours.iter().any(|one| one.has_key_of(&facts)) {
+        true => Reached::Ours,
+        false => Reached::Another(facts.names.join(", ")),
+    })
 }
 
 /// The findings.
@@ -346,36 +404,45 @@ fn finding(name: &LookedUpName) -> Finding {
 /// None of the addresses is of this machine: something in front has them, or the record is wrong.
 fn elsewhere_only(name: &LookedUpName, addresses: &[FoundAddress], list: &str) -> Finding {
     let (group, what) = (Group::Names, &*name.name);
-    let port = name.port.unwrap_or(443);
-    let mut failed = addresses
-        .iter()
-        .filter_map(|one| Some((one.ip, one.reached.as_ref()?.as_ref().err()?)));
-    let cure =
-        "correct the record, unless a load balancer or NAT leads from that address to this machine";
-    match failed.next() {
+    let port = name.port.number;
+    let mut tried = addresses.iter().filter_map(|one| one.reached.as_ref());
+    let fault = tried.find_map(|one| match one {
+        Err(why) => Some(why.clone()),
+        Ok(Reached::Another(names)) => Some(format!("another certificate, for {names}")),
+        Ok(Reached::Ours | Reached::Accepted) => None,
+    });
+    match fault {
+        None if name.port.has_tls => group.ok(
+            what,
+            format!("{list}, which leads here: our certificate is at its port {port}"),
+        ),
+        // Without TLS nothing tells which program accepts.
         None => group.note(
             what,
-            format!("{list}, not of this machine; a connection to its port {port} is accepted"),
-            cure,
+            format!("{list}, not of this machine; its port {port} accepts connections"),
+            ELSEWHERE,
         ),
-        Some((ip, why)) => {
-            let found = format!("{list}, not of this machine; {ip} port {port}: {why}");
+        Some(why) => {
             // Many routers do not lead from inside to their own outer address.
-            let level = if name.is_validated {
-                Level::Warning
-            } else {
-                Level::Note
+            let level = match name.is_validated {
+                true => Level::Warning,
+                false => Level::Note,
             };
-            group.finding(level, what, found, cure)
+            let found = format!("{list}, not of this machine; port {port}: {why}");
+            group.finding(level, what, found, ELSEWHERE)
         }
     }
 }
+
+/// What to do about an address elsewhere.
+const ELSEWHERE: &str =
+    "correct the record, unless a load balancer or NAT leads from that address to this machine";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(ip: &str, reached: Option<Result<(), &str>>) -> FoundAddress {
+    fn at(ip: &str, reached: Option<Result<Reached, &str>>) -> FoundAddress {
         FoundAddress {
             ip: ip.parse().unwrap(),
             is_here: reached.is_none(),
@@ -390,7 +457,7 @@ mod tests {
         };
         let one = finding(&LookedUpName {
             name: "a.example.com".to_owned(),
-            port: Some(443),
+            port: USUAL,
             is_validated,
             addresses,
         });
@@ -403,13 +470,15 @@ mod tests {
         let here = || at("192.0.2.1", None);
         let loopback = || at("127.0.0.1", None);
         let lost = || at("192.0.2.9", Some(Err("refused")));
-        let in_front = || at("192.0.2.9", Some(Ok(())));
+        let in_front = || at("192.0.2.9", Some(Ok(Reached::Ours)));
+        let another = || at("192.0.2.9", Some(Ok(Reached::Another("b.test".to_owned()))));
         for (addresses, validated, plain) in [
             (vec![], Level::Problem, Level::Note),
             (vec![here()], Level::Ok, Level::Ok),
             (vec![loopback()], Level::Warning, Level::Ok),
             (vec![here(), lost()], Level::Warning, Level::Note),
-            (vec![in_front()], Level::Note, Level::Note),
+            (vec![in_front()], Level::Ok, Level::Ok),
+            (vec![in_front(), another()], Level::Warning, Level::Note),
             (vec![lost()], Level::Warning, Level::Note),
         ] {
             let again = addresses
@@ -437,7 +506,7 @@ mod tests {
         ] {
             assert!(is_local(name), "{name}");
         }
-        for name in ["a.example.com", "atest.com", "internal.example.org"] {
+        for name in ["a.example.com", "atest.com", "internal.example.org", "::1"] {
             assert!(!is_local(name), "{name}");
         }
     }
@@ -454,6 +523,21 @@ mod tests {
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(found[0].found.starts_with("2 for local use"));
         assert!(found[1].found.ends_with("7 are not"));
+    }
+
+    #[test]
+    fn what_answers_at_an_address_is_told_apart() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(reach_now(address, None, &[]).unwrap(), Reached::Accepted);
+        let answering = std::thread::spawn(move || {
+            for stream in listener.incoming().take(2) {
+                let _ = io::Write::write_all(&mut stream.unwrap(), b"220 hello\r\n");
+            }
+        });
+        assert!(reach_now(address, Some("a.test"), &[]).is_err());
+        answering.join().unwrap();
+        assert!(reach_now(address, None, &[]).is_err());
     }
 
     #[test]

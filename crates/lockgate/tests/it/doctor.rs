@@ -254,6 +254,23 @@ fn a_name_without_an_address_cannot_be_validated() {
 }
 
 #[test]
+fn an_address_that_is_not_of_this_machine_is_noted() {
+    // RFC 5737: no machine has it.
+    let all = Patient::new(
+        "[site.\"192.0.2.1:8080\"]\nrespond = \"a\"\n[site.\"127.0.0.1:8080\"]\nrespond = \"b\"\n",
+    )
+    .findings();
+    let (level, found) = only(&all, "names", "192.0.2.1");
+    assert_eq!(level, "note");
+    assert!(
+        found.starts_with("192.0.2.1, not of this machine"),
+        "{found}"
+    );
+    let here = only(&all, "names", "127.0.0.1");
+    assert_eq!(here, ("ok", "127.0.0.1, of this machine"));
+}
+
+#[test]
 fn a_state_folder_that_the_user_cannot_write_is_a_problem() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: only root can become another user");
