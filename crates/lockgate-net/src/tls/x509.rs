@@ -56,9 +56,9 @@ impl CertFacts {
         })
     }
 
-    /// Whether both certificates are for one key.
-    pub fn has_key_of(&self, other: &Self) -> bool {
-        self.public_key == other.public_key
+    /// Its SubjectPublicKeyInfo in DER: certificates for one key have the same.
+    pub fn public_key(&self) -> &[u8] {
+        &self.public_key
     }
 }
 

@@ -4,7 +4,7 @@
 //! Reads no certificate itself: the assembly has read them, and the examination has judged the
 //! chains. Keys that are too weak are mistakes of the configuration.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -76,12 +76,12 @@ pub(super) fn tells(code: Code) -> bool {
 pub(super) fn facts(config: &Config, assembly: &Assembly, now: SystemTime) -> KnownCerts {
     let orders = orders(config, assembly, now);
     let leaves = config.state.as_deref().map(CertFolder::of_state);
-    let leaves: Vec<PathBuf> = match &leaves {
+    let leaves: BTreeSet<PathBuf> = match &leaves {
         Some(folder) => {
             let wanted = assembly.wanted_certs.leaves.iter();
             wanted.map(|leaf| folder.leaf_file(&leaf.file())).collect()
         }
-        None => Vec::new(),
+        None => BTreeSet::new(),
     };
     let summaries = summaries(assembly);
     let certs = summaries.values().map(|summary| OneCert {
@@ -144,12 +144,11 @@ fn orders(
         return BTreeMap::new();
     };
     // A folder that cannot be read is a finding of the disk.
-    let stored = folder.stored(now).unwrap_or_default();
+    let stored: HashMap<_, _> = folder.stored(now).unwrap_or_default().into_iter().collect();
     let orders = assembly.wanted_certs.orders.iter();
     orders
         .map(|order| {
-            let known = stored.iter().find(|(id, _)| *id == order.id);
-            let status = known.map(|(_, status)| status.clone());
+            let status = stored.get(&order.id).cloned();
             (folder.cert_file(&order.id), (order.id.name.clone(), status))
         })
         .collect()
@@ -184,21 +183,14 @@ fn is_readable_by_all(path: &Path) -> bool {
 }
 
 fn shared_keys<'a>(summaries: impl Iterator<Item = &'a CertSummary>) -> Vec<Vec<PathBuf>> {
-    let mut groups: Vec<Vec<&CertSummary>> = Vec::new();
+    let mut by_key: BTreeMap<&[u8], Vec<PathBuf>> = BTreeMap::new();
     for summary in summaries {
-        let has_key = |group: &&mut Vec<&CertSummary>| {
-            group
-                .first()
-                .is_some_and(|first| first.facts.has_key_of(&summary.facts))
-        };
-        match groups.iter_mut().find(has_key) {
-            Some(group) => group.push(summary),
-            None => groups.push(vec![summary]),
-        }
+        let paths = by_key.entry(summary.facts.public_key()).or_default();
+        paths.push(summary.path.clone());
     }
-    let shared = groups.into_iter().filter(|group| group.len() > 1);
-    shared
-        .map(|group| group.iter().map(|one| one.path.clone()).collect())
+    by_key
+        .into_values()
+        .filter(|paths| paths.len() > 1)
         .collect()
 }
 

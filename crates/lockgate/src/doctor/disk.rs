@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use lockgate_config::{AccessLog, Config, LogTarget};
 use rustix::fs::{StatVfsMountFlags, statvfs};
@@ -18,6 +19,12 @@ use crate::log_writer::numbered;
 const SCARCE: u64 = 1_000_000_000;
 /// Free space below which a log or a certificate cannot be kept.
 const FULL: u64 = 10_000_000;
+/// Days until a disk is full from which a log is to be rotated.
+const FULL_SOON: u64 = 14;
+/// The least age of a log by which its growth is judged.
+const JUDGED: Duration = Duration::from_secs(3_600);
+/// Seconds of a day.
+const DAY: u64 = 24 * 60 * 60;
 /// The share of free files below which they run out soon.
 const SCARCE_FILES: u64 = 20;
 
@@ -31,6 +38,8 @@ pub(super) struct FolderFacts {
     pub(super) writable: io::Result<()>,
     /// The bytes that rotated logs may still come to take.
     pub(super) growth: u64,
+    /// The bytes a day by which logs without rotation have grown so far.
+    pub(super) daily: u64,
 }
 
 /// The space of the file system of a folder.
@@ -47,32 +56,62 @@ pub(super) struct SpaceFacts {
 
 /// Looks at every folder of a configuration.
 pub(super) fn facts(config: &Config) -> Vec<FolderFacts> {
-    let mut folders: BTreeMap<PathBuf, (Vec<&'static str>, u64)> = BTreeMap::new();
+    let mut folders: BTreeMap<PathBuf, KeptThere> = BTreeMap::new();
     let logs = config.access_log.iter();
     let logs = logs.chain(config.site_logs.iter().map(|(log, _)| log));
     for log in logs {
         if let LogTarget::File(path) = &log.to {
             let folder = folders.entry(parent(path).to_owned()).or_default();
-            if !folder.0.contains(&"access log") {
-                folder.0.push("access log");
+            if !folder.contents.contains(&"access log") {
+                folder.contents.push("access log");
             }
-            folder.1 = folder.1.saturating_add(growth_of(log, path));
+            folder.growth = folder.growth.saturating_add(growth_of(log, path));
+            if log.rotate.is_none() {
+                folder.daily = folder.daily.saturating_add(daily(path));
+            }
         }
     }
     if let Some(state) = &config.state {
-        folders.entry(state.clone()).or_default().0.push("state");
+        let folder = folders.entry(state.clone()).or_default();
+        folder.contents.push("state");
     }
-    let facts = folders.into_iter().map(|(path, (contents, growth))| {
+    let facts = folders.into_iter().map(|(path, kept)| {
         let there = existing(&path);
         FolderFacts {
             space: space(there),
             writable: writable(there),
             path,
-            contents,
-            growth,
+            contents: kept.contents,
+            growth: kept.growth,
+            daily: kept.daily,
         }
     });
     facts.collect()
+}
+
+/// What a configuration keeps in a folder.
+#[derive(Debug, Default)]
+struct KeptThere {
+    contents: Vec<&'static str>,
+    growth: u64,
+    daily: u64,
+}
+
+/// The bytes a day by which a log has grown since its file was made, as far as the file system knows
+/// when that was.
+fn daily(path: &Path) -> u64 {
+    let Ok(found) = std::fs::metadata(path) else {
+        return 0;
+    };
+    let age = found.created().ok().and_then(|made| made.elapsed().ok());
+    age.map_or(0, |age| daily_of(found.len(), age))
+}
+
+fn daily_of(bytes: u64, age: Duration) -> u64 {
+    match age >= JUDGED {
+        true => bytes.saturating_mul(DAY) / age.as_secs(),
+        false => 0,
+    }
 }
 
 /// The folder itself, or the first above it that exists: a start makes the folder of the state.
@@ -151,7 +190,12 @@ fn space_of(folder: &FolderFacts) -> Vec<Finding> {
         let found = "the file system is mounted for reading only";
         findings.push(group.problem(&what, found, "mount it for writing, or name another folder"));
     }
-    let found = format!("{} of {} free", bytes_of(space.free), bytes_of(space.size));
+    let mut found = format!("{} of {} free", bytes_of(space.free), bytes_of(space.size));
+    let days = space.free.checked_div(folder.daily);
+    if let Some(days) = days {
+        let daily = bytes_of(folder.daily);
+        found += &format!("; logs without `rotate` grow by {daily} a day: full in {days} days");
+    }
     let cure = "make room, or name a folder on another disk";
     findings.push(if space.free < FULL {
         group.problem(&what, found, cure)
@@ -164,6 +208,12 @@ fn space_of(folder: &FolderFacts) -> Vec<Finding> {
             &what,
             found,
             "make room, or lower `size` or `keep` of `rotate`",
+        )
+    } else if days.is_some_and(|days| days < FULL_SOON) {
+        group.warning(
+            &what,
+            found,
+            "write `rotate` into the access log, or rotate it by logrotate",
         )
     } else if space.free < SCARCE.min(space.size / 20) {
         group.warning(&what, found, cure)
@@ -204,6 +254,7 @@ mod tests {
             space: Ok(space),
             writable: Ok(()),
             growth,
+            daily: 0,
         }
     }
 
@@ -234,6 +285,20 @@ mod tests {
             ..free(GB / 2)
         };
         assert_eq!(levels(small, 0), [Level::Ok]);
+    }
+
+    #[test]
+    fn a_log_without_rotation_is_judged_by_its_growth() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3_600);
+        assert_eq!(daily_of(GB, hours(12)), 2 * GB);
+        assert_eq!(daily_of(GB, Duration::from_secs(60)), 0, "too young");
+        let mut one = folder(free(50 * GB), 0);
+        one.daily = GB;
+        let found = space_of(&one);
+        assert_eq!(found[0].level, Level::Ok);
+        assert!(found[0].found.ends_with("full in 50 days"), "{found:?}");
+        one.daily = 10 * GB;
+        assert_eq!(space_of(&one)[0].level, Level::Warning);
     }
 
     #[test]

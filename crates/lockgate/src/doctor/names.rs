@@ -303,10 +303,15 @@ fn reach_now(address: SocketAddr, name: Option<&str>, ours: &[CertFacts]) -> io:
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let facts = presented(&mut stream, name)?;
-    Ok(match ours.iter().any(|one| one.has_key_of(&facts)) {
-        true => Reached::Ours,
-        false => Reached::Another(facts.names.join(", ")),
-    })
+    Ok(
+        match ours
+            .iter()
+            .any(|one| one.public_key() == facts.public_key())
+        {
+            true => Reached::Ours,
+            false => Reached::Another(facts.names.join(", ")),
+        },
+    )
 }
 
 /// The findings.

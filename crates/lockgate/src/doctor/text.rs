@@ -8,6 +8,9 @@ use crate::printable::printable;
 /// The widest text in the second column that others are aligned with.
 const WIDEST: usize = 32;
 
+/// Findings of a group that ask for nothing and are printed; of more, only their number is told.
+const MOST_FINE: usize = 20;
+
 /// The text of the findings, and a line with their counts.
 pub(super) fn of(findings: &[Finding]) -> String {
     let mut text = String::new();
@@ -19,7 +22,12 @@ pub(super) fn of(findings: &[Finding]) -> String {
             .iter()
             .map(|found| printable(&found.what).chars().count());
         let width = widths.filter(|width| *width <= WIDEST).max().unwrap_or(0);
+        let mut fine = 0;
         for found in group {
+            fine += usize::from(found.level == Level::Ok);
+            if found.level == Level::Ok && fine > MOST_FINE {
+                continue;
+            }
             let [what, state, cure] =
                 [&found.what, &found.found, &found.cure].map(|text| printable(text));
             let level = found.level.name();
@@ -27,6 +35,9 @@ pub(super) fn of(findings: &[Finding]) -> String {
             if !cure.is_empty() {
                 let _ = writeln!(text, "           {:<width$}  {cure}", "");
             }
+        }
+        if fine > MOST_FINE {
+            let _ = writeln!(text, "  ok       and {} more", fine - MOST_FINE);
         }
     }
     let counts = [Level::Problem, Level::Warning, Level::Note].map(|level| {
@@ -56,5 +67,19 @@ mod tests {
              disk\n  note     /var  1 GB\n                 make room\n\
              1 problem, 0 warnings, 1 note\n"
         );
+    }
+
+    #[test]
+    fn of_many_fine_findings_the_number_is_told() {
+        let fine = |number| Group::Certificates.ok(format!("{number}.pem"), "valid");
+        let mut findings: Vec<_> = (0..30).map(fine).collect();
+        findings.push(Group::Certificates.problem("last.pem", "expired", "replace it"));
+        let text = of(&findings);
+        assert!(
+            text.contains("19.pem") && !text.contains("20.pem"),
+            "{text}"
+        );
+        assert!(text.contains("last.pem"), "{text}");
+        assert!(text.contains("\n  ok       and 10 more\n"), "{text}");
     }
 }
