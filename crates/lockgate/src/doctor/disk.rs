@@ -35,7 +35,9 @@ pub(super) struct FolderFacts {
     /// What is kept there.
     pub(super) contents: Vec<&'static str>,
     pub(super) space: io::Result<SpaceFacts>,
-    pub(super) writable: io::Result<()>,
+    /// `None` where there is no folder: a start makes that of the state, and the examination has found
+    /// that it can.
+    pub(super) writable: Option<io::Result<()>>,
     /// The bytes that rotated logs may still come to take.
     pub(super) growth: u64,
     /// The bytes a day by which logs without rotation have grown so far.
@@ -79,7 +81,7 @@ pub(super) fn facts(config: &Config) -> Vec<FolderFacts> {
         let there = existing(&path);
         FolderFacts {
             space: space(there),
-            writable: writable(there),
+            writable: path.is_dir().then(|| writable(&path)),
             path,
             contents: kept.contents,
             growth: kept.growth,
@@ -164,8 +166,9 @@ fn access_of(folder: &FolderFacts, unexamined: Option<&str>) -> Finding {
             format!("whether {user} can write there was not tried"),
             "run doctor as root, as the service starts",
         ),
-        (Ok(()), None) => group.ok(what, "can be written"),
-        (Err(error), None) => group.problem(
+        (Some(Ok(())), None) => group.ok(what, "can be written"),
+        (None, None) => group.ok(what, "not there yet: a start makes it"),
+        (Some(Err(error)), None) => group.problem(
             what,
             format!("cannot be written: {error}"),
             "chown it to the user that Lockgate runs as",
@@ -252,7 +255,7 @@ mod tests {
             path: "/var/log/lockgate".into(),
             contents: vec!["access log"],
             space: Ok(space),
-            writable: Ok(()),
+            writable: Some(Ok(())),
             growth,
             daily: 0,
         }
@@ -322,8 +325,10 @@ mod tests {
         let mut one = folder(free(50 * GB), 0);
         assert_eq!(access_of(&one, None).level, Level::Ok);
         assert_eq!(access_of(&one, Some("www")).level, Level::Note);
-        one.writable = Err(io::ErrorKind::PermissionDenied.into());
+        one.writable = Some(Err(io::ErrorKind::PermissionDenied.into()));
         assert_eq!(access_of(&one, None).level, Level::Problem);
+        one.writable = None;
+        assert_eq!(access_of(&one, None).level, Level::Ok);
     }
 
     #[test]

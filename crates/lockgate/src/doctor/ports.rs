@@ -184,7 +184,7 @@ fn finding(port: &PortFacts, user: Option<&str>) -> Finding {
             "`lockgate reload` takes over the file",
         ),
         PortState::Unbindable { error, holders, is_root } => match error.kind() {
-            ErrorKind::AddrInUse => in_use(what, holders),
+            ErrorKind::AddrInUse => in_use(what, holders, *is_root),
             ErrorKind::PermissionDenied if !is_root && user.is_some() => group.note(
                 what,
                 "this user may not bind it",
@@ -203,7 +203,7 @@ fn finding(port: &PortFacts, user: Option<&str>) -> Finding {
     }
 }
 
-fn in_use(what: String, holders: &[ListeningProcess]) -> Finding {
+fn in_use(what: String, holders: &[ListeningProcess], is_root: bool) -> Finding {
     let group = Group::Ports;
     let named = |name: &str| holders.iter().find(|holder| holder.name == name);
     if let Some(holder) = named("systemd") {
@@ -225,12 +225,12 @@ fn in_use(what: String, holders: &[ListeningProcess]) -> Finding {
         return group.note(what, found, "name its admin socket by --admin");
     }
     if holders.is_empty() {
-        let found = "held by another process, which this user may not see";
-        return group.problem(
-            what,
-            found,
-            "run doctor as root to see which one it is, or `ss -ltnp`",
-        );
+        let cure = "run doctor as root to see which one it is, or `ss -ltnp`";
+        // It may well be the running Lockgate, which this user may not ask.
+        return match is_root {
+            true => group.problem(what, "held by a process outside of this container", cure),
+            false => group.note(what, "held by a process that this user may not see", cure),
+        };
     }
     let list: Vec<_> = holders
         .iter()
@@ -290,8 +290,14 @@ mod tests {
             (
                 unbindable(AddrInUse, &[], false),
                 None,
-                Level::Problem,
+                Level::Note,
                 "may not see",
+            ),
+            (
+                unbindable(AddrInUse, &[], true),
+                None,
+                Level::Problem,
+                "outside of this container",
             ),
             (
                 unbindable(PermissionDenied, &[], false),

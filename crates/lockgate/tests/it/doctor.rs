@@ -285,6 +285,20 @@ fn a_state_folder_that_the_user_cannot_write_is_a_problem() {
     let refused =
         |one: &&(&str, &str)| one.0 == "problem" && one.1.starts_with("cannot be written");
     assert!(found.iter().any(|one| refused(&one)), "{all:#?}");
+    // One that is missing is made by root, for the user.
+    patient.rewrite(&format!(
+        "user = \"nobody\"\nstate = \"{{dir}}/state\"\n{}",
+        plain("127.0.0.1:9")
+    ));
+    let ended = patient.run(&["--json"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stdout);
+    let all = findings(&ended);
+    let found = about(&all, "disk", "(state)");
+    assert!(
+        found.contains(&("ok", "not there yet: a start makes it")),
+        "{found:?}"
+    );
+    assert!(!patient.folder.path("state").exists(), "nothing is made");
 }
 
 #[test]
