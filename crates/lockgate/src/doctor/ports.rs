@@ -5,7 +5,7 @@
 //! a moment, and never listens.
 
 use std::io::{self, ErrorKind};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -142,9 +142,17 @@ fn unheld(address: &ListenAddress, running: &Running) -> PortState {
 fn reach(address: &ListenAddress) -> io::Result<()> {
     let target = match address {
         ListenAddress::Unix(path) => return UnixStream::connect(path).map(drop),
-        ListenAddress::All(port) => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), *port),
+        ListenAddress::All(port) => {
+            let by_v4 = connect(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), *port));
+            // A machine without IPv4.
+            return by_v4.or_else(|_| connect(SocketAddr::new(Ipv6Addr::LOCALHOST.into(), *port)));
+        }
         ListenAddress::Ip(address) => SocketAddr::new(target_of(address.ip()), address.port()),
     };
+    connect(target)
+}
+
+fn connect(target: SocketAddr) -> io::Result<()> {
     TcpStream::connect_timeout(&target, PATIENCE).map(drop)
 }
 
@@ -152,7 +160,7 @@ fn reach(address: &ListenAddress) -> io::Result<()> {
 fn target_of(listening: IpAddr) -> IpAddr {
     match listening {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
-        IpAddr::V6(ip) if ip.is_unspecified() => std::net::Ipv6Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
         ip => ip,
     }
 }

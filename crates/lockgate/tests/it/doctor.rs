@@ -204,10 +204,13 @@ fn flaws_of_certificates_and_keys_are_found() {
     folder.write("open.pem", open.pem());
     let key = folder.write("open.key", open.key_pem());
     std::fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).unwrap();
+    let stray = Authority::new("Stray Authority").pem();
+    let chain = authority.issue(&["chain.test"]).both() + &stray;
+    let chain = text(&folder.write("chain.pem", chain));
     // The same key, under another name.
     folder.write("twin.pem", open.pem());
     patient.rewrite(&format!(
-        "[tcp.\"127.0.0.1:0\"]\ntls = {{ certs = [\"{good}\", \"{expired}\", \
+        "[tcp.\"127.0.0.1:0\"]\ntls = {{ certs = [\"{good}\", \"{expired}\", \"{chain}\", \
          {{ cert = \"{{dir}}/open.pem\", key = \"{{dir}}/open.key\" }}, \
          {{ cert = \"{{dir}}/twin.pem\", key = \"{{dir}}/open.key\" }}] }}\nproxy = \"127.0.0.1:9\"\n"
     ));
@@ -224,6 +227,14 @@ fn flaws_of_certificates_and_keys_are_found() {
     let (level, found) = only(&all, "certificates", "open.key");
     assert_eq!(level, "problem");
     assert!(found.contains("every user"), "{found}");
+    let chain: Vec<_> = about(&all, "certificates", "lockgate.toml")
+        .into_iter()
+        .filter(|(_, found)| found.contains("is not followed by its issuer's"))
+        .collect();
+    assert!(
+        matches!(&chain[..], [("warning", found)] if found.contains("chain.pem")),
+        "{all:#?}"
+    );
     let (level, found) = only(&all, "certificates", "shared key");
     assert_eq!(level, "note");
     assert!(
