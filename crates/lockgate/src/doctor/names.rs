@@ -25,7 +25,9 @@ use super::finding::{Finding, Group, Level};
 const MOST: usize = 200;
 /// The names that are looked up at once.
 const AT_ONCE: usize = 50;
-/// The time for one name, or for one connection.
+/// The time for one name: a resolver asks again after 5 s (resolv.conf(5)).
+const LOOK_UP: Duration = Duration::from_secs(6);
+/// The time for one step of a connection.
 const PATIENCE: Duration = Duration::from_secs(4);
 /// The addresses of a name that are connected to.
 const TRIED: usize = 3;
@@ -181,7 +183,8 @@ fn is_local(name: &str) -> bool {
 
 fn look_up(asked: Vec<(String, AskedName)>, ours: &Arc<[CertFacts]>) -> Vec<LookedUpName> {
     let runtime = tokio::runtime::Builder::new_current_thread()
-        .max_blocking_threads(AT_ONCE)
+        // A look-up without an answer keeps its thread, and must not hold up those after it.
+        .max_blocking_threads(MOST + AT_ONCE)
         .enable_all()
         .build();
     let runtime = match runtime {
@@ -239,7 +242,7 @@ async fn addresses(
     port: ClientPort,
     ours: &Arc<[CertFacts]>,
 ) -> Result<Vec<FoundAddress>, LookupFailure> {
-    let found = timeout(PATIENCE, lookup_host((name, port.number))).await;
+    let found = timeout(LOOK_UP, lookup_host((name, port.number))).await;
     let found = found.map_err(|_| LookupFailure::Silence)?;
     let found = found.map_err(|error| LookupFailure::None(error.to_string()))?;
     let mut addresses: Vec<FoundAddress> = Vec::new();
@@ -354,7 +357,7 @@ fn finding(name: &LookedUpName) -> Finding {
                 LookupFailure::Silence => {
                     format!(
                         "the name server did not answer within {} s",
-                        PATIENCE.as_secs()
+                        LOOK_UP.as_secs()
                     )
                 }
             };
