@@ -29,6 +29,10 @@ const AT_ONCE: usize = 50;
 const LOOK_UP: Duration = Duration::from_secs(6);
 /// The time for one step of a connection.
 const PATIENCE: Duration = Duration::from_secs(4);
+/// The time for a connection and its handshake.
+const WHOLE: Duration = Duration::from_secs(10);
+/// Names of another certificate that are printed.
+const SHOWN_NAMES: usize = 3;
 /// The addresses of a name that are connected to.
 const TRIED: usize = 3;
 /// Domains that are no part of the public DNS (RFC 2606, RFC 6761, RFC 6762, RFC 8375).
@@ -293,8 +297,14 @@ async fn reach(
 ) -> Result<Reached, String> {
     let (name, ours) = (name.to_owned(), Arc::clone(ours));
     let reached = spawn_blocking(move || reach_now(address, has_tls.then_some(&*name), &ours));
-    let reached = reached.await.map_err(io::Error::other);
-    reached.flatten().map_err(|error| error.to_string())
+    // A server that sends a byte now and then would hold it up for long.
+    match timeout(WHOLE, reached).await {
+        Ok(reached) => {
+            let reached = reached.map_err(io::Error::other);
+            reached.flatten().map_err(|error| error.to_string())
+        }
+        Err(_) => Err(format!("no handshake within {} s", WHOLE.as_secs())),
+    }
 }
 
 /// Connects, with TLS as a client of `name` if there is one. Each step has [`PATIENCE`].
@@ -312,7 +322,10 @@ fn reach_now(address: SocketAddr, name: Option<&str>, ours: &[CertFacts]) -> io:
             .any(|one| one.public_key() == facts.public_key())
         {
             true => Reached::Ours,
-            false => Reached::Another(facts.names.join(", ")),
+            false => {
+                let names: Vec<_> = facts.names.into_iter().take(SHOWN_NAMES).collect();
+                Reached::Another(names.join(", "))
+            }
         },
     )
 }
