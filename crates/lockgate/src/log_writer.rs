@@ -435,6 +435,7 @@ fn shift(path: &Path, keep: u32) -> io::Result<()> {
     fs::rename(path, numbered(path, 1))
 }
 
+/// The path of a rotated file; the one that was written last has the number 1.
 pub(crate) fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));
