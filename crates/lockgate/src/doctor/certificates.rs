@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_awaited_is_a_problem_once_a_try_has_failed() {
+    fn an_awaited_certificate_is_a_problem_once_a_try_failed() {
         let facts = |failure: Option<&str>| KnownCerts {
             certs: Vec::new(),
             awaited: vec![("a.test".to_owned(), failure.map(str::to_owned))],

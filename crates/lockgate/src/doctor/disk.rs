@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn the_growth_of_a_rotated_log_is_what_it_lacks_of_its_most() {
+    fn a_rotated_log_may_grow_by_what_it_lacks() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("access.log");
         let log = AccessLog {
