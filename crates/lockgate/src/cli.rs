@@ -11,6 +11,7 @@ mod compare;
 pub(crate) mod connections;
 mod demo;
 mod describe;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fmt;
 mod foreign;
@@ -58,6 +59,8 @@ pub(crate) enum Command {
     },
     /// Check a configuration file and print its mistakes.
     Check(check::CheckOptions),
+    /// Examine the machine that a configuration is to run on.
+    Doctor(doctor::DoctorOptions),
     /// Say what becomes of a request.
     Explain(explain::ExplainOptions),
     /// Say what a changed configuration changes.
@@ -239,6 +242,16 @@ enum CommandArgs {
         it as root if the service starts as root.\n\n\
         Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
     Check(check::CheckArgs),
+    /// Examine the machine that a configuration runs on: ports, names, certificates, kernel, disks, and
+    /// which limit is reached first
+    #[command(
+        after_help = "Examples:\n  sudo lockgate doctor\n  lockgate doctor -c lockgate.toml --strict --json\n\n\
+        The configuration is checked first, as `check` does it, and the running Lockgate is asked over its admin socket. \
+        Nothing is changed and no file is written. DNS is asked for the names of the sites; connections go to the \
+        listeners and to addresses of the names that are not of this machine, there with a TLS handshake.\n\n\
+        Exit codes: 0 no problem, 1 a problem, an invalid configuration, or a warning with --strict, 2 usage."
+    )]
+    Doctor(doctor::DoctorArgs),
     /// Say what becomes of a request: listener, certificate, site, route and why no other, rewrites,
     /// conditions, endpoints
     #[command(
@@ -604,6 +617,10 @@ impl CommandArgs {
                 } else {
                     Command::Check(args.resolve(config))
                 })
+            }
+            Self::Doctor(mut args) => {
+                let config = once(std::mem::take(&mut args.config).file())?;
+                Ok(Command::Doctor(args.resolve(config)))
             }
             Self::Explain(args) => {
                 let is_live = args.is_live();

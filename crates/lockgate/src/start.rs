@@ -65,7 +65,7 @@ impl Workers {
     pub(crate) fn start(prepared: &Prepared) -> io::Result<Self> {
         let (config, workers) = (&prepared.config, prepared.workers);
         let files = descriptors::file_limit(descriptors::limit(), workers, files::DESCRIPTORS);
-        let held = prepared.assembly.held_by_worker(files);
+        let held = held_by_worker(&prepared.assembly, descriptors::limit(), workers);
         let division = Division::now(config.limits.connections, workers, held);
         let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
         let shared = Arc::new(shared(config, division, &tickers));
@@ -209,6 +209,12 @@ impl Workers {
         }
         self.nudge();
     }
+}
+
+/// The descriptors that each worker holds for itself, of `nofile` of the process.
+pub(crate) fn held_by_worker(assembly: &Assembly, nofile: u64, workers: usize) -> usize {
+    let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
+    assembly.held_by_worker(files)
 }
 
 /// The state that all workers share.

@@ -43,7 +43,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// `1 listener`, `2 listeners`.
-pub(super) fn counted(count: usize, word: &str) -> String {
+pub(crate) fn counted(count: usize, word: &str) -> String {
     if count == 1 {
         format!("1 {word}")
     } else {

@@ -165,6 +165,7 @@ fn every_documented_command_exists() {
         "stop",
         "confirm",
         "rollback",
+        "doctor",
         "explain",
         "fmt",
         "import",
