@@ -18,7 +18,7 @@ mod lints;
 mod names;
 mod request_tests;
 pub(crate) mod text;
-mod units;
+pub(crate) mod units;
 
 /// The exit code with errors.
 const ERRORS: u8 = 1;

@@ -1,6 +1,7 @@
 //! `lockgate explain`: what becomes of a request. The rules that serve are asked; nothing is opened
 //! or sent.
 
+mod choice;
 mod decision;
 mod question;
 mod request;

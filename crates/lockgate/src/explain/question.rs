@@ -9,20 +9,23 @@ use lockgate_http::h1::HeadLimits;
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::head::RequestHead;
 use lockgate_http::target::Authority;
+use lockgate_limits::PoolIndex;
 use lockgate_net::listen::ListenAddress;
 use lockgate_net::tls::{AcceptorIndex, Acceptors, CertSummary};
 use lockgate_proxy::downstream::explain::{
-    AskedRequest, Condition, Explanation, ExplanationDepth, Outcome, SentHead,
+    AskedRequest, Condition, Explanation, ExplanationDepth, Outcome, ProxiedRequest, SentHead,
 };
 use lockgate_proxy::downstream::{HelloRoute, ListenerService, RelaySettings};
 use lockgate_proxy::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
 use lockgate_proxy::site::{Action, ListenerSites, Route};
 use lockgate_rules::{AcceptProxy, ClientAddress};
+use lockgate_upstream::{AffinityInput, Pool};
 use serde_json::{Value, json};
 
 use crate::assemble::{Assembly, PlannedListener, port};
 use crate::check::describe;
 
+use super::choice::PoolState;
 use super::request::{ExplainRequest, GivenField};
 
 /// The protocols that clients offer by ALPN.
@@ -109,7 +112,8 @@ impl Question<'_> {
             }
             ReachedService::Sites(sites, tls) => (sites, tls),
             ReachedService::Relay(relay, terminates) => {
-                answer["outcome"] = self.relay(relay, terminates);
+                let client = self.peer(planned);
+                answer["outcome"] = self.relay((relay, terminates), client, sni);
                 return Ok(answer);
             }
             ReachedService::Unrecognized => {
@@ -128,12 +132,25 @@ impl Question<'_> {
             answer["is_awaited"] = json!(certificates.is_empty());
             answer["certificates"] = certificates.iter().map(certificate).collect();
         }
-        // A client of a Unix socket has no address, unless a header names one.
+        let connection = (self.peer(planned), acceptor, sni);
+        self.explain(sites, connection, &mut answer)?;
+        Ok(answer)
+    }
+
+    /// The other end of the connection: a client of a Unix socket has no address, unless a header
+    /// names one.
+    fn peer(&self, planned: &PlannedListener) -> ClientAddress {
         let is_unix = matches!(planned.address, ListenAddress::Unix(_))
             && planned.listener.accept_proxy == AcceptProxy::Never;
-        let peer = Some(self.request.from).filter(|_| !is_unix);
-        self.explain(sites, (peer.into(), acceptor), &mut answer)?;
-        Ok(answer)
+        Some(self.request.from).filter(|_| !is_unix).into()
+    }
+
+    /// What is known of the members of its pools.
+    fn pool_state(&self) -> PoolState {
+        match self.ports {
+            Some(_) => PoolState::Running,
+            None => PoolState::Assumed,
+        }
     }
 
     /// The listener that the URL leads to.
@@ -221,7 +238,7 @@ impl Question<'_> {
     fn explain(
         &self,
         sites: &ListenerSites,
-        (peer, acceptor): (ClientAddress, Option<AcceptorIndex>),
+        (peer, acceptor, sni): (ClientAddress, Option<AcceptorIndex>, Option<&str>),
         answer: &mut Value,
     ) -> Result<(), String> {
         let head = self.head(&sites.limits)?;
@@ -232,11 +249,10 @@ impl Question<'_> {
                 head: &head,
                 peer,
                 trusts: &|ip| trusted.iter().any(|network| network.contains(ip)),
-                cookies: &|pool, fields| {
-                    let pool = self.assembly.upstreams.get(pool.get())?;
-                    pool.settings.sticky()?.without_ours(fields)
-                },
+                pool: &|pool| self.upstream(pool),
                 acceptor,
+                server_name: sni,
+                now: self.pool_state().now(),
                 depth: self.depth,
             },
         );
@@ -309,15 +325,18 @@ impl Question<'_> {
             }
             Condition::Authorized(service) => format!(
                 "the auth service (pool {}) lets it in at {}",
-                self.pool_name(service.proxy.pool.get()),
+                self.pool_name(service.proxy.pool),
                 service.target
             ),
         }
     }
 
-    fn pool_name(&self, upstream: usize) -> &str {
-        let pool = self.assembly.upstreams.get(upstream);
-        pool.map_or("", |pool| &pool.settings.name)
+    fn upstream(&self, pool: PoolIndex) -> Option<&Pool> {
+        self.assembly.upstreams.get(pool.get()).map(|pool| &**pool)
+    }
+
+    fn pool_name(&self, pool: PoolIndex) -> &str {
+        self.upstream(pool).map_or("", |pool| &pool.settings.name)
     }
 
     /// A pool as it was written.
@@ -347,21 +366,43 @@ impl Question<'_> {
                 "location": location.as_ref().map(|location| shown(location)),
             }),
             Outcome::Folder(files) => json!({ "kind": "files", "root": files.root }),
-            Outcome::Endpoint(pool, sent) => json!({
+            Outcome::Endpoint(ProxiedRequest {
+                proxy,
+                preference,
+                sent,
+            }) => json!({
                 "kind": "proxied",
-                "to": self.pool(self.pool_name(pool.get())),
+                "to": self.pool(self.pool_name(proxy.pool)),
                 "sent": sent_head(head, sent),
+                "choice": self.upstream(proxy.pool).map(|pool| {
+                    self.pool_state().of_request(pool, *preference)
+                }),
             }),
             Outcome::Tunnel => json!({ "kind": "tunnel" }),
             Outcome::Forward => json!({ "kind": "forwarded" }),
         }
     }
 
-    fn relay(&self, relay: &RelaySettings, terminates: bool) -> Value {
+    fn relay(
+        &self,
+        (relay, terminates): (&RelaySettings, bool),
+        client: ClientAddress,
+        sni: Option<&str>,
+    ) -> Value {
+        let state = self.pool_state();
+        // As `connection::relay` has it. What session a client resumes is not known.
+        let affinity_input = AffinityInput {
+            client: client.key(),
+            server_name: sni,
+            session: None,
+            fields: None,
+        };
+        let preference = relay.pool.preference(&affinity_input, state.now());
         json!({
             "kind": "relayed",
             "tls": terminates,
             "to": self.pool(&relay.pool.settings.name),
+            "choice": state.of_relay(&relay.pool, preference),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::check::text::pool;
+use crate::check::units;
 
 /// Sites with another host that are listed; of more, only their number is told.
 const LISTED: usize = 10;
@@ -128,6 +129,7 @@ impl Lines {
                         self.row("", &format!("{sign} {}", text(field)), &Value::Null);
                     }
                 }
+                self.choice(&outcome["choice"]);
             }
             "relayed" => {
                 let how = if outcome["tls"] == true {
@@ -136,10 +138,39 @@ impl Lines {
                     ""
                 };
                 self.told(&format!("{how}relayed to {}", pool(&outcome["to"])));
+                self.choice(&outcome["choice"]);
             }
             "tunnel" => self.told("a tunnel, if the address of its target is allowed"),
             "forwarded" => self.told("forwarded, if the address of its target is allowed"),
             _ => self.told(text(&outcome["reason"])),
+        }
+    }
+
+    /// The endpoint that is next, and what is compared of each.
+    fn choice(&mut self, choice: &Value) {
+        let Some(members) = choice["members"].as_array() else {
+            return;
+        };
+        let names = |list: &str| list_of(&choice[list]).join(", ");
+        let by = |told: &str| match choice["method"].as_str() {
+            Some(_) if members.len() < 2 => told.to_owned(),
+            Some(method) => format!("{told}, by {method}"),
+            None => told.to_owned(),
+        };
+        let next = match (choice["next"].as_str(), choice["reason"].as_str()) {
+            (Some(next), _) => by(next),
+            (None, Some(reason)) => reason.to_owned(),
+            (None, None) if !list_of(&choice["one_of"]).is_empty() => {
+                by(&format!("one of {}", names("one_of")))
+            }
+            (None, None) => format!("the first with room again of {}", names("first_free")),
+        };
+        self.row("next", &next, &Value::Null);
+        for member in members.iter().take(LISTED) {
+            self.row("  of", &compared(member), &Value::Null);
+        }
+        if let Some(hidden) = members.len().checked_sub(LISTED + 1) {
+            self.row("  of", &format!("{} more", hidden + 1), &Value::Null);
         }
     }
 
@@ -160,6 +191,39 @@ fn matched(route: &Value) -> String {
         Some(method) => format!("{method} {}", text(&route["path"])),
         None => text(&route["path"]).to_owned(),
     }
+}
+
+/// What is compared of an endpoint.
+fn compared(member: &Value) -> String {
+    let mut told = vec![text(&member["state"]).to_owned()];
+    told.extend(member["admin"].as_str().map(str::to_owned));
+    told.push(format!("weight {}", member["weight"]));
+    for flag in ["backup", "full"] {
+        told.extend((member[flag] == true).then(|| flag.to_owned()));
+    }
+    if member["state"] != "unknown" {
+        told.push(format!("{} in flight", member["in_flight"]));
+        let connections = member["connections"].as_u64().unwrap_or_default();
+        told.push(units::counted(
+            usize::try_from(connections).unwrap_or(usize::MAX),
+            "connection",
+        ));
+    }
+    let score = &member["score"];
+    let figures = [("latency_seconds", " s"), ("in_flight", ""), ("hash", "")];
+    let score = figures.iter().find_map(|(name, unit)| {
+        let figure = score[name].as_f64()?;
+        Some(format!("score {}{unit}", (figure * 1e4).round() / 1e4))
+    });
+    told.extend(score);
+    if let Some(chance) = member["chance"].as_f64().filter(|chance| *chance < 1.0) {
+        told.push(format!("chance {} %", (chance * 100.0).round()));
+    }
+    format!("{}: {}", text(&member["endpoint"]), told.join(", "))
+}
+
+fn list_of(value: &Value) -> Vec<&str> {
+    list(value).map(text).collect()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -333,6 +333,84 @@ fn explain_prints_text_for_people() {
     }
 }
 
+#[test]
+fn explain_names_the_next_endpoint_and_what_is_compared() {
+    let toml = "[site.\":8080\"]\nproxy = \"pool:hashed\"\n\
+         [site.\":8080\".path.\"/quick\"]\nproxy = \"pool:quick\"\n\
+         [site.\":8080\".path.\"/authorized\"]\nproxy = \"pool:hashed\"\n\
+         auth = { forward = \"10.0.0.9:80\", copy = [\"X-User\"] }\n\
+         [pool.hashed]\nendpoints = [\"10.0.0.1:80\", \"10.0.0.2:80\"]\n\
+         balance = { hash = \"header:x-user\" }\n\
+         [pool.quick]\nendpoints = [\"10.0.0.3:80\", { addr = \"10.0.0.4:80\", weight = 3 }]\n";
+    let mut seen = std::collections::BTreeSet::new();
+    for user in 0..16 {
+        let field = format!("X-User: {user}");
+        let said = explained(toml, &["http://a.test:8080/", "-H", &field]);
+        let choice = &said["outcome"]["choice"];
+        let score = |at: usize| choice["members"][at]["score"]["hash"].as_f64().unwrap();
+        let least = usize::from(score(1) < score(0));
+        assert_eq!(choice["next"], choice["members"][least]["endpoint"]);
+        assert_eq!(choice["members"][least]["chance"], 1.0);
+        seen.insert(least);
+    }
+    assert_eq!(seen.len(), 2);
+    let said = explained(toml, &["http://a.test:8080/quick"]);
+    let choice = &said["outcome"]["choice"];
+    assert_eq!(
+        (&choice["method"], &choice["next"], &choice["live"]),
+        (&json!("p2c"), &Value::Null, &json!(false))
+    );
+    assert_eq!(choice["one_of"], json!(["10.0.0.3:80", "10.0.0.4:80"]));
+    let heavy = &choice["members"][1];
+    assert!((heavy["chance"].as_f64().unwrap() - 0.75).abs() < 0.03);
+    assert_eq!(
+        (&heavy["state"], &heavy["weight"], &heavy["score"]),
+        (&json!("unknown"), &json!(3), &json!({ "latency_seconds": 0.0 }))
+    );
+    // The service sets the field that the hash is of.
+    let said = explained(toml, &["http://a.test:8080/authorized"]);
+    let choice = &said["outcome"]["choice"];
+    assert_eq!(
+        (&choice["next"], &choice["reason"]),
+        (
+            &Value::Null,
+            &json!("it depends on a field that the auth service sets")
+        )
+    );
+}
+
+#[test]
+fn explain_shows_in_flight_requests_of_a_running_pool() {
+    let folder = Folder::new();
+    let (first, second) = (Origin::tcp(), Origin::tcp());
+    let gate = lockgate().start(&format!(
+        "admin = \"unix:{}\"\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nproxy = \"pool:app\"\n\
+         [pool.app]\nendpoints = [\"{}\", \"{}\"]\nbalance = \"least\"\n",
+        text(&folder.path("admin.sock")),
+        first.address(),
+        second.address(),
+    ));
+    let socket = folder.path("admin.sock");
+    let body = json!({ "url": "http://127.0.0.1/", "listener": "127.0.0.1:0" }).to_string();
+    let choice = || {
+        let (status, said) = ask(&socket, "POST", "/v1/explain", &body);
+        assert_eq!(status, 200, "{said}");
+        said["outcome"]["choice"].clone()
+    };
+    let mut client = Http::connect(gate.at("127.0.0.1:0"));
+    assert_eq!(choice()["next"], first.address());
+    client.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    // The request is in flight once its endpoint has it.
+    let mut served = first.accept();
+    served.expect("GET ");
+    let busy = choice();
+    assert_eq!(
+        (&busy["next"], &busy["members"][0]["in_flight"]),
+        (&json!(second.address()), &json!(1))
+    );
+    assert_eq!(busy["members"][0]["score"], json!({ "in_flight": 1.0 }));
+}
+
 /// Numbers that are the same in each run.
 struct Random(u64);
 
@@ -368,8 +446,11 @@ const PATHS: [&str; 9] = [
     "POST /m",
     "/r/{x}/*",
 ];
-const ACTIONS: [&str; 6] = [
+const ACTIONS: [&str; 9] = [
     "proxy = \"ORIGIN\"\n",
+    "proxy = \"pool:turns\"\n",
+    "proxy = \"pool:hashed\"\n",
+    "proxy = \"pool:cookie\"\n",
     "proxy = \"ORIGIN\"\nstrip_prefix = true\n",
     "proxy = \"ORIGIN\"\nrequest_headers = { x-id = \"{path}\", cookie = false }\n",
     "respond = \"local\"\n",
@@ -389,8 +470,18 @@ fn unbraced(pattern: &str) -> String {
     pattern.replace(['{', '}'], "")
 }
 
-fn random_sites(random: &mut Random, origin: &str) -> String {
+fn random_sites(random: &mut Random, origins: &[&str]) -> String {
     let mut toml = String::new();
+    for (name, balance) in [
+        ("turns", "\"round-robin\""),
+        ("hashed", "{ hash = \"header:x-user\" }"),
+        ("cookie", "{ sticky = \"cookie:lg\" }"),
+    ] {
+        let _ = write!(
+            toml,
+            "[pool.{name}]\nendpoints = {origins:?}\nbalance = {balance}\n"
+        );
+    }
     for key in KEYS {
         if key != ":0" && random.chance(3) {
             continue;
@@ -417,7 +508,7 @@ fn random_sites(random: &mut Random, origin: &str) -> String {
             );
         }
     }
-    toml.replace("ORIGIN", origin)
+    toml.replace("ORIGIN", origins[0])
 }
 
 struct RandomRequest {
@@ -426,7 +517,7 @@ struct RandomRequest {
     fields: Vec<String>,
 }
 
-fn random_request(random: &mut Random) -> RandomRequest {
+fn random_request(random: &mut Random, jar: Option<&str>) -> RandomRequest {
     let method = random.of(&[
         "GET", "GET", "HEAD", "POST", "PUT", "OPTIONS", "TRACE", "ODD",
     ]);
@@ -454,6 +545,11 @@ fn random_request(random: &mut Random) -> RandomRequest {
     let mut fields = vec![format!("Host: {host}")];
     if random.chance(4) {
         fields.push("Cookie: a=1".to_owned());
+    } else if let (false, Some(cookie)) = (random.chance(3), jar) {
+        fields.push(format!("Cookie: b=2; {cookie}"));
+    }
+    if random.chance(2) {
+        fields.push(format!("X-User: {}", random.below(9)));
     }
     if random.chance(4) {
         fields.push("Connection: x-gone".to_owned());
@@ -472,25 +568,29 @@ fn random_request(random: &mut Random) -> RandomRequest {
     }
 }
 
-/// A Lockgate with random sites, in front of an origin that answers with the head that it got.
+/// A Lockgate with random sites, in front of origins that answer with the head that they got.
 struct RandomScene {
     folder: Folder,
     gate: Lockgate,
-    _origin: Serving,
+    origins: Vec<Serving>,
 }
 
 impl RandomScene {
     fn new(random: &mut Random) -> Self {
         let folder = Folder::new();
-        let origin = Origin::tcp().answering(|request| {
-            let head = request.head.clone();
-            format!(
-                "HTTP/1.1 200 OK\r\nx-origin: 1\r\ncontent-length: {}\r\n\r\n{head}",
-                head.len()
-            )
-            .into_bytes()
-        });
-        let sites = random_sites(random, origin.address());
+        let origin = |number: usize| {
+            Origin::tcp().answering(move |request| {
+                let head = request.head.clone();
+                format!(
+                    "HTTP/1.1 200 OK\r\nx-origin: {number}\r\ncontent-length: {}\r\n\r\n{head}",
+                    head.len()
+                )
+                .into_bytes()
+            })
+        };
+        let origins: Vec<_> = (0..3).map(origin).collect();
+        let addresses: Vec<_> = origins.iter().map(Serving::address).collect();
+        let sites = random_sites(random, &addresses);
         let trusted = random.of(&["", "trusted = [\"127.0.0.1\"]\n"]);
         let gate = lockgate().start(&format!(
             "admin = \"unix:{}\"\n{trusted}{sites}",
@@ -499,7 +599,7 @@ impl RandomScene {
         Self {
             folder,
             gate,
-            _origin: origin,
+            origins,
         }
     }
 
@@ -549,7 +649,7 @@ impl RandomScene {
 }
 
 /// Asserts that what was explained is what happened.
-fn agree(said: &Value, answer: &Message, request: &RandomRequest) {
+fn agree(said: &Value, answer: &Message, request: &RandomRequest, origins: &[Serving]) {
     let outcome = &said["outcome"];
     let route = said["route"].as_object().map(|route| {
         let site = said["site"]["name"].as_str().unwrap();
@@ -567,7 +667,14 @@ fn agree(said: &Value, answer: &Message, request: &RandomRequest) {
     };
     assert_eq!(route.as_deref(), answer.field("x-route"), "{}", told());
     if outcome["kind"] == "proxied" {
-        assert_eq!(answer.field("x-origin"), Some("1"), "{}", told());
+        let origin: usize = answer.field("x-origin").unwrap().parse().unwrap();
+        let (origin, choice) = (origins[origin].address(), &outcome["choice"]);
+        if choice["next"].is_null() {
+            let possible = choice["one_of"].as_array().unwrap();
+            assert!(possible.contains(&json!(origin)), "{}", told());
+        } else {
+            assert_eq!(choice["next"], origin, "{}", told());
+        }
         if request.method == "HEAD" {
             return;
         }
@@ -629,14 +736,23 @@ fn explain_agrees_with_what_happens_to_random_requests() {
     let mut kinds = std::collections::BTreeMap::<String, usize>::new();
     for _ in 0..count {
         let scene = RandomScene::new(&mut random);
+        let mut jar = None;
         for _ in 0..100 {
-            let request = random_request(&mut random);
+            let request = random_request(&mut random, jar.as_deref());
+            // Asking takes no turn: the answer that is sent next has it.
+            let explained = scene.explain(&request);
             let answer = scene.send(&request);
-            match scene.explain(&request) {
+            if let Some((cookie, _)) = answer.field("set-cookie").and_then(|set| set.split_once(';')) {
+                jar = Some(cookie.to_owned());
+            }
+            match explained {
                 (200, said) => {
-                    let kind = said["outcome"]["kind"].as_str().unwrap().to_owned();
-                    *kinds.entry(kind).or_default() += 1;
-                    agree(&said, &answer, &request);
+                    let outcome = &said["outcome"];
+                    for of in [&outcome["kind"], &outcome["choice"]["method"]] {
+                        let of = of.as_str().unwrap_or_default().to_owned();
+                        *kinds.entry(of).or_default() += 1;
+                    }
+                    agree(&said, &answer, &request, &scene.origins);
                 }
                 (status, said) => {
                     assert_eq!(status, 422, "{said}");
@@ -646,7 +762,14 @@ fn explain_agrees_with_what_happens_to_random_requests() {
             }
         }
     }
-    for kind in ["proxied", "responded", "refused"] {
+    for kind in [
+        "proxied",
+        "responded",
+        "refused",
+        "round-robin",
+        "hash",
+        "sticky",
+    ] {
         assert!(kinds.contains_key(kind), "{kinds:?}");
     }
 }

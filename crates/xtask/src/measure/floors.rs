@@ -64,7 +64,7 @@ const MODULES: [(&str, &Floors); 4] = [
             &["affinity", "endpoint"],
             &["balance", "settings"],
             &["pool"],
-            &["h2_pool", "pool_succession", "reports"],
+            &["forecast", "h2_pool", "pool_succession", "reports"],
             &["lease_request", "upstream_pool"],
             &["lease"],
             &["private_connections"],

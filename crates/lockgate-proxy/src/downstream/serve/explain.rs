@@ -17,9 +17,11 @@ use lockgate_http::target::Authority;
 use lockgate_http::trace::TraceId;
 use lockgate_http_io::message::{FieldSink, OutgoingHead, OutgoingRequest};
 use lockgate_limits::PoolIndex;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::tls::AcceptorIndex;
 use lockgate_rules::{ClientAddress, Cors, RequestValues};
+use lockgate_upstream::{AffinityInput, Pool, Preference};
 
 use super::admission::{check_length, check_network, credentials};
 use super::dispatch::Backend;
@@ -29,11 +31,12 @@ use super::recipient_of;
 use super::refusal::Refusal;
 use super::respond::local_response;
 use crate::action::forward_auth::ForwardAuth;
+use crate::action::proxy::Proxy;
 use crate::downstream::client_context::{forwarded_address, is_trusted};
 use crate::files::Files;
 use crate::request_id::RequestId;
 use crate::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
-use crate::site::{Auth, BasicAuthCheck, ListenerSites};
+use crate::site::{Action, Auth, BasicAuthCheck, ListenerSites};
 
 /// The id of a request that brings none: each has its own.
 const SAMPLE_ID: &[u8] = b"00000000000000000000000000000000";
@@ -46,10 +49,14 @@ pub struct AskedRequest<'a> {
     pub peer: ClientAddress,
     /// Whether forwarding fields of an address are trusted.
     pub trusts: &'a dyn Fn(IpAddr) -> bool,
-    /// The cookies that an endpoint of a pool sees, where Lockgate's own is removed.
-    pub cookies: &'a dyn Fn(PoolIndex, &Fields) -> Option<Vec<u8>>,
+    /// The pools of its configuration: none where no endpoint is asked for.
+    pub pool: &'a dyn Fn(PoolIndex) -> Option<&'a Pool>,
     /// The acceptor of the connection's TLS, if it has TLS.
     pub acceptor: Option<AcceptorIndex>,
+    /// The server name in it, if there is one.
+    pub server_name: Option<&'a str>,
+    /// [`lockgate_limits::clock::Clock::now`], or zero for a configuration that does not run.
+    pub now: Millis,
     /// How much is asked.
     pub depth: ExplanationDepth,
 }
@@ -111,12 +118,22 @@ pub enum Outcome<'s> {
     },
     /// A file, or what a folder answers instead.
     Folder(&'s Arc<Files>),
-    /// An endpoint of this pool, which gets this head.
-    Endpoint(PoolIndex, SentHead),
+    /// An endpoint of a pool.
+    Endpoint(ProxiedRequest<'s>),
     /// A tunnel to the target of the request, if its address is allowed.
     Tunnel,
     /// The target of the request, if its address is allowed.
     Forward,
+}
+
+/// A request that an endpoint gets.
+pub struct ProxiedRequest<'s> {
+    /// The pool of the endpoint, and the timeouts.
+    pub proxy: &'s Proxy,
+    /// The endpoint that the client prefers: none where the auth service has a say in it.
+    pub preference: Option<Preference>,
+    /// The head of the request.
+    pub sent: SentHead,
 }
 
 /// The head of a request as an endpoint gets it.
@@ -234,11 +251,14 @@ impl<'s> Explanation<'s> {
         if TraceId::of(&head.fields).is_none() {
             remove_doubtful_trace(&head.fields, &mut outgoing);
         }
-        if let Some(Auth::Forward(service)) = &route.admission.auth {
-            self.conditions.push(Condition::Authorized(service));
+        let mut service = None;
+        if let Some(Auth::Forward(asked)) = &route.admission.auth {
+            self.conditions.push(Condition::Authorized(asked));
             // What the service copies is never the client's; its own is not known.
-            service.admit(&Fields::default(), &mut outgoing);
+            asked.admit(&Fields::default(), &mut outgoing);
+            service = Some(&**asked);
         }
+        let preference = self.preference(asked, &route.action, service, outgoing.fields());
         apply_request_rules(route, &values, &mut outgoing, &BufferPool::new())?;
         if let Some((to, status)) = locate::redirect_of(route, &values) {
             let mut location = Vec::new();
@@ -274,15 +294,51 @@ impl<'s> Explanation<'s> {
                     length,
                     client: &forwarded,
                     id,
-                    cookies: (asked.cookies)(proxy.pool, outgoing.fields()),
+                    cookies: (asked.pool)(proxy.pool)
+                        .and_then(|pool| pool.settings.sticky()?.without_ours(outgoing.fields())),
                 };
-                Outcome::Endpoint(proxy.pool, SentHead::of(&sent))
+                Outcome::Endpoint(ProxiedRequest {
+                    proxy,
+                    preference,
+                    sent: SentHead::of(&sent),
+                })
             }
         })
     }
 }
 
 impl<'s> Explanation<'s> {
+    /// The endpoint that the client prefers, by the fields that the auth service vouches for, if
+    /// there is one; none where it depends on one that the service sets.
+    fn preference(
+        &self,
+        asked: &AskedRequest<'_>,
+        action: &Action,
+        service: Option<&ForwardAuth>,
+        fields: &Fields,
+    ) -> Option<Preference> {
+        let Action::Proxy(proxy) = action else {
+            return None;
+        };
+        let pool = (asked.pool)(proxy.pool)?;
+        if let Some((affinity, service)) = pool.settings.affinity.as_ref().zip(service)
+            && service.copy.iter().any(|name| affinity.reads(name))
+        {
+            return None;
+        }
+        let affinity_input = AffinityInput {
+            client: self.client.key(),
+            server_name: asked.server_name,
+            session: None,
+            fields: Some(if service.is_some() {
+                fields
+            } else {
+                &asked.head.fields
+            }),
+        };
+        Some(pool.preference(&affinity_input, asked.now))
+    }
+
     /// The resource of the request, and the routes that it does not belong to.
     fn resource<'e>(
         &mut self,
