@@ -556,12 +556,7 @@ fn least_in_flight(
     standing: impl Fn(usize) -> Availability,
     weight: impl Fn(&Member) -> f32,
 ) -> Option<usize> {
-    let busy = |(at, member): (usize, &Member)| {
-        (
-            standing(at),
-            busyness(member, weight(member)),
-        )
-    };
+    let busy = |(at, member): (usize, &Member)| (standing(at), busyness(member, weight(member)));
     let mut best: Option<((Availability, f32), usize)> = None;
     let (mut equals, mut full) = (0, false);
     for found in members.iter().enumerate() {

@@ -182,7 +182,12 @@ impl Pool {
     }
 
     /// The member of a sticky cookie, unless it was tried, or is avoided.
-    pub(super) fn named(&self, preference: Preference, tried: MemberSet, now: Millis) -> Option<MemberIndex> {
+    pub(super) fn named(
+        &self,
+        preference: Preference,
+        tried: MemberSet,
+        now: Millis,
+    ) -> Option<MemberIndex> {
         let Preference::Member(named) = preference else {
             return None;
         };

@@ -244,7 +244,8 @@ enum CommandArgs {
     #[command(
         after_help = "Examples:\n  lockgate explain https://app.example.com/api/users\n  \
         lockgate explain -X POST http://127.0.0.1:8080/upload -H 'Host: files.example.com' --from 10.0.0.7 --json\n  \
-        lockgate explain --live https://app.example.com/\n\n\
+        lockgate explain --live https://app.example.com/\n  \
+        lockgate explain --via http://127.0.0.1:3128 tcp://db.example.org:5432\n\n\
         Nothing is sent: the rules that serve are asked. Exit codes: 0 explained, 1 invalid configuration, \
         or no listener has the URL's port."
     )]
@@ -606,7 +607,7 @@ impl CommandArgs {
                 })
             }
             Self::Explain(args) => {
-                let is_live = args.is_live();
+                let (is_live, resolve) = (args.is_live(), args.resolves());
                 let (request, args) = args.split();
                 let (source, output) = if is_live {
                     let (socket, output) = choose(args)?;
@@ -618,6 +619,7 @@ impl CommandArgs {
                 Ok(Command::Explain(explain::ExplainOptions {
                     source,
                     request,
+                    resolve,
                     output,
                 }))
             }

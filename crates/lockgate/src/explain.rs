@@ -3,6 +3,7 @@
 
 mod choice;
 mod decision;
+mod limits;
 mod question;
 mod request;
 mod text;
@@ -27,7 +28,11 @@ pub(crate) use request::{AskedUrl, ExplainRequest, GivenField};
 /// # Errors
 /// When no listener has the URL, the request could not be sent, or no Lockgate runs that is asked.
 pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
-    let request = &options.request;
+    let mut request = options.request.clone();
+    if options.resolve {
+        request.addresses = request.url.look_up()?;
+    }
+    let request = &request;
     let file = match &options.source {
         ExplainSource::File(file) => file,
         ExplainSource::Running(socket) => {
@@ -46,7 +51,7 @@ pub(crate) fn run(options: &ExplainOptions) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     };
     let question = Question {
-        config: &draft.understood().config,
+        loaded: draft.understood(),
         assembly: &assembly,
         ports: None,
         request,

@@ -194,6 +194,21 @@ fn recipient_of<'s>(head: &RequestHead) -> Result<(Recipient, Option<u64>), Refu
     forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))
 }
 
+/// The name of the host, for templates; `address` is the one that the client connected to.
+fn host_name<'a>(
+    target: &RequestTarget<'a>,
+    address: impl FnOnce() -> Option<IpAddr>,
+) -> Cow<'a, str> {
+    if let Some(authority) = &target.authority {
+        return authority.name();
+    }
+    match address().map(|ip| ip.to_canonical()) {
+        Some(IpAddr::V4(ip)) => ip.to_string().into(),
+        Some(IpAddr::V6(ip)) => format!("[{ip}]").into(),
+        None => "localhost".into(),
+    }
+}
+
 impl<'s, D> IncomingRequest<'_, 's, D> {
     /// The generation that it has begun in.
     fn generation(&self) -> &'s Generation {
@@ -342,15 +357,8 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
     /// The name of the host, for templates. A request without one is for a site with any host: then
     /// it is the address that the client connected to.
     fn host_name<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
-        if let Some(authority) = &target.authority {
-            return authority.name();
-        }
-        let addresses = self.context.addresses(self.down);
-        match addresses.map(|(_, to)| to.ip().to_canonical()) {
-            Some(IpAddr::V4(ip)) => ip.to_string().into(),
-            Some(IpAddr::V6(ip)) => format!("[{ip}]").into(),
-            None => "localhost".into(),
-        }
+        let address = || self.context.addresses(self.down).map(|(_, to)| to.ip());
+        host_name(target, address)
     }
 
     /// The values of a template's placeholders.

@@ -30,6 +30,13 @@ pub(super) struct ExplainArgs {
     /// The listener, as `check -v` names it, where several have the URL's port
     #[arg(long, value_name = "LISTENER")]
     listener: Option<String>,
+    /// The URL of the listener that is asked for a tunnel to the URL (`https:`, `tcp:`), or to
+    /// forward the request (`http:`)
+    #[arg(long, value_name = "URL")]
+    via: Option<AskedUrl>,
+    /// Look the target of --via up, if it is a name
+    #[arg(long, requires = "via")]
+    resolve: bool,
     /// Ask the running Lockgate about the configuration that it runs
     #[arg(long)]
     live: bool,
@@ -42,6 +49,8 @@ pub(super) struct ExplainArgs {
 pub(crate) struct ExplainOptions {
     pub(crate) source: ExplainSource,
     pub(crate) request: ExplainRequest,
+    /// Whether the host of the URL is looked up.
+    pub(crate) resolve: bool,
     pub(crate) output: PrintFormat,
 }
 
@@ -60,6 +69,11 @@ impl ExplainArgs {
         self.live || self.source.names_socket()
     }
 
+    /// Whether the host of the URL is looked up.
+    pub(super) fn resolves(&self) -> bool {
+        self.resolve
+    }
+
     /// The request, and the arguments that say what it is asked about.
     pub(super) fn split(self) -> (ExplainRequest, AdminArgs) {
         let request = ExplainRequest {
@@ -69,6 +83,8 @@ impl ExplainArgs {
             from: self.from,
             sni: self.sni,
             listener: self.listener,
+            via: self.via,
+            addresses: Vec::new(),
         };
         (request, self.source)
     }

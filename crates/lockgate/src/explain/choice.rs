@@ -56,7 +56,8 @@ impl PoolState {
 
     fn choice(self, pool: &Pool, forecast: &Forecast) -> Value {
         let label = |at: &MemberIndex| pool.member(*at).map(|member| &*member.endpoint().label);
-        let labels = |list: &[MemberIndex]| json!(list.iter().filter_map(label).collect::<Vec<_>>());
+        let labels =
+            |list: &[MemberIndex]| json!(list.iter().filter_map(label).collect::<Vec<_>>());
         let mut choice = json!({
             "method": forecast.method.map_or("sticky", method_name),
             "next": null,
@@ -85,9 +86,7 @@ impl PoolState {
             .map(|(member, told)| {
                 let endpoint = member.endpoint();
                 let state = match self {
-                    Self::Running => {
-                        views::state_name(EndpointCondition::of(member, self.now()))
-                    }
+                    Self::Running => views::state_name(EndpointCondition::of(member, self.now())),
                     Self::Assumed => "unknown",
                 };
                 json!({

@@ -143,11 +143,13 @@ impl<'a> Decider<'a> {
             &AskedRequest {
                 head: request.head,
                 peer: request.client,
+                local: None,
                 // The log has the client that was believed.
                 trusts: &|_| false,
                 pool: &|_| None,
                 acceptor,
                 server_name: request.sni,
+                addresses: &|_, _| None,
                 now: Millis::ZERO,
                 depth: ExplanationDepth::Outcome,
             },
@@ -164,8 +166,8 @@ impl<'a> Decider<'a> {
                 let pool = pool.map(|pool| &**pool);
                 ("proxied", None, None, pool)
             }
-            Outcome::Tunnel => ("tunnel", None, None, None),
-            Outcome::Forward => ("forwarded", None, None, None),
+            Outcome::Tunnel(_) => ("tunnel", None, None, None),
+            Outcome::Forward(..) => ("forwarded", None, None, None),
         };
         let route = explained.route.map(|route| &*sites.route(route).name);
         RequestDecision {

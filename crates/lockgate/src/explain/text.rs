@@ -23,11 +23,13 @@ struct Lines(String);
 impl Lines {
     fn explain(&mut self, answer: &Value) {
         let request = &answer["request"];
+        let via = request["via"].as_str().map(|via| format!(" via {via}"));
         let _ = writeln!(
             self.0,
-            "{} {} from {}",
+            "{} {}{} from {}",
             text(&request["method"]),
             text(&request["url"]),
+            via.unwrap_or_default(),
             text(&request["from"])
         );
         let listener = &answer["listener"];
@@ -73,6 +75,14 @@ impl Lines {
             self.row("if", text(condition), &Value::Null);
         }
         self.outcome(&answer["outcome"]);
+        for limit in list(&answer["limits"]) {
+            let told = format!("{} {}", text(&limit["key"]), text(&limit["value"]));
+            let at = match &limit["at"] {
+                Value::Null => Value::from("default"),
+                at => at.clone(),
+            };
+            self.row("limit", &told, &at);
+        }
     }
 
     fn lost_sites(&mut self, answer: &Value) {
@@ -113,22 +123,7 @@ impl Lines {
             "files" => self.told(&format!("a file below {}", text(&outcome["root"]))),
             "proxied" => {
                 self.told(&format!("proxied to {}", pool(&outcome["to"])));
-                let sent = &outcome["sent"];
-                self.row(
-                    "",
-                    &format!("  {} {}", text(&sent["method"]), text(&sent["target"])),
-                    &Value::Null,
-                );
-                self.row(
-                    "",
-                    &format!("  Host: {}", text(&sent["host"])),
-                    &Value::Null,
-                );
-                for (sign, key) in [("+", "added"), ("-", "removed")] {
-                    for field in list(&sent[key]) {
-                        self.row("", &format!("{sign} {}", text(field)), &Value::Null);
-                    }
-                }
+                self.sent(&outcome["sent"]);
                 self.choice(&outcome["choice"]);
             }
             "relayed" => {
@@ -140,9 +135,37 @@ impl Lines {
                 self.told(&format!("{how}relayed to {}", pool(&outcome["to"])));
                 self.choice(&outcome["choice"]);
             }
-            "tunnel" => self.told("a tunnel, if the address of its target is allowed"),
-            "forwarded" => self.told("forwarded, if the address of its target is allowed"),
+            "tunnel" => {
+                self.told(&format!("a tunnel to {}", text(&outcome["target"])));
+                self.dialled(outcome);
+            }
+            "forwarded" => {
+                self.told(&format!("forwarded to {}", text(&outcome["target"])));
+                self.dialled(outcome);
+                self.sent(&outcome["sent"]);
+            }
             _ => self.told(text(&outcome["reason"])),
+        }
+    }
+
+    /// The head that is sent on.
+    fn sent(&mut self, sent: &Value) {
+        let line = format!("  {} {}", text(&sent["method"]), text(&sent["target"]));
+        self.row("", &line, &Value::Null);
+        let host = format!("  Host: {}", text(&sent["host"]));
+        self.row("", &host, &Value::Null);
+        for (sign, key) in [("+", "added"), ("-", "removed")] {
+            for field in list(&sent[key]) {
+                self.row("", &format!("{sign} {}", text(field)), &Value::Null);
+            }
+        }
+    }
+
+    /// The addresses of a target that are dialled.
+    fn dialled(&mut self, outcome: &Value) {
+        if outcome["addresses"].is_array() {
+            let addresses = list_of(&outcome["addresses"]).join(", ");
+            self.row("dialled", &addresses, &Value::Null);
         }
     }
 

@@ -5,7 +5,7 @@
 //! service, how much of a rate limit is used up.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use lockgate_http::fields::{Field, Fields, Known};
@@ -27,12 +27,16 @@ use super::admission::{check_length, check_network, credentials};
 use super::dispatch::Backend;
 use super::locate::{self, Located, LocatedRoute, Locator, Routeless};
 use super::outgoing::{apply_request_rules, remove_doubtful_trace};
-use super::recipient_of;
 use super::refusal::Refusal;
 use super::respond::local_response;
+use super::{host_name, recipient_of};
 use crate::action::forward_auth::ForwardAuth;
+use crate::action::forward_proxy::{Connect, JudgedTarget, forward_target, tunnel_target};
 use crate::action::proxy::Proxy;
+use crate::admit::targets::AskedOfAddresses;
 use crate::downstream::client_context::{forwarded_address, is_trusted};
+use crate::error_response::HttpFault;
+use crate::exchange::ExchangeFailure;
 use crate::files::Files;
 use crate::request_id::RequestId;
 use crate::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
@@ -47,6 +51,8 @@ pub struct AskedRequest<'a> {
     pub head: &'a RequestHead,
     /// The other end of the connection.
     pub peer: ClientAddress,
+    /// The address that it has connected to, if that is known.
+    pub local: Option<IpAddr>,
     /// Whether forwarding fields of an address are trusted.
     pub trusts: &'a dyn Fn(IpAddr) -> bool,
     /// The pools of its configuration: none where no endpoint is asked for.
@@ -55,6 +61,8 @@ pub struct AskedRequest<'a> {
     pub acceptor: Option<AcceptorIndex>,
     /// The server name in it, if there is one.
     pub server_name: Option<&'a str>,
+    /// The addresses of the target of a tunnel, if that is a name and they are known.
+    pub addresses: &'a dyn Fn(&Connect, &str) -> Option<Vec<IpAddr>>,
     /// [`lockgate_limits::clock::Clock::now`], or zero for a configuration that does not run.
     pub now: Millis,
     /// How much is asked.
@@ -96,6 +104,8 @@ pub enum Condition<'s> {
     Password(&'s BasicAuthCheck),
     /// The auth service lets the request in.
     Authorized(&'s ForwardAuth),
+    /// An address of this name is allowed.
+    Addresses(String, AskedOfAddresses),
 }
 
 /// The outcome of a request.
@@ -120,10 +130,22 @@ pub enum Outcome<'s> {
     Folder(&'s Arc<Files>),
     /// An endpoint of a pool.
     Endpoint(ProxiedRequest<'s>),
-    /// A tunnel to the target of the request, if its address is allowed.
-    Tunnel,
-    /// The target of the request, if its address is allowed.
-    Forward,
+    /// A tunnel to the target of the request.
+    Tunnel(ReachedTarget<'s>),
+    /// The target of the request, which gets this head.
+    Forward(ReachedTarget<'s>, SentHead),
+}
+
+/// The target of a tunnel, or of a request that is forwarded.
+pub struct ReachedTarget<'s> {
+    /// The settings.
+    pub connect: &'s Connect,
+    /// A name in lower case, or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The addresses that are dialled; none where the name was not looked up.
+    pub addresses: Option<Vec<SocketAddr>>,
 }
 
 /// A request that an endpoint gets.
@@ -169,7 +191,7 @@ impl<'s> Explanation<'s> {
             lost_sites: Vec::new(),
             lost_routes: Vec::new(),
             conditions: Vec::new(),
-            outcome: Outcome::Tunnel,
+            outcome: Outcome::local(0),
         };
         let outcome = explanation.follow(sites, asked);
         explanation.outcome = outcome.unwrap_or_else(Outcome::refused);
@@ -235,10 +257,11 @@ impl<'s> Explanation<'s> {
             self.conditions.push(Condition::Password(auth));
         }
         check_length(route, length)?;
+        let host = host_name(&target, || asked.local);
         let values = RequestValues {
             path: target.path,
             query: target.query,
-            host: name.as_deref().unwrap_or("localhost"),
+            host: &host,
             secure: locator.secure,
             method: head.method_name(),
             client: self.client,
@@ -278,8 +301,30 @@ impl<'s> Explanation<'s> {
                 }
             }
             Some(Backend::Folder(files)) => Outcome::Folder(files),
-            Some(Backend::Tunnel(_)) => Outcome::Tunnel,
-            Some(Backend::Forward(..)) => Outcome::Forward,
+            Some(Backend::Tunnel(connect)) => {
+                let named = tunnel_target(&target, length);
+                match named.and_then(|named| self.reached(connect, named, asked)) {
+                    Ok(reached) => Outcome::Tunnel(reached),
+                    Err(failure) => Outcome::failed(failure),
+                }
+            }
+            Some(Backend::Forward(connect, forward)) => {
+                let sent = OutgoingRequest {
+                    received: head,
+                    head: &outgoing,
+                    target: &target,
+                    rewritten: None,
+                    length,
+                    client: &forward.client,
+                    id,
+                    cookies: None,
+                };
+                let named = forward_target(&target, head.secure);
+                match named.and_then(|named| self.reached(connect, named, asked)) {
+                    Ok(reached) => Outcome::Forward(reached, SentHead::of(&sent)),
+                    Err(failure) => Outcome::failed(failure),
+                }
+            }
             Some(Backend::Endpoint(proxy)) => {
                 let peer = match asked.peer {
                     ClientAddress::Ip(ip) => ip.to_string(),
@@ -308,6 +353,33 @@ impl<'s> Explanation<'s> {
 }
 
 impl<'s> Explanation<'s> {
+    /// What is reached at a target: a name that was not looked up is a condition.
+    fn reached(
+        &mut self,
+        connect: &'s Connect,
+        (host, port): (String, u16),
+        asked: &AskedRequest<'_>,
+    ) -> Result<ReachedTarget<'s>, ExchangeFailure> {
+        let addresses = match connect.judge(&host, port)? {
+            JudgedTarget::Address(address) => Some(vec![address]),
+            JudgedTarget::Name => match (asked.addresses)(connect, &host) {
+                Some(found) => Some(connect.admitted(&host, port, &found)?),
+                None => {
+                    let rules = connect.targets.asked_of_addresses(&host, port);
+                    let condition = Condition::Addresses(host.clone(), rules);
+                    self.conditions.push(condition);
+                    None
+                }
+            },
+        };
+        Ok(ReachedTarget {
+            connect,
+            host,
+            port,
+            addresses,
+        })
+    }
+
     /// The endpoint that the client prefers, by the fields that the auth service vouches for, if
     /// there is one; none where it depends on one that the service sets.
     fn preference(
@@ -363,7 +435,11 @@ impl<'s> Explanation<'s> {
             Ok(Located::Route(located)) => (Some(located.index), head.method_name()),
             Ok(Located::Routeless(Routeless::Server)) => return located,
             _ => {
-                let method = Cors::preflight_method(head).unwrap_or_else(|| head.method_name());
+                // Without rules for it a preflight is a request of its own method.
+                let is_preflight =
+                    matches!(&located, Ok(Located::Routeless(Routeless::Preflight(_))));
+                let wanted = Cors::preflight_method(head).filter(|_| is_preflight);
+                let method = wanted.unwrap_or_else(|| head.method_name());
                 let found = locator.sites.router.route(site, method, &path);
                 (found.ok().map(|found| found.route), method)
             }
@@ -379,6 +455,20 @@ impl Outcome<'_> {
         Self::Local {
             status,
             location: None,
+        }
+    }
+
+    fn failed(failure: ExchangeFailure) -> Self {
+        let fault = failure.fault.unwrap_or(HttpFault::Malformed);
+        let reason = failure.detail;
+        Self::Refused {
+            status: fault.status(),
+            reason: if reason.is_empty() {
+                fault.detail().into()
+            } else {
+                reason
+            },
+            allow: String::new(),
         }
     }
 
