@@ -79,6 +79,7 @@ fn main() -> ExitCode {
         Command::RunLastGood { config, kind } => run_last_good(&config, kind),
         Command::Check(check) => Ok(check::run(&check)),
         Command::Explain(options) => explain::run(&options),
+        Command::Trace(options) => explain::trace(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Fmt(options) => fmt::run(&options),
         Command::Import(options) => import::run(&options),

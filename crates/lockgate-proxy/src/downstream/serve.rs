@@ -141,6 +141,13 @@ impl<'s> ServeContext<'s> {
             let id = self.request_id(head);
             let mut record = ExchangeRecord::new(began, address);
             (record.number, record.trace) = (number, TraceId::of(&head.fields));
+            let traces = &self.connection.worker.shared.traces;
+            if traces.are_open()
+                && let Some(token) = head.fields.only(Known::LockgateTrace)
+            {
+                let claimed = traces.claim(token, self.guard.clock().now());
+                record.followed = claimed.map(Box::new);
+            }
             let target = RequestTarget::of(head);
             let incoming = IncomingRequest {
                 context: &self,
@@ -161,7 +168,7 @@ impl<'s> ServeContext<'s> {
                 target: target.as_ref().ok(),
             };
             self.connection
-                .finish_exchange(&request, self.snapshot, &record);
+                .finish_exchange(&request, self.snapshot, &mut record);
             next
         }
     }

@@ -14,6 +14,7 @@ use super::error::AdminError;
 use super::kept_changes::KeptFile;
 use super::peers::AllowedPeers;
 use super::phase::AdminPhase;
+use super::traces::LiveTraces;
 use super::turns::ChangeTurns;
 
 /// The sources of all resources.
@@ -30,6 +31,7 @@ pub(crate) struct AdminState {
     /// The turns of changes of endpoints: one may depend on the one before.
     pub(super) turns: ChangeTurns,
     pub(super) recent_sites: RecentCounts,
+    pub(super) traces: LiveTraces,
     pub(super) phase: watch::Receiver<AdminPhase>,
 }
 
@@ -53,6 +55,7 @@ impl AdminState {
             kept,
             turns: ChangeTurns::default(),
             recent_sites: RecentCounts::default(),
+            traces: LiveTraces::default(),
             phase,
         }
     }

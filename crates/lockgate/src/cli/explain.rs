@@ -13,8 +13,12 @@ use crate::explain::{AskedUrl, ExplainRequest, GivenField};
 #[derive(Args)]
 pub(super) struct ExplainArgs {
     /// The URL that is asked for
-    #[arg(value_name = "URL")]
-    url: AskedUrl,
+    #[arg(value_name = "URL", required_unless_present = "trace")]
+    url: Option<AskedUrl>,
+    /// Follow one live request: print a field that it must bring, wait for it, and say what became
+    /// of it
+    #[arg(long, conflicts_with_all = ["headers", "sni", "listener", "via", "resolve", "live"])]
+    trace: bool,
     /// The method
     #[arg(short = 'X', long, value_name = "METHOD", default_value = "GET")]
     method: String,
@@ -54,6 +58,15 @@ pub(crate) struct ExplainOptions {
     pub(crate) output: PrintFormat,
 }
 
+/// A live request that is followed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct TraceOptions {
+    pub(crate) socket: SocketChoice,
+    /// The URL that is shown in what to send.
+    pub(crate) url: Option<AskedUrl>,
+    pub(crate) output: PrintFormat,
+}
+
 /// The configuration that a request is asked about.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ExplainSource {
@@ -74,10 +87,19 @@ impl ExplainArgs {
         self.resolve
     }
 
-    /// The request, and the arguments that say what it is asked about.
-    pub(super) fn split(self) -> (ExplainRequest, AdminArgs) {
+    /// The arguments that name the running Lockgate, and the URL of a request that is followed; else
+    /// these arguments.
+    pub(super) fn into_trace(self) -> Result<(Option<AskedUrl>, AdminArgs), (AskedUrl, Self)> {
+        match self.url.clone() {
+            Some(url) if !self.trace => Err((url, self)),
+            url => Ok((url, self.source)),
+        }
+    }
+
+    /// The request for this URL, and the arguments that say what it is asked about.
+    pub(super) fn split(self, url: AskedUrl) -> (ExplainRequest, AdminArgs) {
         let request = ExplainRequest {
-            url: self.url,
+            url,
             method: self.method,
             fields: self.headers,
             from: self.from,

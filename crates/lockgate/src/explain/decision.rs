@@ -142,6 +142,7 @@ impl<'a> Decider<'a> {
             sites,
             &AskedRequest {
                 head: request.head,
+                id: None,
                 peer: request.client,
                 local: None,
                 // The log has the client that was believed.

@@ -69,6 +69,20 @@ impl ExplainedConfig {
     }
 }
 
+/// A connection with a request.
+pub(super) struct ExplainedConnection<'c> {
+    /// Its other end.
+    pub(super) peer: ClientAddress,
+    /// The address that the client connected to, if that is known.
+    pub(super) local: Option<IpAddr>,
+    /// The acceptor of its TLS, if it has TLS.
+    pub(super) acceptor: Option<AcceptorIndex>,
+    /// The server name in it.
+    pub(super) server_name: Option<&'c str>,
+    /// The id of the request, if that is known.
+    pub(super) id: Option<&'c str>,
+}
+
 /// A request, and what it is asked about.
 pub(crate) struct Question<'a> {
     pub(crate) loaded: &'a LoadedConfig,
@@ -140,8 +154,15 @@ impl<'a> Question<'a> {
             answer["is_awaited"] = json!(certificates.is_empty());
             answer["certificates"] = certificates.iter().map(certificate).collect();
         }
-        let connection = (self.peer(planned), acceptor, sni);
-        self.explain((planned, sites), connection, &mut answer)?;
+        let head = self.head(&sites.limits)?;
+        let connection = ExplainedConnection {
+            peer: self.peer(planned),
+            local: self.local(planned),
+            acceptor,
+            server_name: sni,
+            id: None,
+        };
+        self.explain((planned, sites), &connection, &head, &mut answer);
         Ok(answer)
     }
 
@@ -264,24 +285,26 @@ impl<'a> Question<'a> {
         }
     }
 
-    fn explain(
+    /// What becomes of a request with this head.
+    pub(super) fn explain(
         &self,
         (planned, sites): (&PlannedListener, &'a ListenerSites),
-        (peer, acceptor, sni): (ClientAddress, Option<AcceptorIndex>, Option<&str>),
+        connection: &ExplainedConnection<'_>,
+        head: &RequestHead,
         answer: &mut Value,
-    ) -> Result<(), String> {
-        let head = self.head(&sites.limits)?;
+    ) {
         let trusted = &self.config().trusted;
         let explained = Explanation::of(
             sites,
             &AskedRequest {
-                head: &head,
-                peer,
-                local: self.local(planned),
+                head,
+                id: connection.id,
+                peer: connection.peer,
+                local: connection.local,
                 trusts: &|ip| trusted.iter().any(|network| network.contains(ip)),
                 pool: &|pool| self.upstream(pool),
-                acceptor,
-                server_name: sni,
+                acceptor: connection.acceptor,
+                server_name: connection.server_name,
                 addresses: &|connect, name| self.addresses(connect, name),
                 now: self.pool_state().now(),
                 depth: self.depth,
@@ -318,11 +341,10 @@ impl<'a> Question<'a> {
         let awaited = awaited.then(|| "the certificate was obtained".to_owned());
         let conditions = explained.conditions.iter().map(|one| self.condition(one));
         answer["conditions"] = awaited.into_iter().chain(conditions).collect();
-        answer["outcome"] = self.outcome(&explained, &head);
+        answer["outcome"] = self.outcome(&explained, head);
         if self.depth == ExplanationDepth::Losses {
             answer["limits"] = self.limits(planned, sites, &explained);
         }
-        Ok(())
     }
 
     /// The limits and deadlines that the request is held to.

@@ -75,6 +75,7 @@ impl Lines {
             self.row("if", text(condition), &Value::Null);
         }
         self.outcome(&answer["outcome"]);
+        self.happened(&answer["happened"]);
         for limit in list(&answer["limits"]) {
             let told = format!("{} {}", text(&limit["key"]), text(&limit["value"]));
             let at = match &limit["at"] {
@@ -82,6 +83,38 @@ impl Lines {
                 at => at.clone(),
             };
             self.row("limit", &told, &at);
+        }
+    }
+
+    /// What happened to a request that was served: the entry of a JSON access log.
+    fn happened(&mut self, entry: &Value) {
+        const TOLD: [&str; 17] = [
+            "status",
+            "grpc_status",
+            "endpoint",
+            "reused",
+            "tried",
+            "retries",
+            "cause",
+            "side",
+            "detail",
+            "duration_seconds",
+            "wait_seconds",
+            "connect_seconds",
+            "first_byte_seconds",
+            "body_seconds",
+            "received_bytes",
+            "sent_bytes",
+            "id",
+        ];
+        for name in TOLD {
+            let value = match &entry[name] {
+                Value::Null => continue,
+                Value::String(value) if value.is_empty() => continue,
+                Value::String(value) => value.clone(),
+                value => value.to_string(),
+            };
+            self.row("happened", &format!("{name} {value}"), &Value::Null);
         }
     }
 

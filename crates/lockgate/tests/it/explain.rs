@@ -1,5 +1,7 @@
 //! `explain`: what it says about a request, and that the same happens to the request when it is sent.
 
+mod live_requests;
+
 use std::fmt::Write as _;
 
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, RunResult, Serving};
@@ -657,10 +659,10 @@ fn explain_knows_the_addresses_that_a_running_proxy_has_looked_up() {
 
 #[test]
 fn explain_names_the_address_where_a_request_has_no_host() {
-    let toml = "[site.\":8080\"]\nlisten = [\"192.0.2.8\"]\nredirect = \"http://{host}/new\"\n";
-    let arguments = ["http://192.0.2.8:8080/", "-H", "Host:"];
+    let toml = "[site.\":8080\"]\nlisten = [\"127.0.0.1\"]\nredirect = \"http://{host}/new\"\n";
+    let arguments = ["http://127.0.0.1:8080/", "-H", "Host:"];
     let said = explained(toml, &arguments);
-    assert_eq!(said["outcome"]["location"], "http://192.0.2.8/new");
+    assert_eq!(said["outcome"]["location"], "http://127.0.0.1/new");
 }
 
 #[test]

@@ -77,6 +77,7 @@ const MODULES: [(&str, &Floors); 4] = [
                 "admit",
                 "escape",
                 "request_id",
+                "request_traces",
                 "route",
                 "shaping",
                 "top_requests",

@@ -49,6 +49,8 @@ const SAMPLE_ID: &[u8] = b"00000000000000000000000000000000";
 pub struct AskedRequest<'a> {
     /// Its head.
     pub head: &'a RequestHead,
+    /// The id that it gets, if that is known.
+    pub id: Option<&'a str>,
     /// The other end of the connection.
     pub peer: ClientAddress,
     /// The address that it has connected to, if that is known.
@@ -213,7 +215,8 @@ impl<'s> Explanation<'s> {
         };
         let told = head.fields.first(Known::XRequestId).filter(|_| is_trusted);
         let told = told.and_then(RequestId::accept);
-        let id = told.as_ref().map_or(SAMPLE_ID, RequestId::as_bytes);
+        let given = asked.id.map_or(SAMPLE_ID, str::as_bytes);
+        let id = told.as_ref().map_or(given, RequestId::as_bytes);
         let length = framing::request(head).map_err(Refusal::of_framing)?;
         let (recipient, hops) = recipient_of(head)?;
         let target = RequestTarget::of(head).map_err(|error| Refusal::malformed(&error))?;
