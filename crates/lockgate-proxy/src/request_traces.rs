@@ -108,6 +108,9 @@ impl RequestTraces {
     /// Takes the token that this is, if it is one.
     #[cold]
     pub fn claim(&self, said: &[u8], now: Millis) -> Option<ClaimedTrace> {
+        if said.len() != 2 * RANDOM {
+            return None;
+        }
         let mut tokens = self.lock();
         tokens.retain(|token| token.is_open(now));
         let mut found = None;

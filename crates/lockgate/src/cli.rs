@@ -610,16 +610,14 @@ impl CommandArgs {
                 })
             }
             Self::Explain(args) => {
-                let (url, args) = match args.into_trace() {
-                    Err(asked) => asked,
-                    Ok((url, args)) => {
-                        let (socket, output) = choose(args)?;
-                        return Ok(Command::Trace(explain::TraceOptions {
-                            socket,
-                            url,
-                            output,
-                        }));
-                    }
+                let Some(url) = args.asked_url() else {
+                    let (url, args) = args.into_trace();
+                    let (socket, output) = choose(args)?;
+                    return Ok(Command::Trace(explain::TraceOptions {
+                        socket,
+                        url,
+                        output,
+                    }));
                 };
                 let (is_live, resolve) = (args.is_live(), args.resolves());
                 let (request, args) = args.split(url);

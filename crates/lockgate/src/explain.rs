@@ -4,6 +4,7 @@
 mod choice;
 mod decision;
 mod limits;
+mod place;
 mod question;
 mod request;
 mod text;

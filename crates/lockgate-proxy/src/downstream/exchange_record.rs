@@ -167,7 +167,7 @@ impl ClientConnection {
         }
     }
 
-    /// Reports an exchange to the operator who follows it.
+    /// Reports an exchange that an operator follows.
     #[cold]
     fn report_exchange(
         &self,

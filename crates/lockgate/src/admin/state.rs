@@ -31,7 +31,7 @@ pub(crate) struct AdminState {
     /// The turns of changes of endpoints: one may depend on the one before.
     pub(super) turns: ChangeTurns,
     pub(super) recent_sites: RecentCounts,
-    pub(super) traces: LiveTraces,
+    pub(super) traces: Arc<LiveTraces>,
     pub(super) phase: watch::Receiver<AdminPhase>,
 }
 
@@ -55,7 +55,7 @@ impl AdminState {
             kept,
             turns: ChangeTurns::default(),
             recent_sites: RecentCounts::default(),
-            traces: LiveTraces::default(),
+            traces: Arc::default(),
             phase,
         }
     }
@@ -66,6 +66,11 @@ impl AdminState {
     /// Its answer.
     pub(super) fn admit(&self, is_change: bool) -> Result<(), AdminError> {
         self.phase.borrow().admit(is_change)
+    }
+
+    /// A token for a request that is followed; none while there are too many.
+    pub(super) fn begin_trace(&self) -> Option<String> {
+        self.traces.begin(&self.exposition)
     }
 
     /// The figures of the generation that runs.

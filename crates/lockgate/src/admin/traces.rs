@@ -5,13 +5,14 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use lockgate_limits::clock;
 use lockgate_proxy::request_traces::{OpenTrace, RequestTraces};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::state::AdminState;
+use crate::exposition::Exposition;
 
 /// Traces at once, with those that are kept for a command.
 const MOST: usize = 64;
@@ -34,19 +35,41 @@ pub(super) enum TraceState {
 pub(super) struct LiveTraces(Mutex<HashMap<String, watch::Receiver<TraceState>>>);
 
 impl LiveTraces {
-    /// A new token; none while there are too many.
-    pub(super) fn begin(state: &Arc<AdminState>) -> Option<String> {
-        let traces = state.traces.lock();
+    /// A new token, for a request to the configuration that runs then; none while there are too
+    /// many.
+    pub(super) fn begin(self: &Arc<Self>, running: &Arc<ArcSwap<Exposition>>) -> Option<String> {
+        let mut traces = self.lock();
         if traces.len() >= MOST {
             return None;
         }
-        let opened = state.exposition().traces().open(clock::now())?;
+        let opened = running.load().traces().open(clock::now())?;
         let token = opened.token.clone();
         let (done, waiting) = watch::channel(TraceState::Waiting);
-        let mut traces = traces;
         traces.insert(token.clone(), waiting);
-        tokio::spawn(follow(Arc::clone(state), opened, done));
+        let (traces, running) = (Arc::clone(self), Arc::clone(running));
+        tokio::spawn(traces.follow(running, opened, done));
         Some(token)
+    }
+
+    async fn follow(
+        self: Arc<Self>,
+        running: Arc<ArcSwap<Exposition>>,
+        opened: OpenTrace,
+        done: watch::Sender<TraceState>,
+    ) {
+        let OpenTrace { token, request } = opened;
+        let result = match timeout(TIME, request).await {
+            Ok(Ok(traced)) => {
+                let trace = running.load_full().explain_traced(&traced);
+                tracing::info!(%trace, "traced a request");
+                TraceState::Done(Arc::new(trace))
+            }
+            Ok(Err(_)) | Err(_) => TraceState::Expired,
+        };
+        running.load().traces().close_stale(clock::now());
+        done.send_replace(result);
+        sleep(TIME).await;
+        self.lock().remove(&token);
     }
 
     /// The state of the trace with this token, once its request is over or its time is; none
@@ -60,20 +83,4 @@ impl LiveTraces {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Receiver<TraceState>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-async fn follow(state: Arc<AdminState>, opened: OpenTrace, done: watch::Sender<TraceState>) {
-    let OpenTrace { token, request } = opened;
-    let result = match timeout(TIME, request).await {
-        Ok(Ok(traced)) => {
-            let trace = state.exposition().explain_traced(&traced);
-            tracing::info!(%trace, "traced a request");
-            TraceState::Done(Arc::new(trace))
-        }
-        Ok(Err(_)) | Err(_) => TraceState::Expired,
-    };
-    state.exposition().traces().close_stale(clock::now());
-    done.send_replace(result);
-    sleep(TIME).await;
-    state.traces.lock().remove(&token);
 }

@@ -87,13 +87,14 @@ impl ExplainArgs {
         self.resolve
     }
 
-    /// The arguments that name the running Lockgate, and the URL of a request that is followed; else
-    /// these arguments.
-    pub(super) fn into_trace(self) -> Result<(Option<AskedUrl>, AdminArgs), (AskedUrl, Self)> {
-        match self.url.clone() {
-            Some(url) if !self.trace => Err((url, self)),
-            url => Ok((url, self.source)),
-        }
+    /// The URL of the request, unless a live one is followed.
+    pub(super) fn asked_url(&self) -> Option<AskedUrl> {
+        self.url.clone().filter(|_| !self.trace)
+    }
+
+    /// The URL of a request that is followed, and the arguments that name the running Lockgate.
+    pub(super) fn into_trace(self) -> (Option<AskedUrl>, AdminArgs) {
+        (self.url, self.source)
     }
 
     /// The request for this URL, and the arguments that say what it is asked about.

@@ -11,7 +11,7 @@ use lockgate_rules::AcceptProxy;
 use lockgate_upstream::Pool;
 use serde_json::{Value, json};
 
-use super::question::place;
+use super::place::place;
 use crate::check::units;
 
 /// Limits and deadlines, in the order in which a request meets them.

@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use lockgate_config::{Config, HostedSite, LoadedConfig, SiteRoute, SourceSpan};
+use lockgate_config::{Config, HostedSite, LoadedConfig, SiteRoute};
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::head::RequestHead;
@@ -29,6 +29,7 @@ use crate::check::describe;
 
 use super::choice::PoolState;
 use super::limits::HeldLimits;
+use super::place::place;
 use super::request::{ExplainRequest, GivenField, UrlScheme};
 
 /// The protocols that clients offer by ALPN.
@@ -625,11 +626,6 @@ fn addresses_condition(name: &str, rules: &AskedOfAddresses) -> String {
         [] => format!("{name} has an address"),
         asked => format!("an address of {name} {}", asked.join(", and ")),
     }
-}
-
-/// A place in the configuration: `file:line`.
-pub(super) fn place(at: &SourceSpan) -> String {
-    format!("{}:{}", at.file().display(), at.line())
 }
 
 fn site_loss(loss: &SiteLoss) -> String {

@@ -82,7 +82,7 @@ impl Lines {
                 Value::Null => Value::from("default"),
                 at => at.clone(),
             };
-            self.row("limit", &told, &at);
+            self.row("holds", &told, &at);
         }
     }
 

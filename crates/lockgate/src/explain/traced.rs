@@ -9,7 +9,8 @@ use lockgate_proxy::request_traces::TracedRequest;
 use lockgate_rules::ClientAddress;
 use serde_json::{Value, json};
 
-use super::question::{ExplainedConfig, ExplainedConnection, Question, ReachedService, place};
+use super::place::place;
+use super::question::{ExplainedConfig, ExplainedConnection, Question, ReachedService};
 use super::request::{AskedUrl, ExplainRequest, UrlScheme};
 
 /// Fields with values that no log has.

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::super::body::text;
 use super::super::error::AdminError;
 use super::super::request::{AdminRequest, AdminResult};
-use super::super::traces::{LiveTraces, TraceState};
+use super::super::traces::TraceState;
 
 /// A token for one request.
 pub(super) async fn begin(request: AdminRequest) -> AdminResult {
     request.object(&[])?;
-    let token = LiveTraces::begin(&request.state).ok_or_else(|| {
+    let token = request.state.begin_trace().ok_or_else(|| {
         AdminError::new(
             StatusCode::CONFLICT,
             "too_many_traces",
