@@ -193,6 +193,7 @@ impl<'s> Explanation<'s> {
             lost_sites: Vec::new(),
             lost_routes: Vec::new(),
             conditions: Vec::new(),
+            // Until it has been followed.
             outcome: Outcome::local(0),
         };
         let outcome = explanation.follow(sites, asked);

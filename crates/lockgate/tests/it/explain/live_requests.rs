@@ -1,6 +1,7 @@
 //! One live request that brings a token: it is explained, with what happened to it.
 
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
 use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving};
 use serde_json::{Value, json};
@@ -143,6 +144,28 @@ fn a_trace_token_serves_one_request_and_wrong_ones_change_nothing() {
     assert_eq!(trace["happened"]["id"], id_of(&last));
     let ended = scene.gate.stop();
     assert_eq!(ended.stderr.matches("traced a request").count(), 2);
+}
+
+#[test]
+fn an_auth_service_never_gets_the_trace_token() {
+    let seen = Arc::new(Mutex::new(String::new()));
+    let heads = Arc::clone(&seen);
+    let auth = Origin::tcp().answering(move |request| {
+        heads.lock().unwrap().push_str(&request.head);
+        b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n".to_vec()
+    });
+    let gate = lockgate().start(&format!(
+        "[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"ok\"\nauth = {{ forward = \"{}\" }}\n",
+        auth.address()
+    ));
+    let mut client = Http::connect(gate.at("127.0.0.1:0"));
+    client.send("GET / HTTP/1.1\r\nHost: a\r\nLockgate-Trace: x\r\nX-Seen: 1\r\n\r\n");
+    assert_eq!(client.answer().status(), 200);
+    let seen = seen.lock().unwrap().to_lowercase();
+    assert!(
+        seen.contains("x-seen") && !seen.contains("lockgate-trace"),
+        "{seen}"
+    );
 }
 
 #[test]
