@@ -952,9 +952,11 @@ fn agree(said: &Value, answer: &Message, request: &RandomRequest, origins: &[Ser
     if outcome["kind"] == "proxied" {
         let origin: usize = answer.field("x-origin").unwrap().parse().unwrap();
         let (origin, choice) = (origins[origin].address(), &outcome["choice"]);
-        if choice["next"].is_null() {
-            let possible = choice["one_of"].as_array().unwrap();
-            assert!(possible.contains(&json!(origin)), "{}", told());
+        let members = choice["members"].as_array().unwrap();
+        if choice["method"] == "p2c" && members.len() > 1 {
+            // The request before may be in flight for a moment yet, and latencies fade.
+            let is_it = |member: &Value| member["endpoint"] == origin;
+            assert!(members.iter().any(is_it), "{}", told());
         } else {
             assert_eq!(choice["next"], origin, "{}", told());
         }
