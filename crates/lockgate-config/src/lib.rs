@@ -27,6 +27,7 @@ mod key_changes;
 mod key_paths;
 mod keys;
 mod language;
+mod limit_places;
 mod load;
 mod merged;
 mod model;

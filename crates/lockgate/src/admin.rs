@@ -19,6 +19,7 @@ mod request;
 mod resources;
 mod server;
 mod state;
+mod traces;
 mod turns;
 mod usage_peaks;
 

@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Doctor(doctor::DoctorOptions),
     /// Say what becomes of a request.
     Explain(explain::ExplainOptions),
+    /// Say what becomes of one live request.
+    Trace(explain::TraceOptions),
     /// Say what a changed configuration changes.
     Plan(plan::PlanOptions),
     /// Bring configuration files into their canonical form.
@@ -257,7 +259,9 @@ enum CommandArgs {
     #[command(
         after_help = "Examples:\n  lockgate explain https://app.example.com/api/users\n  \
         lockgate explain -X POST http://127.0.0.1:8080/upload -H 'Host: files.example.com' --from 10.0.0.7 --json\n  \
-        lockgate explain --live https://app.example.com/\n\n\
+        lockgate explain --live https://app.example.com/\n  \
+        lockgate explain --via http://127.0.0.1:3128 tcp://db.example.org:5432\n  \
+        lockgate explain --trace https://app.example.com/\n\n\
         Nothing is sent: the rules that serve are asked. Exit codes: 0 explained, 1 invalid configuration, \
         or no listener has the URL's port."
     )]
@@ -623,8 +627,17 @@ impl CommandArgs {
                 Ok(Command::Doctor(args.resolve(config)))
             }
             Self::Explain(args) => {
-                let is_live = args.is_live();
-                let (request, args) = args.split();
+                let Some(url) = args.asked_url() else {
+                    let (url, args) = args.into_trace();
+                    let (socket, output) = choose(args)?;
+                    return Ok(Command::Trace(explain::TraceOptions {
+                        socket,
+                        url,
+                        output,
+                    }));
+                };
+                let (is_live, resolve) = (args.is_live(), args.resolves());
+                let (request, args) = args.split(url);
                 let (source, output) = if is_live {
                     let (socket, output) = choose(args)?;
                     (explain::ExplainSource::Running(socket), output)
@@ -635,6 +648,7 @@ impl CommandArgs {
                 Ok(Command::Explain(explain::ExplainOptions {
                     source,
                     request,
+                    resolve,
                     output,
                 }))
             }

@@ -81,6 +81,7 @@ fn main() -> ExitCode {
         Command::Check(check) => Ok(check::run(&check)),
         Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),
+        Command::Trace(options) => explain::trace(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Fmt(options) => fmt::run(&options),
         Command::Import(options) => import::run(&options),

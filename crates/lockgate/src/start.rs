@@ -23,6 +23,7 @@ use lockgate_proxy::admit::client_bans::ClientBans;
 use lockgate_proxy::files;
 use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
+use lockgate_proxy::request_traces::RequestTraces;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
@@ -230,6 +231,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         challenges: Arc::default(),
         cert_demands: CertDemands::default(),
         tails: Tails::new(tickers.len()),
+        traces: RequestTraces::default(),
         errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),

@@ -16,6 +16,7 @@ use super::error::AdminError;
 use super::kept_changes::KeptFile;
 use super::peers::AllowedPeers;
 use super::phase::AdminPhase;
+use super::traces::LiveTraces;
 use super::turns::ChangeTurns;
 use super::usage_peaks::{LimitPeaks, STEP, UsagePeaks};
 
@@ -33,6 +34,7 @@ pub(crate) struct AdminState {
     /// The turns of changes of endpoints: one may depend on the one before.
     pub(super) turns: ChangeTurns,
     pub(super) recent_sites: RecentCounts,
+    pub(super) traces: Arc<LiveTraces>,
     pub(super) phase: watch::Receiver<AdminPhase>,
     peaks: Mutex<UsagePeaks>,
 }
@@ -57,6 +59,7 @@ impl AdminState {
             kept,
             turns: ChangeTurns::default(),
             recent_sites: RecentCounts::default(),
+            traces: Arc::default(),
             phase,
             peaks: Mutex::default(),
         }
@@ -88,6 +91,11 @@ impl AdminState {
         let peaks = self.peaks.lock();
         let (earlier, span) = peaks.unwrap_or_else(PoisonError::into_inner).peaks();
         (earlier.max(now), span)
+    }
+
+    /// A token for a request that is followed; none while there are too many.
+    pub(super) fn begin_trace(&self) -> Option<String> {
+        self.traces.begin(&self.exposition)
     }
 
     /// The figures of the generation that runs.

@@ -239,12 +239,12 @@ fn location(decider: &Decider<'_>, url: &AskedUrl, method: &str) -> Option<(Stri
     .ok()??;
     let (host, port) = match url.authority.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => (host, port),
-        _ => (&*url.authority, if url.secure { "443" } else { "80" }),
+        _ => (&*url.authority, if url.is_secure() { "443" } else { "80" }),
     };
     let decision = decider.decide(&LoggedRequest {
         listener: &format!(":{port}"),
-        secure: url.secure,
-        sni: url.secure.then_some(host),
+        secure: url.is_secure(),
+        sni: url.is_secure().then_some(host),
         client: ClientAddress::Ip(ExplainRequest::FROM),
         head: &head,
     });
