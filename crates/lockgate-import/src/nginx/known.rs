@@ -6,7 +6,7 @@ use super::syntax::NginxDirective;
 use crate::Verdict;
 
 /// What Lockgate does by itself, or needs no word about.
-const DEFAULTS: &str = " user worker_processes worker_connections worker_rlimit_nofile worker_cpu_affinity \
+const DEFAULTS: &str = " worker_processes worker_connections worker_rlimit_nofile worker_cpu_affinity \
  worker_priority worker_shutdown_timeout worker_aio_requests multi_accept use accept_mutex \
  accept_mutex_delay events pid daemon master_process lock_file pcre_jit timer_resolution thread_pool \
  env working_directory worker_rlimit_core debug_connection sendfile sendfile_max_chunk tcp_nopush \
@@ -239,7 +239,7 @@ pub(super) const CLOSING: &[&str] = &[
 ];
 
 /// What the other modules convert or refuse by name.
-const HANDLED: &str = " http server location stream upstream map types listen server_name root alias index \
+const HANDLED: &str = " user http server location stream upstream map types listen server_name root alias index \
  try_files rewrite return if set include error_page proxy_pass grpc_pass proxy_set_header \
  grpc_set_header proxy_hide_header add_header expires charset gzip brotli zstd client_max_body_size \
  proxy_connect_timeout proxy_read_timeout grpc_read_timeout proxy_ssl_name \

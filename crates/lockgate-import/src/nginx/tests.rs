@@ -594,3 +594,44 @@ timeouts = { tunnel_idle = "10m" }"#;
     assert_eq!(toml(source), expected);
     assert!(verdict(source, "allow").starts_with("not: a relay lets in every client"));
 }
+
+#[test]
+fn the_test_of_an_unnamed_host_names_no_other_site() {
+    let source = "server { listen 80 default_server; return 404; }
+      server { listen 80; server_name example.com example.net; return 204; }";
+    let text = imported(source).draft.to_string();
+    let test = "request = \"GET http://unnamed.invalid/x\"\nexpect = { site = \":80\"";
+    assert!(text.contains(test), "{text}");
+}
+
+#[test]
+fn the_user_of_the_workers_is_kept() {
+    let of = |user: &str| format!("{user} http {{ server {{ listen 80; return 204; }} }}");
+    let kept = toml(&of("user www-data;"));
+    assert!(kept.starts_with("user = \"www-data\""), "{kept}");
+    assert_eq!(verdict(&of("user www-data www-data;"), "user"), "converted");
+    assert_eq!(
+        verdict(&of("user nginx adm;"), "user"),
+        "differs: the group is that of the user"
+    );
+}
+
+#[test]
+fn users_with_weak_hashes_are_named() {
+    let source = "server { listen 80; root /w; auth_basic x; auth_basic_user_file ht; }";
+    let of = |hashes: &str| {
+        let files = [("nginx.conf", source), ("ht", hashes)];
+        let imported = import_files(&files).unwrap();
+        let mut lines = imported.report.lines();
+        let line = lines.find(|line| line.text.starts_with("auth_basic_user_file"));
+        (line.unwrap().verdict, imported.draft.to_string())
+    };
+    let (verdict, text) = of("alice:$apr1$x$y\n# c:d\nbob:$2y$05$abc\ncarol:{SHA}x\n");
+    let because = "Lockgate takes bcrypt, SHA-crypt and argon2id, and refuses the hashes of alice, carol; `htpasswd -B` or `openssl passwd -6` makes others";
+    assert_eq!(verdict, Verdict::differs(because));
+    assert!(
+        text.contains("# needs new hashes for: alice, carol"),
+        "{text}"
+    );
+    assert_eq!(of("bob:$2y$05$abc\n").0, Verdict::Converted);
+}
