@@ -230,14 +230,14 @@ fn password<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
                 }
             }
             route.set("auth", inline(auth));
-            let anew = "`htpasswd -B` or `openssl passwd -6` makes others";
+            let anew = "`htpasswd -B` or `openssl passwd -6` makes new ones";
             match site.shared.users.weak(file.arg(0)) {
                 Some(names) if names.is_empty() => verdicts.converted(file),
                 Some(names) => {
                     let names = names.join(", ");
                     verdicts.differs(
                         file,
-                        format!("Lockgate takes bcrypt, SHA-crypt and argon2id, and refuses the hashes of {names}; {anew}"),
+                        format!("Lockgate takes bcrypt, SHA-crypt and argon2id, and refuses the hashes of {names}: {anew}"),
                     );
                     route.comment_key("auth", &format!("needs new hashes for: {names}"));
                 }
@@ -245,7 +245,7 @@ fn password<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
                     verdicts.converted(file);
                     route.comment_key(
                         "auth",
-                        &format!("hashes of MD5, SHA-1 and DES are refused; {anew}"),
+                        &format!("hashes of MD5, SHA-1 and DES are refused: {anew}"),
                     );
                 }
             }

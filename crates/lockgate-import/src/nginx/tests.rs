@@ -627,7 +627,7 @@ fn users_with_weak_hashes_are_named() {
         (line.unwrap().verdict, imported.draft.to_string())
     };
     let (verdict, text) = of("alice:$apr1$x$y\n# c:d\nbob:$2y$05$abc\ncarol:{SHA}x\n");
-    let because = "Lockgate takes bcrypt, SHA-crypt and argon2id, and refuses the hashes of alice, carol; `htpasswd -B` or `openssl passwd -6` makes others";
+    let because = "Lockgate takes bcrypt, SHA-crypt and argon2id, and refuses the hashes of alice, carol: `htpasswd -B` or `openssl passwd -6` makes new ones";
     assert_eq!(verdict, Verdict::differs(because));
     assert!(
         text.contains("# needs new hashes for: alice, carol"),
