@@ -9,6 +9,7 @@ mod answer;
 mod fields;
 mod finish;
 mod hosts;
+mod itself;
 mod known;
 mod listen;
 mod locations;

@@ -210,7 +210,12 @@ fn the_path_that_the_endpoint_sees() {
         let found = text.replace(&format!("[site.\":80\".path.\"{key}\"]"), "");
         assert_eq!(
             found.split('\n').collect::<Vec<_>>().join(" ").trim(),
-            keys,
+            match location {
+                "/a/" => format!(
+                    "{keys}  [site.\":80\".path.\"/a\"] redirect = {{ to = \"/a/\", status = 301 }}"
+                ),
+                _ => keys.to_owned(),
+            },
             "{location} {pass}"
         );
     }
@@ -226,8 +231,14 @@ proxy = "x:1"
 rewrite = "/b/{*}""#,
     );
     assert_server(
-        "location /r/ { rewrite ^/r/(.*)$ /$1 break; proxy_pass http://x:1; proxy_set_header Host $http_host; }",
-        "[site.\":80\".path.\"/r/*\"]\nproxy = \"x:1\"\nstrip_prefix = true",
+        "location /r { return 404; } location /r/ { rewrite ^/r/(.*)$ /$1 break; proxy_pass http://x:1; proxy_set_header Host $http_host; }",
+        r#"
+[site.":80".path."/r"]
+respond = 404
+
+[site.":80".path."/r/*"]
+proxy = "x:1"
+strip_prefix = true"#,
     );
     let folded =
         "set $up http://x:9; location / { proxy_pass $up; proxy_set_header Host $http_host; }";
@@ -254,7 +265,10 @@ request_headers = { x-a = "a" }
 
 [site.":80".path."/b/*"]
 proxy = "app:1"
-request_headers = { x-b = "b", host = "app:1" }"#,
+request_headers = { x-b = "b", host = "app:1" }
+
+[site.":80".path."/b"]
+redirect = { to = "/b/", status = 301 }"#,
     );
     let unknown = "location / { proxy_pass http://a:1; proxy_set_header Host $host; proxy_set_header X-Cert $ssl_client_s_dn; }";
     assert_server(
@@ -634,4 +648,55 @@ fn users_with_weak_hashes_are_named() {
         "{text}"
     );
     assert_eq!(of("bob:$2y$05$abc\n").0, Verdict::Converted);
+}
+
+#[test]
+fn a_path_without_its_slash_is_answered_as_nginx_does() {
+    // An application gets nothing for it: nginx redirects, before any rule of access.
+    assert_server(
+        "allow 10.0.0.0/8; deny all; location / { root /w; } location /x/ { proxy_pass http://a:1; proxy_set_header Host $host; }",
+        r#"
+[site.":80"]
+allow = ["10.0.0.0/8"]
+root = "/w"
+
+[site.":80".path."/x/*"]
+proxy = "a:1"
+
+[site.":80".path."/x"]
+allow = false
+redirect = { to = "/x/", status = 301 }"#,
+    );
+    // Files leave it to the location around them: an application, or a rule of access.
+    assert_server(
+        "location / { proxy_pass http://a:1; proxy_set_header Host $host; } location /x/ { root /w; }",
+        r#"
+[site.":80"]
+proxy = "a:1"
+
+[site.":80".path."/x/*"]
+root = "/w"
+
+[site.":80".path."/x"]
+proxy = "a:1""#,
+    );
+    assert_server(
+        "root /w; location / { allow 10.0.0.0/8; deny all; } location /x/ { allow all; }",
+        r#"
+[site.":80"]
+allow = ["10.0.0.0/8"]
+root = "/w"
+
+[site.":80".path."/x/*"]
+allow = false
+root = "/w"
+
+[site.":80".path."/x"]
+root = "/w""#,
+    );
+    let outside = "root /w; location /x/ { return 204; }";
+    let text = imported(&format!("server {{ listen 80; {outside} }}"))
+        .draft
+        .to_string();
+    assert!(text.contains("is also about /x itself"), "{text}");
 }
