@@ -525,3 +525,15 @@ fn a_site_that_is_left_out_does_not_fall_to_a_wildcard() {
     );
     assert!(is_refused(text, "http://php"));
 }
+
+#[test]
+fn json_is_refused_with_a_reason() {
+    let json = "{\n \"apps\": {\"layer4\": {\"servers\": {\"a\": {\"listen\": [\":443\"]}}}}}";
+    let error = read_files(&[("Caddyfile", json)]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("Caddyfile:1: this is Caddy's JSON"),
+        "{error}"
+    );
+    let layer4 = "{\n layer4 {\n  :5432 {\n   route\n  }\n }\n}\n:80 {\n respond 200\n}\n";
+    assert!(is_refused(layer4, "layer4") && is_refused(layer4, ":5432"));
+}
