@@ -147,7 +147,12 @@ fn a_file_of_redirects_without_an_end_is_a_lint() {
         let found = warnings(&site(endless));
         let codes: Vec<_> = found.iter().map(|(code, _)| &**code).collect();
         assert_eq!(codes, ["W0115"], "{endless}");
-        assert!(found.iter().all(|(_, text)| text.contains("map has no end")), "{found:?}");
+        assert!(
+            found
+                .iter()
+                .all(|(_, text)| text.contains("map has no end")),
+            "{found:?}"
+        );
     }
     assert_eq!(warnings(&site("/b /c\n/c /d\n/old/* /new/{*}\n")), []);
 }
