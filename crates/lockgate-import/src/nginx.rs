@@ -282,6 +282,7 @@ const UNUSED: &[&str] = &[
     "limit_req_zone",
     "limit_req_status",
     "proxy_ssl_name",
+    "proxy_ssl_verify",
     "proxy_ssl_trusted_certificate",
     "ssl_certificate",
     "ssl_certificate_key",

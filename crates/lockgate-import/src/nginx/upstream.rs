@@ -1,6 +1,6 @@
 //! `upstream` blocks, which become pools or a single address.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use super::route::{inline, place_of};
@@ -17,7 +17,12 @@ pub(super) struct NginxUpstream<'a> {
     seen: BTreeSet<String>,
     /// Whether a table of HTTP, of HTTPS, or of gRPC names it as a pool.
     pub(super) used: [Cell<bool>; 3],
+    /// `tls` of the pool for HTTPS, once a route has one.
+    tls: RefCell<Option<NginxEndpointTls>>,
 }
+
+/// The keys of `tls` to an endpoint.
+pub(super) type NginxEndpointTls = Vec<(&'static str, DraftValue)>;
 
 /// An address of Lockgate: `host:port` or `unix:PATH`.
 pub(super) fn address(text: &str, port: u16) -> Option<String> {
@@ -57,6 +62,7 @@ impl<'a> NginxUpstream<'a> {
             keys: Vec::new(),
             seen: BTreeSet::new(),
             used: Default::default(),
+            tls: RefCell::new(None),
         };
         let mut fails: Vec<(u64, u64)> = Vec::new();
         for directive in block.children() {
@@ -209,6 +215,11 @@ impl<'a> NginxUpstream<'a> {
         }
     }
 
+    /// Gives the pool for HTTPS its `tls`. Says whether all routes so far have the same.
+    pub(super) fn take_tls(&self, tls: &NginxEndpointTls) -> bool {
+        self.tls.borrow_mut().get_or_insert_with(|| tls.clone()) == tls
+    }
+
     fn pool_name(&self, kind: usize) -> String {
         let name: String = self
             .block
@@ -246,7 +257,7 @@ impl<'a> NginxUpstream<'a> {
                 verdicts.note("nginx takes the endpoints of a pool in turn; Lockgate takes the less busy of two: balance = \"round-robin\" does as nginx.");
             }
             if kind == 1 {
-                pool.set("tls", DraftValue::Inline(Vec::new()));
+                pool.set("tls", inline(self.tls.borrow().clone().unwrap_or_default()));
             }
             if kind == 2 {
                 pool.set("protocol", "h2c");
