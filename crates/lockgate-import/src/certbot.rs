@@ -31,10 +31,8 @@ impl Draft {
                 _ => Vec::new(),
             };
             rest.retain(|(key, _)| key != "cert" && key != "key");
-            // A name with a port has TLS by its `tls`, one without has it anyway.
-            if !rest.is_empty() || name.contains(':') {
-                site.set("tls", DraftValue::Inline(rest));
-            }
+            // A name without a port has TLS without it, but loses it once a port is added.
+            site.set("tls", DraftValue::Inline(rest));
         }
         if obtained && self.top.find_table("acme").is_none() && self.top.get("acme").is_none() {
             let email = vec![("email".to_owned(), email.into())];
@@ -99,6 +97,7 @@ mod tests {
         let text = draft.to_string();
         for part in [
             "acme = { email = \"me@a.test\" }",
+            "[site.\"a.test\"]\ntls = {}",
             "[site.\"b.test:443\"]\ntls = {}",
             "[site.\"c.test\"]\ntls = { tickets = false }",
             "[site.\"d.test\"]\ntls = { cert = \"/etc/tls/d.pem\"",
@@ -106,6 +105,5 @@ mod tests {
         ] {
             assert!(text.contains(part), "{text}");
         }
-        assert!(!text.contains("[site.\"a.test\"]\ntls"), "{text}");
     }
 }
