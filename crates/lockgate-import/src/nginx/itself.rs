@@ -51,7 +51,7 @@ pub(super) fn paths_themselves<'a>(
             continue;
         }
         let redirects = |name: &&str| !place.scope.own(name).is_empty();
-        if is_slash_location(place, base) && REDIRECTING.iter().any(|name| redirects(&name)) {
+        if is_slash_location(place, base) && REDIRECTING.iter().any(redirects) {
             let mut own = NginxRoute::new(base, NginxAction::Redirect, place.location);
             let to = format!("{base}/");
             own.set(
