@@ -700,3 +700,19 @@ root = "/w""#,
         .to_string();
     assert!(text.contains("is also about /x itself"), "{text}");
 }
+
+#[test]
+fn a_server_that_stands_twice_has_the_sum_of_its_weights() {
+    let source = "upstream u { server 10.0.0.1:80; server 10.0.0.2:80 max_conns=9; server 10.0.0.1:80; server 10.0.0.2:80 weight=2; }
+      server { listen 80; location / { proxy_pass http://u; proxy_set_header Host $http_host; } }";
+    let text = toml(source);
+    let endpoints =
+        "{ addr = \"10.0.0.1:80\", weight = 2 }, { addr = \"10.0.0.2:80\", weight = 3, max = 9 }";
+    assert!(
+        text.replace('\n', " ")
+            .replace("    ", "")
+            .contains(endpoints),
+        "{text}"
+    );
+    assert_eq!(verdict(source, "server 10.0.0.2:80 weight"), "converted");
+}

@@ -53,6 +53,18 @@ pub(super) fn address(text: &str, port: u16) -> Option<String> {
         .then(|| format!("{host}:{port}"))
 }
 
+/// The greatest weight of an endpoint.
+const MOST_WEIGHT: i64 = 256;
+
+/// The weight among the keys of an endpoint.
+fn weight_in(keys: &[(&str, DraftValue)]) -> i64 {
+    let weight = keys.iter().find_map(|(key, value)| match value {
+        DraftValue::Number(weight) if *key == "weight" => Some(*weight),
+        _ => None,
+    });
+    weight.unwrap_or(1)
+}
+
 impl<'a> NginxUpstream<'a> {
     /// Reads a block. `port` is that of servers without one.
     pub(super) fn read(verdicts: &NginxVerdicts, block: &'a NginxDirective, port: u16) -> Self {
@@ -110,6 +122,13 @@ impl<'a> NginxUpstream<'a> {
                 }
                 _ => {}
             }
+        }
+        // The weight of an endpoint alone says nothing.
+        if let [DraftValue::Inline(keys)] = this.endpoints.as_slice()
+            && let [(_, address), (weight, _)] = keys.as_slice()
+            && weight == "weight"
+        {
+            this.endpoints = vec![address.clone()];
         }
         if let Some(&(errors, millis)) = fails.first() {
             if fails.iter().all(|fail| *fail == (errors, millis)) {
@@ -188,16 +207,46 @@ impl<'a> NginxUpstream<'a> {
         if failing {
             fails.push((errors, millis));
         }
+        let weight = weight_in(&keys);
+        let is_backup = keys.iter().any(|(key, _)| *key == "backup");
         let value = match keys.len() {
             1 => address.clone().into(),
             _ => inline(keys),
         };
         if !self.seen.insert(address.clone()) {
-            verdicts.default(directive);
+            match self.add_weight(&address, weight) {
+                true if !is_backup => verdicts.set(directive, verdict),
+                _ => verdicts.differs(directive, "an endpoint stands once in a pool"),
+            }
             return;
         }
         self.endpoints.push(value);
         verdicts.set(directive, verdict);
+    }
+
+    /// Adds the weight of a server that stands twice: nginx gives it as many more requests. Says
+    /// whether Lockgate takes the sum.
+    fn add_weight(&mut self, address: &str, more: i64) -> bool {
+        let known = self.endpoints.iter_mut().find(|known| match known {
+            DraftValue::Text(text) => text == address,
+            DraftValue::Inline(keys) => keys.iter().any(|(_, value)| *value == address.into()),
+            _ => false,
+        });
+        let Some(known) = known else { return false };
+        let mut keys = match std::mem::replace(known, DraftValue::Flag(false)) {
+            DraftValue::Inline(keys) => keys,
+            only => vec![("addr".to_owned(), only)],
+        };
+        let has_backup = keys.iter().any(|(key, _)| key == "backup");
+        let weight = keys.iter().find_map(|(key, value)| match value {
+            DraftValue::Number(weight) if key == "weight" => Some(*weight),
+            _ => None,
+        });
+        let sum = weight.unwrap_or(1).saturating_add(more);
+        keys.retain(|(key, _)| key != "weight");
+        keys.insert(1, ("weight".to_owned(), sum.min(MOST_WEIGHT).into()));
+        *known = DraftValue::Inline(keys);
+        sum <= MOST_WEIGHT && !has_backup
     }
 
     /// The value of `proxy`: the only address, or the pool. `kind` is 0 for HTTP, 1 for HTTPS, 2
