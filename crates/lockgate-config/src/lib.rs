@@ -43,6 +43,7 @@ mod source;
 mod spelling;
 mod syntax;
 mod table;
+mod toml_comments;
 mod tunnel_rule;
 mod units;
 mod values;

@@ -152,6 +152,8 @@ fn every_documented_command_exists() {
         "version",
         "healthcheck",
         "status",
+        "tail",
+        "top",
         "pools",
         "endpoints",
         "certs",
