@@ -12,6 +12,7 @@ import json
 import random
 import socket
 import ssl
+import time
 import zlib
 from dataclasses import asdict, dataclass, field
 
@@ -183,3 +184,11 @@ def send(request):
             return Answer(response.status, fields, body)
     except (OSError, http.client.HTTPException, EOFError, zlib.error) as error:
         return Answer(0, said=type(error).__name__)
+
+
+def wait_for_certificates(requests):
+    """Waits until each name has a certificate, as far as it will: Caddy makes them after its start."""
+    end = time.monotonic() + 10
+    for port, host in unique((request.port, request.host) for request in requests if request.tls and request.host.lower() != UNKNOWN):
+        while time.monotonic() < end and send(Request(port, True, False, host, "/")).said == "SSLError":
+            time.sleep(0.1)

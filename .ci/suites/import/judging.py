@@ -104,7 +104,11 @@ GENERAL = [
      and same_place(request, peer, ours) and (not request.tls or ours.fields.get("location", "").split("?")[0].endswith("/"))),
     ("A host that no site has gets 404, also on port 80 where the source redirects it, and 421 or no handshake over TLS", (),
      lambda request, difference, peer, ours: request.host.lower() == UNKNOWN and difference.what == "status"
-     and (ours.status == 404 and not request.tls and peer.status in (301, 302, 307, 308) or ours.status in (0, 404, 421) and request.tls and peer.status == 0)),
+     and (ours.status == 404 and not request.tls and peer.status in (301, 302, 307, 308, 503) or ours.status in (0, 404, 421) and request.tls and peer.status in (0, 503))),
+    ("A request that no route has gets 404, with each method", (),
+     lambda request, difference, peer, ours: difference.what == "status" and request.method not in ("GET", "HEAD") and (peer.status, ours.status) == (405, 404)),
+    ("Paths of routes are compared as they are written; Caddy compares them in any case", ("caddy",),
+     lambda request, difference, peer, ours: request.target.upper() == request.target != request.target.lower()),
     ("An endpoint also gets `X-Forwarded-For`, `X-Forwarded-Proto`, `X-Forwarded-Host` and `Forwarded`", (),
      lambda request, difference, peer, ours: difference.what.removeprefix("sent ") in FORWARDED and difference.peer is None),
     ("what a client sends of these is not believed unless `trusted` names the client", (),
@@ -120,9 +124,19 @@ GENERAL = [
     ("Files with names that begin with a dot are not served", (),
      lambda request, difference, peer, ours: "/." in request.target and peer.body.startswith(b"file .") and difference.what != "status"),
     ("A text has `charset=utf-8` in its `Content-Type`", (),
-     lambda request, difference, peer, ours: difference.what == "field content-type" and is_file(peer) and difference.ours == f"{difference.peer};charset=utf-8"),
-    ("Files are compressed if the client accepts that, with `Vary`", (),
-     lambda request, difference, peer, ours: is_file(peer) and (difference.what == "field vary" and difference.ours == "accept-encoding" or difference.what == "field content-encoding" and difference.peer is None)),
+     lambda request, difference, peer, ours: difference.what == "field content-type" and peer.origin() is None and difference.ours == f"{difference.peer};charset=utf-8"),
+    ("Files are compressed if the client accepts that. What may be compressed has `Vary`", (),
+     lambda request, difference, peer, ours: difference.what == "field vary" and difference.ours == "accept-encoding"
+     or difference.what == "field content-encoding" and difference.peer is None and is_file(peer)),
+    ("A folder without its slash is redirected to it, also where it is one of several tries", ("caddy",),
+     lambda request, difference, peer, ours: difference.what == "status" and is_file(peer) and (peer.status, ours.status) == (200, 308)
+     and ours.fields.get("location", "").split("?")[0].endswith("/")),
+    ("and Caddy redirects a file with a slash behind its name", ("caddy",),
+     lambda request, difference, peer, ours: difference.what == "status" and (peer.status, ours.status) == (308, 200) and request.target.split("?")[0].endswith("/")),
+    ("Where nginx has no `root`, it serves its own folder `html`; Lockgate responds with 404", ("nginx",),
+     lambda request, difference, peer, ours: difference.what == "status" and (peer.status, ours.status) == (200, 404) and b"Welcome to nginx" in peer.body),
+    ("Caddy answers it with an empty 200", ("caddy",),
+     lambda request, difference, peer, ours: difference.what == "status" and (peer.status, ours.status) == (200, 404) and not peer.body and request.host.lower() == UNKNOWN),
     ("Files have `Cache-Control: no-cache`, unless the source sets the field", (),
      lambda request, difference, peer, ours: difference.what == "field cache-control" and difference.peer is None and is_file(peer) and difference.ours == "no-cache"),
     ("Their `Content-Type` is Lockgate's for the end of the name, not of the source's `types`", (),
@@ -159,7 +173,7 @@ def sentences_missing():
     return [sentence for sentence, _, _ in GENERAL if sentence not in GUIDE and not sentence.startswith(HEAD_ONLY)]
 
 
-HEAD_ONLY = ("Lockgate listens on",)
+HEAD_ONLY = ("add_header of nginx", "Paths of routes are compared as")
 
 # --- What the report announces -------------------------------------------------------------------------------------------------
 
@@ -196,8 +210,9 @@ def normalized(target):
 
 
 def at_nginx(node, request, answers, groups):
-    chain = list(node.chain())
-    for block in chain:
+    # The file that was sent tells where an index, or try_files, led to.
+    paths = [normalized(request.target)] + ["/" + answer.body[5:].split(b"\n")[0].decode() for answer in answers if answer.body[:5] == b"file "]
+    for block in node.chain():
         if block.words[:1] == ["server"] and block.children is not None:
             listens = [child.words[1] for child in block.children if child.words[0] == "listen"] or ["80"]
             if not any(re.search(rf"(^|:){request.port}$", listen) for listen in listens):
@@ -207,7 +222,7 @@ def at_nginx(node, request, answers, groups):
                 siblings = [child.words for other in block.parent.children if other.words[:1] == ["server"] and other.children for child in other.children if child.words[0] == "server_name"]
                 if any(name_fits(name, request.host.lower()) for words in siblings for name in words[1:]):
                     return False
-        if block.words[:1] == ["location"] and not location_fits(block.words[1:], normalized(request.target)):
+        if block.words[:1] == ["location"] and not any(location_fits(block.words[1:], path) for path in paths):
             return False
         if block.words[:1] == ["upstream"]:
             ats = [told["at"] for told in (answer.origin() for answer in answers) if told]
@@ -280,6 +295,11 @@ def announced(peer_name, named, verdicts, request, difference, answers, groups):
         narrow = next((about for pattern, about in NARROW if pattern.search(reason)), None)
         if narrow and not narrow(request, difference, names):
             continue
+        if "refuse all clients" in reason:
+            # The rule closes the whole server that it is in.
+            if difference.ours != 403:
+                continue
+            node = next((block for block in (node.chain() if node else []) if block.words[:1] == ["server"]), node)
         if node is None or concerns(peer_name, node, request, answers, groups):
             return verdict
     return None

@@ -7,6 +7,7 @@ has. So listeners may take all ports of this one.
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -45,6 +46,10 @@ def new_root(keep):
     run("mount", "-t", "proc", "proc", "/mnt/root/proc")
     os.chroot("/mnt/root")
     os.chdir("/")
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (500_000, 500_000))  # servers ask for what they may never need
+    except (ValueError, PermissionError):
+        pass  # files that ask for more than the machine allows are left out
     for folder in ("/tmp", "/run", "/etc/lockgate", "/var/lib/lockgate/certs", "/usr/local/nginx/logs"):
         os.makedirs(folder, exist_ok=True)
     os.chmod("/tmp", 0o1777)
@@ -128,6 +133,7 @@ def furnish(named, certificates):
     index = [name for kind, *rest in named.files if kind == "index" for name in rest]
     hashed = run("openssl", "passwd", "-6", SECRET).strip()
     for kind, path, *more in named.files:
+        path = os.path.join(os.path.dirname(named.tree.file), path)
         try:
             if kind == "certificate":
                 certificates.make(path, more[0], names)
@@ -159,7 +165,7 @@ def furnish(named, certificates):
     with open("/etc/passwd", "a", encoding="utf-8") as users, open("/etc/group", "a", encoding="utf-8") as groups:
         known = open("/etc/passwd", encoding="utf-8").read() + open("/etc/group", encoding="utf-8").read()
         for number, user in enumerate(sorted(named.users | {"nobody", "nogroup"})):
-            if not user.isdigit() and not re.search(rf"^{user}:", known, re.M):
+            if re.fullmatch(r"[a-z_][\w-]*", user) and not re.search(rf"^{re.escape(user)}:", known, re.M):
                 users.write(f"{user}:x:{7000 + number}:{7000 + number}::/:/usr/sbin/nologin\n")
                 groups.write(f"{user}:x:{7000 + number}:\n")
     hosts = {}
@@ -183,9 +189,10 @@ def start_origins(named, hosts, there, certificates):
     certificates.make("/tmp/tls/origin.pem", "/tmp/tls/origin.pem", [*hosts, "localhost", "127.0.0.1", *(host for _, host, _ in named.upstreams if re.fullmatch(r"[\d.]+", host))])
     taken = {port for site in named.sites for port, _, _ in site.ports}
     here = {("127.0.0.1" if host == "localhost" else host, port) for _, host, port in named.upstreams if host == "localhost" or host.startswith("127.")}
-    here = sorted((host, port) for host, port in here if port not in taken)
+    here |= {(host, port) for host, _ in here for port in named.checked}
+    here = sorted((host, port) for host, port in here if port and port not in taken)
     sockets = sorted({host[5:] for _, host, _ in named.upstreams if host.startswith("unix:")})
-    elsewhere = sorted({port for _, host, port in named.upstreams if port} | set(PORTS_ELSEWHERE))
+    elsewhere = sorted({port for _, host, port in named.upstreams if port} | taken | named.checked | set(PORTS_ELSEWHERE))
     dns = sorted({("127.0.0.53", 53), *((host, port) for host, port in named.resolvers if host.startswith("127."))})
     base = {"names": hosts, "pem": "/tmp/tls/origin.pem"}
     specs = [([], {**base, "tcp": here, "unix": sockets, "dns": dns}),
@@ -202,6 +209,9 @@ def groups_of(named, hosts):
     for group, host, port in named.upstreams:
         address = host if host.startswith("unix:") else f"{hosts.get(host.lower(), '127.0.0.1' if host == 'localhost' else host)}:{port}"
         found.setdefault(address, set()).add(group)
+        if not port and not host.startswith("unix:"):
+            for site_port in {site_port for site in named.sites for site_port, _, _ in site.ports}:
+                found.setdefault(address[:-1] + str(site_port), set()).add(group)
     return found
 
 

@@ -60,6 +60,7 @@ class Named:
     resolvers: list = field(default_factory=list)
     addresses: set = field(default_factory=set)     # that listeners bind
     users: set = field(default_factory=set)         # that the process becomes
+    checked: set = field(default_factory=set)       # ports of health checks
     limited: bool = False                           # by the rate of requests
 
 
@@ -438,7 +439,7 @@ def haproxy(path):
             for node in section.all("server", "server-template"):
                 at = 2 if node.words[0] == "server" else 3
                 if len(node.words) > at:
-                    host, port = host_port(re.sub(r"^ipv4@", "", node.words[at]), 80)
+                    host, port = host_port(re.sub(r"^ipv4@", "", node.words[at]), 0)  # 0: the port of the listener
                     named.upstreams.append((section.words[1], host, port))
     for section in named.tree.children:
         if section.words[0] in ("frontend", "listen"):
@@ -490,6 +491,8 @@ def haproxy_files(named, node):
     words = node.words
     for at, word in enumerate(words[:-1]):
         following = words[at + 1]
+        if word == "port" and following.isdigit():
+            named.checked.add(int(following))
         if word in ("crt", "ca-file", "ca-base", "crt-base", "crl-file", "-f") and not following.startswith("/") and word not in ("ca-base", "crt-base"):
             base = [one.words[1] for one in named.tree.all("crt-base" if word == "crt" else "ca-base")]
             following = os.path.join(base[0] if base else os.path.dirname(node.file), following)
@@ -568,7 +571,7 @@ def caddy(path):
         paths = []
         for node in nodes:
             for word in node.words[1:] if node.words[0] != "respond" else node.words[1:2]:
-                if word.startswith("/") and not os.path.splitext(word)[0].startswith(("/etc", "/srv", "/var", "/usr", "/run", "/data")):
+                if word.startswith("/") and "{" not in word and not os.path.splitext(word)[0].startswith(("/etc", "/srv", "/var", "/usr", "/run", "/data")):
                     paths.append(word.replace("*", "any") if word.endswith("*") and word != "/*" else word.replace("*", "a"))
             if node.words[0] == "path" or node.words[0].startswith("@") and node.words[1:2] == ["path"]:
                 paths += [word.replace("*", "any") for word in node.words[1:] if word.startswith(("/", "*"))]
