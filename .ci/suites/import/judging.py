@@ -45,7 +45,7 @@ def seen(name, value, request):
     if name == "location":
         port = "" if request.port == (443 if request.tls else 80) else f":{request.port}"
         whole = urljoin(f"{'https' if request.tls else 'http'}://{request.host.lower()}{port}{urlsplit(request.target).path}", value)
-        return re.sub(r"^\w+://[^/]*", lambda found: found[0].lower(), whole)
+        return re.sub(r"^\w+://[^/]*", lambda found: found[0].lower(), whole).removesuffix("/")
     if name == "www-authenticate":
         return value.split()[0].lower()
     if name in ("allow", "vary", "cache-control"):
@@ -67,7 +67,7 @@ def compare(request, peer, ours, named, groups):
         found += compare_told(theirs, mine, groups)
     elif peer.status < 300 and peer.body != ours.body or b"file " in (peer.body[:5], ours.body[:5]) and peer.body != ours.body:
         found.append(Difference("body", peer.body[:80], ours.body[:80]))
-    own_error = peer.status >= 400 and not theirs and peer.body[:5] != b"file "
+    own_error = peer.status >= 400 and not theirs and not peer.body[:5] == ours.body[:5] == b"file "
     for name in [*MATTER, *sorted(named.answers - set(MATTER))]:
         if name in ("content-type", "content-encoding", "cache-control", "vary") and (own_error or 300 <= peer.status < 400):
             continue
@@ -135,8 +135,10 @@ GENERAL = [
      lambda request, difference, peer, ours: difference.what == "status" and (peer.status, ours.status) == (308, 200) and request.target.split("?")[0].endswith("/")),
     ("Where nginx has no `root`, it serves its own folder `html`; Lockgate responds with 404", ("nginx",),
      lambda request, difference, peer, ours: difference.what == "status" and (peer.status, ours.status) == (200, 404) and b"Welcome to nginx" in peer.body),
-    ("Caddy answers it with an empty 200", ("caddy",),
-     lambda request, difference, peer, ours: difference.what == "status" and (peer.status, ours.status) == (200, 404) and not peer.body and request.host.lower() == UNKNOWN),
+    ("A response that sets a cookie of a pool has `Cache-Control: private`", (),
+     lambda request, difference, peer, ours: difference.what == "field cache-control" and difference.ours == "private"),
+    ("Caddy answers both with an empty 200", ("caddy",),
+     lambda request, difference, peer, ours: difference.what == "status" and (peer.status, ours.status) == (200, 404) and not peer.body),
     ("Files have `Cache-Control: no-cache`, unless the source sets the field", (),
      lambda request, difference, peer, ours: difference.what == "field cache-control" and difference.peer is None and is_file(peer) and difference.ours == "no-cache"),
     ("Their `Content-Type` is Lockgate's for the end of the name, not of the source's `types`", (),
@@ -147,7 +149,12 @@ GENERAL = [
      lambda request, difference, peer, ours: difference.what == "origin's target" and re.search("//|%", request.target.split("?")[0])
      and normalized(difference.peer) == normalized(difference.ours)),
     ("add_header of nginx adds one beside that of the application, and to errors only with `always`", ("nginx",),
-     lambda request, difference, peer, ours: difference.what.startswith("field ") and (difference.peer is None and peer.status >= 400 or ", " in str(difference.peer))),
+     lambda request, difference, peer, ours: difference.what.startswith("field ") and (difference.peer is None and peer.status >= 400 or "," in str(difference.peer))),
+    ("What `http-response` of HAProxy sets is also in responses that Lockgate makes itself", ("haproxy",),
+     lambda request, difference, peer, ours: difference.what.startswith("field ") and difference.peer is None and peer.origin() is None and ours.origin() is None
+     and ours.status >= 300),
+    ("A constant text is `text/plain; charset=utf-8`, unless the source sets its `Content-Type`", (),
+     lambda request, difference, peer, ours: difference.what == "field content-type" and peer.origin() is None and difference.ours == "text/plain;charset=utf-8"),
 ]
 
 
@@ -186,8 +193,26 @@ SILENT = re.compile(
     r"stats (socket|timeout)|chroot|group|daemon|retries|fullconn|default-server|email|admin|output|format|types_hash\w*|server_names_hash\w*|reset_timedout\w*|open_file\w*|"
     r"peers?|mailers?|nameserver|hold|resolve\w*|lua\S*|multi_accept|use|events|variables_hash\w*|map_hash\w*|proxy_(redirect_\w+|http_version|request_buffering|next_upstream\w*|temp\w*|max_temp\w*|headers_hash\w*))(\s|$)")
 
+# Statements that announce no more than what they are about: the words of a difference.
+ABOUT = [
+    (r"(add_header|proxy_set_header|grpc_set_header|proxy_hide_header|proxy_pass_header|header|header_up|header_down|more_set_headers|"
+     r"http-(?:request|response|after-response) (?:set|add|del|replace)-header)\s+[+\-?>]?\"?([\w-]+)", lambda found: "(?i)(field|sent) " + re.escape(found[2]) + "$"),
+    (r"(compression|gzip|brotli|encode)", lambda found: "content-encoding|vary"),
+    (r"option forwardfor|proxy_set_header X-Forwarded|set_real_ip|real_ip|trusted_proxies", lambda found: "sent (x-|forwarded)|403|401"),
+    (r"(handle_errors|error_page|errorfile)\b", lambda found: "[45]\\d\\d"),
+    (r"(expires|etag)\b", lambda found: "cache-control|expires"),
+    (r"proxy_redirect|proxy_cookie", lambda found: "location"),
+    (r"client_max_body_size|request_body", lambda found: "413"),
+    (r"(userlist|user|auth_basic|basic_?auth|http-request auth)\b", lambda found: "401|www-authenticate"),
+    (r"http-request deny.*_rate|limit_req|limit_conn|http-request track-sc|stick-table", lambda found: "429|503"),
+    (r"types\b|default_type|charset", lambda found: "content-type"),
+    (r"http-check|option httpchk|option tcp-check|server-state-file|load-server-state|.*\bcapture\b|declare|http-(request|response) set-var|bind quic|unique-id|stick on|hash-type|http-reuse|cookie |"
+     r"health_|lb_|fail_|max_fails|zone\b|proxy_cache|proxy_ignore|fastcgi_(buffers|cache|param|read)|read_timeout|write_timeout|dial_timeout|proxy_buffering|slice|aio|directio|upstream_|keepalive", lambda found: "$^"),
+]
+
 # Reasons that announce less than their block: what the difference must be.
 NARROW = [
+    (re.compile("which begin with it without a slash"), lambda request, difference, names: re.search(r"[^/]$|[^/]x|\w\.\w", request.target.split("?")[0]) is not None),
     (re.compile("also answers hosts on port"), lambda request, difference, names: request.host.lower() not in names),
     (re.compile("also listens on port 80 and redirects"), lambda request, difference, names: request.port == 80),
 ]
@@ -212,6 +237,8 @@ def normalized(target):
 def at_nginx(node, request, answers, groups):
     # The file that was sent tells where an index, or try_files, led to.
     paths = [normalized(request.target)] + ["/" + answer.body[5:].split(b"\n")[0].decode() for answer in answers if answer.body[:5] == b"file "]
+    if request.method == "HEAD":
+        paths.append("/index.html")
     for block in node.chain():
         if block.words[:1] == ["server"] and block.children is not None:
             listens = [child.words[1] for child in block.children if child.words[0] == "listen"] or ["80"]
@@ -255,7 +282,11 @@ def location_fits(words, path):
 def at_haproxy(node, request, answers, groups):
     section = next((block for block in node.chain() if block.parent and not block.parent.words), node)
     if section.words[:1] and section.words[0] in ("frontend", "listen") and any(child.words[0] == "bind" for child in section.children):
-        return any(re.search(rf":{request.port}(,|$)", child.words[1]) for child in section.children if child.words[0] == "bind")
+        binds = [child.words[1] for child in section.children if child.words[0] == "bind"]
+        # One on a socket gets what another section sends there.
+        root = section.parent
+        inner = any(bind.startswith(("/", "unix", "abns")) and bind in server.words for bind in binds for server in root.all("server"))
+        return inner or any(re.search(rf":{request.port}(,|$)", bind) for bind in binds)
     if section.words[:1] == ["backend"]:
         ats = [told["at"] for told in (answer.origin() for answer in answers) if told]
         return not ats or any(section.words[1] in groups.get(at, ()) for at in ats)
@@ -294,6 +325,9 @@ def announced(peer_name, named, verdicts, request, difference, answers, groups):
         names = [name.lower() for child in (node.parent.children if node and node.parent else []) if child.words[:1] == ["server_name"] for name in child.words[1:]]
         narrow = next((about for pattern, about in NARROW if pattern.search(reason)), None)
         if narrow and not narrow(request, difference, names):
+            continue
+        about = next((words(found) for pattern, words in ABOUT if (found := re.match(pattern, text.strip()))), None)
+        if about and not re.search(about, f"{difference.what} {difference.peer} {difference.ours}" if not about.startswith("(?i)(field") else difference.what):
             continue
         if "refuse all clients" in reason:
             # The rule closes the whole server that it is in.

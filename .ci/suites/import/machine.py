@@ -91,7 +91,7 @@ class Certificates:
     def make(self, path, key, names):
         os.makedirs(os.path.dirname(path), exist_ok=True)
         os.makedirs(os.path.dirname(key), exist_ok=True)
-        names = [name for name in names if name][:60] or ["any.example"]
+        names = [name for name in names if re.fullmatch(r"[\w.*-]+", name)][:60] or ["any.example"]
         alternatives = ",".join(("IP:" if re.fullmatch(r"[\d.]+", name) else "DNS:") + name for name in names)
         made = path + ".made"
         run("openssl", "req", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-subj", "/CN=test", "-keyout", made + ".key", "-out", made + ".csr")
@@ -128,6 +128,7 @@ def folder(path, paths, index):
 
 def furnish(named, certificates):
     """Makes what the configuration names, the users of its process, and names for its upstreams: name → address."""
+    named.upstreams = [upstream for upstream in named.upstreams if upstream[1]]
     names = [name for site in named.sites for name in site.names]
     paths = [path for site in named.sites for path in site.paths]
     index = [name for kind, *rest in named.files if kind == "index" for name in rest]

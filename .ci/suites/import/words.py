@@ -438,9 +438,10 @@ def haproxy(path):
             backends[section.words[1]] = section
             for node in section.all("server", "server-template"):
                 at = 2 if node.words[0] == "server" else 3
-                if len(node.words) > at:
+                if len(node.words) > at and "<" not in node.words[at]:
                     host, port = host_port(re.sub(r"^ipv4@", "", node.words[at]), 0)  # 0: the port of the listener
-                    named.upstreams.append((section.words[1], host, port))
+                    if host:
+                        named.upstreams.append((section.words[1], host, port))
     for section in named.tree.children:
         if section.words[0] in ("frontend", "listen"):
             haproxy_site(named, section, backends)
@@ -454,13 +455,15 @@ def haproxy_site(named, section, backends):
     binds = section.all("bind")
     for bind in binds:
         for part in bind.words[1].split(","):
-            host, port = re.match(r"(?:ipv[46]@)?(.*?):?(\d+)?$", part).groups()
+            host, port = re.match(r"(?:ipv[46]@)?(.*?):?(\d+)?$", part).groups()  # one of QUIC keeps its prefix
             if not port or host.startswith(("unix", "/", "abns")):
                 continue
             if re.fullmatch(r"[\d.]+", host or "") and host != "0.0.0.0":
                 named.addresses.add(host)
             text = " ".join(node.words[0] for node in section.children)
             sni = any("ssl_sni" in " ".join(node.words) for node in section.children)
+            if host.startswith("quic"):
+                continue
             ports.append((int(port), "ssl" in bind.words or sni, "accept-proxy" in bind.words))
     used = [section] + [backends[word] for node in section.all("use_backend", "default_backend") for word in node.words[1:2] if word in backends]
     for part in used:
