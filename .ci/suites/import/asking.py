@@ -186,6 +186,12 @@ def send(request):
         return Answer(0, said=type(error).__name__)
 
 
+def answer_of(request):
+    """The answer; asked for again where a server says that no endpoint could be reached, as one may say that is busy."""
+    answer = send(request)
+    return send(request) if answer.status in (502, 504) else answer
+
+
 def wait_for_certificates(requests):
     """Waits until each name has a certificate, as far as it will: Caddy makes them after its start."""
     end = time.monotonic() + 10

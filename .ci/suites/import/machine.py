@@ -286,4 +286,5 @@ def accepts(port):
 def new_namespaces(program, *arguments):
     """The command that runs a program in namespaces of its own."""
     keep = [f"{name}={os.environ[name]}" for name in ("PATH", "CARGO_TARGET_DIR", "LOCKGATE", "PEERS_BIN") if name in os.environ]
-    return ["unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "env", *keep, sys.executable, program, *arguments]
+    # Neither outlives this process.
+    return ["setpriv", "--pdeathsig", "KILL", "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "private", "env", *keep, sys.executable, program, *arguments]
