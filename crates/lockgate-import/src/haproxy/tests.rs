@@ -474,6 +474,9 @@ fn prefixes_are_taken_off() {
 fn statistics_are_the_live_page() {
     let open = "defaults\n mode http\nlisten s\n bind :8404\n stats enable\n stats uri /stats\n";
     assert!(draft(open).starts_with("metrics = \":8404\""));
+    assert_eq!(verdict(open, "stats uri").0, 'd');
+    let at_the_root = open.replace("/stats", "/");
+    assert_eq!(verdict(&at_the_root, "stats uri").0, 'd');
     let guarded = format!("{open} stats auth a:b\n");
     assert!(draft(&guarded).starts_with("metrics = \"127.0.0.1:8404\""));
     assert_eq!(verdict(&guarded, "stats auth").0, 'd');

@@ -339,7 +339,7 @@ fn request_fields<'a>(
                     "the endpoint gets Host as the client sent it, with the port",
                 );
             }
-            ("host", "server_name") if site.words.server_name.is_some() => verdicts.default(header),
+            ("host", "server_name") if site.words.one_name => verdicts.default(header),
             ("host", "proxy_host") => {
                 verdicts.converted(header);
                 route.set_in("request_headers", "host", target.host.clone());
@@ -361,6 +361,10 @@ fn request_fields<'a>(
             ("x-forwarded-proto", "scheme") | ("x-request-id", "request_id") => {
                 verdicts.default(header);
             }
+            ("x-forwarded-host", "server_name") if !site.words.one_name => verdicts.differs(
+                header,
+                "the endpoint gets the host that the client asked for, not the first name of the server",
+            ),
             ("x-forwarded-host", "host" | "http_host" | "server_name") => verdicts.default(header),
             ("upgrade", "http_upgrade")
             | ("connection", "connection_upgrade" | "http_connection" | "connection_header") => {

@@ -268,6 +268,7 @@ fn one_server<'a>(
             tls: *tls,
             port: *port,
             server_name: hosts.first().filter(|host| !host.starts_with('*')).cloned(),
+            one_name: hosts.len() == 1 && !catch_all,
             capture: None,
         };
         let origin_host = match hosts.first().filter(|_| !catch_all) {

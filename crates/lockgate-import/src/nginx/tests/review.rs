@@ -275,3 +275,27 @@ fn a_condition_closes_a_site_that_redirects_too() {
         "{text}"
     );
 }
+
+#[test]
+fn server_name_as_host_is_the_first_name() {
+    let source = |names: &str, field: &str| {
+        format!(
+            "server_name {names}; location / {{ proxy_pass http://10.0.0.1; proxy_set_header {field} $server_name; }}"
+        )
+    };
+    assert_eq!(
+        server_verdict(&source("a.test", "Host"), "proxy_set_header"),
+        "default"
+    );
+    let two = source("a.test b.test", "Host");
+    assert!(
+        server(&two).contains("host = \"a.test\""),
+        "{}",
+        server(&two)
+    );
+    let forwarded = server_verdict(
+        &source("a.test b.test", "X-Forwarded-Host"),
+        "proxy_set_header",
+    );
+    assert!(forwarded.starts_with("differs: "), "{forwarded}");
+}
