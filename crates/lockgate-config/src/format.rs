@@ -12,6 +12,7 @@ use toml_edit::{Array, DocumentMut, InlineTable, Item, Key, RawString, Table, Va
 
 use crate::keys::ROOT;
 use crate::language::{KeyRow, Notation, find};
+use crate::toml_comments::first_lost;
 
 /// The longest line with a list on it.
 const WIDTH: usize = 100;
@@ -24,7 +25,7 @@ type KnownKeys = &'static [KeyRow];
 /// The text in its canonical form, which has the same meaning.
 ///
 /// # Errors
-/// When it is no TOML: the message names the line.
+/// When it is no TOML: the message names the line. When a value or a comment would be lost.
 pub fn format(text: &str) -> Result<String, String> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut document: DocumentMut = text
@@ -57,10 +58,14 @@ pub fn format(text: &str) -> Result<String, String> {
     if !formatted.is_empty() {
         formatted.push('\n');
     }
-    if is_same(text, &formatted) {
-        Ok(formatted)
-    } else {
-        Err("its form cannot be changed without changing what it says".to_owned())
+    if !is_same(text, &formatted) {
+        return Err("its form cannot be changed without changing what it says".to_owned());
+    }
+    match first_lost(text, &formatted) {
+        Some(comment) => Err(format!(
+            "its form cannot be changed without losing this comment: {comment}"
+        )),
+        None => Ok(formatted),
     }
 }
 

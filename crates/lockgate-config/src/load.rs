@@ -9,6 +9,7 @@ use crate::document::Branch;
 use crate::environment::Environment;
 use crate::keys::ROOT;
 use crate::language::TreeChecker;
+use crate::limit_places::LimitPlaces;
 use crate::model::Config;
 use crate::report::Report;
 use crate::source::{ConfigFile, SourceSpan};
@@ -22,6 +23,7 @@ pub struct LoadedConfig {
     /// The warnings.
     pub warnings: Report,
     merged: String,
+    limits: LimitPlaces,
     places: BTreeMap<&'static str, SourceSpan>,
 }
 
@@ -36,6 +38,13 @@ impl LoadedConfig {
     /// `access_log`.
     pub fn at(&self, key: &str) -> Option<&SourceSpan> {
         self.places.get(key)
+    }
+
+    /// The place of a limit or a deadline, by its key as the reference names it
+    /// (`timeouts.response`), in the table with this header: `["site", "a.test"]`, or none for the
+    /// keys at the top. None where it is not written there.
+    pub fn limit_at(&self, header: &[&str], key: &str) -> Option<&SourceSpan> {
+        self.limits.get(header, key)
     }
 }
 
@@ -174,6 +183,7 @@ fn draft(text: &str, name: &Path, env: Environment, keys: Option<&[&str]>) -> Co
     let root = checker.table(ROOT, &written.root, "", None);
     let absolute = checker.into_absolute();
     let merged = merged::toml(&written.root, &absolute);
+    let limits = LimitPlaces::of(&written.root);
     // Of a large configuration the tree is large too: its memory is used again for what follows.
     written.root = Branch::default();
     let config = resolve::resolve(&root, &written, &env, &mut report);
@@ -183,6 +193,7 @@ fn draft(text: &str, name: &Path, env: Environment, keys: Option<&[&str]>) -> Co
         config: Arc::new(config),
         warnings: report.clone(),
         merged,
+        limits,
         places: root.into_places(),
     };
     ConfigDraft {

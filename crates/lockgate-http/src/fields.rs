@@ -43,6 +43,7 @@ known! {
     IfRange "If-Range"
     IfUnmodifiedSince "If-Unmodified-Since"
     KeepAlive "Keep-Alive"
+    LockgateTrace "Lockgate-Trace"
     MaxForwards "Max-Forwards"
     ProxyConnection "Proxy-Connection"
     Range "Range"
@@ -88,6 +89,7 @@ impl Known {
             (12, b'x') => Self::XRequestId,
             (13, b'i') => Self::IfNoneMatch,
             (14, b'c') => Self::ContentLength,
+            (14, b'l') => Self::LockgateTrace,
             (15, b'a') => Self::AcceptEncoding,
             (15, b'x') => Self::XForwardedFor,
             (16, b'p') => Self::ProxyConnection,

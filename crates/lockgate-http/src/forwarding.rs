@@ -177,6 +177,7 @@ fn is_hop_by_hop(known: Known) -> bool {
         Known::Connection
             | Known::ContentLength
             | Known::KeepAlive
+            | Known::LockgateTrace
             | Known::ProxyConnection
             | Known::Te
             | Known::TransferEncoding

@@ -35,11 +35,11 @@ mod texts;
 mod tokens;
 mod transport;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::blocks::{CaddyReader, CaddySource};
 use self::sites::CaddySites;
-use crate::{ConversionReport, ImportError, Imported, SourceFiles};
+use crate::{ConversionReport, ImportError, Imported, Place, SourceFiles};
 
 /// As [`crate::import`].
 pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Imported, ImportError> {
@@ -47,6 +47,7 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
     let mut source = CaddySource::default();
     let mut reader = CaddyReader::new(files, &mut report);
     for path in paths {
+        refuse_json(path, files)?;
         reader.read(path, &mut source)?;
     }
     reader.finish();
@@ -60,6 +61,24 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
     sites.finish();
     let draft = finish(sites);
     Ok(Imported { draft, report })
+}
+
+/// Caddy's own form is JSON, of which no statement is read.
+fn refuse_json(path: &Path, files: &dyn SourceFiles) -> Result<(), ImportError> {
+    let Ok(text) = files.read(path) else {
+        return Ok(()); // The reader says why.
+    };
+    let inner = text.trim_start().strip_prefix('{').map(str::trim_start);
+    if !inner.is_some_and(|inner| inner.starts_with('"')) {
+        return Ok(());
+    }
+    Err(ImportError::Syntax {
+        place: Place {
+            file: path.into(),
+            line: 1,
+        },
+        reason: "this is Caddy's JSON, of which nothing is read, apps such as layer4 included: import the Caddyfile".to_owned(),
+    })
 }
 
 fn finish(sites: CaddySites<'_>) -> crate::Draft {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 mod caddy;
+mod certbot;
 mod conversion_report;
 mod draft;
 mod haproxy;

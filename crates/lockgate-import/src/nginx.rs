@@ -9,6 +9,7 @@ mod answer;
 mod fields;
 mod finish;
 mod hosts;
+mod itself;
 mod known;
 mod listen;
 mod locations;
@@ -25,6 +26,7 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod upstream;
+mod users;
 mod values;
 mod verify;
 mod winner;
@@ -32,12 +34,13 @@ mod write;
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::scope::{NginxScope, NginxVerdicts, nginx_level};
 use self::shared::NginxShared;
 use self::syntax::{NginxDirective, NginxReader};
 use self::upstream::NginxUpstream;
+use self::users::NginxUsers;
 use self::values::NginxNetwork;
 use crate::{ConversionReport, Draft, ImportError, Imported, SourceFiles, Verdict};
 
@@ -56,17 +59,31 @@ pub(crate) fn import(paths: &[PathBuf], files: &dyn SourceFiles) -> Result<Impor
         report: RefCell::new(report),
         notes: RefCell::new(Vec::new()),
     };
-    let report = convert(&tree, verdicts, &mut draft, &missing);
+    let folder = paths.first().and_then(|path| path.parent());
+    let users = NginxUsers::new(files, folder.unwrap_or(Path::new("")));
+    let report = convert(&tree, &users, verdicts, &mut draft, &missing);
     Ok(Imported { draft, report })
 }
 
 fn convert(
     tree: &[NginxDirective],
+    users: &NginxUsers<'_>,
     verdicts: NginxVerdicts,
     draft: &mut Draft,
     missing: &[String],
 ) -> ConversionReport {
     known::settle_known(&verdicts, tree);
+    if let Some(user) = tree.iter().rfind(|directive| directive.name == "user") {
+        let name = user.arg(0);
+        if user.args.get(1).is_some_and(|group| group != name) {
+            verdicts.differs(user, "the group is that of the user");
+        } else {
+            verdicts.converted(user);
+        }
+        if !matches!(name, "" | "root") {
+            draft.top.set("user", name);
+        }
+    }
     // A file of conf.d has the directives of http without their block.
     let mut http: Vec<&NginxDirective> = Vec::new();
     for directive in tree {
@@ -111,6 +128,7 @@ fn convert(
         upstreams,
         zones,
         formats: RefCell::new(Vec::new()),
+        users,
     };
     shared.real_ip = real_ip(&shared.verdicts, &scope, draft);
     acme(&shared.verdicts, &scope, draft);
@@ -264,6 +282,7 @@ const UNUSED: &[&str] = &[
     "limit_req_zone",
     "limit_req_status",
     "proxy_ssl_name",
+    "proxy_ssl_verify",
     "proxy_ssl_trusted_certificate",
     "ssl_certificate",
     "ssl_certificate_key",

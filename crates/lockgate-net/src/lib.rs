@@ -8,6 +8,7 @@
 //! | module | contents |
 //! |---|---|
 //! | [`reactor`] | the event loop of a worker: tasks and readiness |
+//! | [`kernel`] | trials of what the kernel offers |
 //! | [`listen`] | listening sockets |
 //! | [`dial`] | connecting sockets |
 //! | [`name_cache`] | addresses of host names |
@@ -41,6 +42,7 @@ pub mod dns;
 pub mod files;
 mod full_reads;
 pub mod index;
+pub mod kernel;
 pub mod listen;
 pub mod memory;
 pub mod millis;

@@ -19,6 +19,7 @@ pub mod generation;
 pub mod metrics;
 mod pump;
 pub mod request_id;
+pub mod request_traces;
 pub mod route;
 pub mod rules;
 pub mod shaping;

@@ -42,6 +42,7 @@ use crate::files;
 use crate::generation::{Generation, GenerationSetup};
 use crate::metrics::{ProcessCells, SharedCells};
 use crate::request_id::RequestIds;
+use crate::request_traces::RequestTraces;
 use crate::top_requests::{TopRequests, TopRequestsSnapshot};
 
 /// Clients for which one worker counts traffic: see `lockgate_metrics::Top`.
@@ -84,6 +85,8 @@ pub struct ProcessState {
     pub tails: Arc<Tails>,
     /// The last errors.
     pub errors: RecentErrors,
+    /// The requests that an operator follows.
+    pub traces: RequestTraces,
     /// The source of request ids.
     pub request_ids: RequestIds,
     /// The next connection's number. The first is random, so that no id comes again after a

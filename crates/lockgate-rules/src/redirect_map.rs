@@ -54,6 +54,17 @@ impl RedirectMap {
         self.len() == 0
     }
 
+    /// A decoded path for each redirect, sorted: its own, or one below its prefix.
+    pub fn samples(&self) -> Vec<Box<[u8]>> {
+        let below = self
+            .below
+            .keys()
+            .map(|prefix| [&**prefix, b"/x"].concat().into());
+        let mut samples: Vec<_> = self.exact.keys().cloned().chain(below).collect();
+        samples.sort_unstable();
+        samples
+    }
+
     /// The redirect for a decoded path: its template and status. The caller has merged its
     /// slashes.
     pub fn find(&self, path: &[u8]) -> Option<(&Template, u16)> {

@@ -63,6 +63,19 @@ impl Affinity {
     }
 }
 
+impl Affinity {
+    /// Whether it depends on a field of this name.
+    pub fn reads(&self, name: &[u8]) -> bool {
+        match self {
+            Self::Hash(HashKey::Header(field)) => name.eq_ignore_ascii_case(field.as_bytes()),
+            Self::Hash(HashKey::Cookie(_)) | Self::Sticky(_) => {
+                name.eq_ignore_ascii_case(b"cookie")
+            }
+            Self::Hash(HashKey::Client | HashKey::Sni) | Self::Session(_) => false,
+        }
+    }
+}
+
 /// The endpoint that a client prefers: the same in every worker, after every start and in every
 /// Lockgate with the same endpoints.
 fn preference(key: &HashKey, affinity_input: &AffinityInput<'_>) -> Preference {

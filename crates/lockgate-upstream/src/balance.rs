@@ -233,6 +233,18 @@ impl Member {
     }
 }
 
+/// What is compared of the members of a pool: the least wins.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Score {
+    /// The expected latency of the next request, in microseconds. Two random members are compared,
+    /// and costs that differ by less than a quarter count as equal.
+    Latency(f32),
+    /// Requests and relays in flight for the weight.
+    InFlight(f32),
+    /// The number drawn by the client's hash for the weight.
+    Hash(f32),
+}
+
 /// The load balancer of a pool, shared by the workers.
 ///
 /// Turns are counted for the process: if each worker counted its own, all would begin with the same
@@ -288,6 +300,50 @@ impl Balancer {
         self.has_changed.store(true, Ordering::Release);
     }
 
+    /// The same balancer at the same turn, for choices that nothing follows from: they take no turn
+    /// of this one.
+    pub(crate) fn fork(&self) -> Self {
+        Self {
+            turns: self.turns.clone(),
+            reweighed: ArcSwapOption::new(self.reweighed.load_full()),
+            has_changed: AtomicBool::new(self.has_changed.load(Ordering::Acquire)),
+            next: AtomicUsize::new(self.next.load(Ordering::Relaxed)),
+            slow_start: self.slow_start,
+        }
+    }
+
+    /// Takes the turn of another balancer of the same members.
+    pub(crate) fn set_turn(&self, of: &Self) {
+        let turn = of.next.load(Ordering::Relaxed);
+        self.next.store(turn, Ordering::Relaxed);
+    }
+
+    /// What [`choose`](Self::choose) compares of a member: none where turns or a single member
+    /// decide. `random` and `now` are as there.
+    pub(crate) fn score(
+        &self,
+        balance: Balance,
+        member: &Member,
+        random: u64,
+        now: Millis,
+    ) -> Option<Score> {
+        if !member.takes_any_client() {
+            return None;
+        }
+        let weight = self.weight(member, now);
+        match balance {
+            Balance::LatencyAware => Some(Score::Latency(cost(member, weight, now))),
+            Balance::Least => Some(Score::InFlight(busyness(member, weight))),
+            Balance::RoundRobin => None,
+            Balance::Hash => Some(Score::Hash(distance(member, weight, random))),
+        }
+    }
+
+    /// The weight of a member, for as much as it has of it after it came up.
+    fn weight(&self, member: &Member, now: Millis) -> f32 {
+        member.weight() as f32 * member.weight_share(self.slow_start, now)
+    }
+
     fn with_turns<T>(&self, see: impl FnOnce(&[u32]) -> T) -> T {
         if !self.has_changed.load(Ordering::Acquire) {
             return see(&self.turns);
@@ -320,8 +376,7 @@ impl Balancer {
             },
             _ => Availability::Out,
         };
-        let weight =
-            |member: &Member| member.weight() as f32 * member.weight_share(self.slow_start, now);
+        let weight = |member: &Member| self.weight(member, now);
         if let [_] = members {
             return (standing(0) < Availability::Full).then_some(MemberIndex::new(0));
         }
@@ -501,12 +556,7 @@ fn least_in_flight(
     standing: impl Fn(usize) -> Availability,
     weight: impl Fn(&Member) -> f32,
 ) -> Option<usize> {
-    let busy = |(at, member): (usize, &Member)| {
-        (
-            standing(at),
-            member.endpoint.in_flight() as f32 / weight(member),
-        )
-    };
+    let busy = |(at, member): (usize, &Member)| (standing(at), busyness(member, weight(member)));
     let mut best: Option<((Availability, f32), usize)> = None;
     let (mut equals, mut full) = (0, false);
     for found in members.iter().enumerate() {
@@ -552,10 +602,7 @@ fn rendezvous(
             standing => standing,
         };
         full |= standing == Availability::Full;
-        // From above 0 to below 1.
-        let drawn = ((mix(hash ^ member.hash.load(Ordering::Relaxed)) >> 41) as f32 + 0.5)
-            / (1_u32 << 23) as f32;
-        let found = (standing, -drawn.ln() / weight(member));
+        let found = (standing, distance(member, weight(member), hash));
         if standing < Availability::Full && best.is_none_or(|(best, _)| found < best) {
             best = Some((found, at));
         }
@@ -564,7 +611,20 @@ fn rendezvous(
         .map(|(_, at)| at)
 }
 
-/// The expected latency of the next request. The weight divides only requests in flight: an idle
+/// The number that a member draws by a hash.
+fn distance(member: &Member, weight: f32, hash: u64) -> f32 {
+    // From above 0 to below 1.
+    let drawn = ((mix(hash ^ member.hash.load(Ordering::Relaxed)) >> 41) as f32 + 0.5)
+        / (1_u32 << 23) as f32;
+    -drawn.ln() / weight
+}
+
+/// The requests and relays in flight for the weight.
+fn busyness(member: &Member, weight: f32) -> f32 {
+    member.endpoint.in_flight() as f32 / weight
+}
+
+/// The expected latency of the next request, in microseconds. The weight divides only requests in flight: an idle
 /// endpoint is not quicker for a larger weight.
 fn cost(member: &Member, weight: f32, now: Millis) -> f32 {
     let in_flight = member.endpoint.in_flight();

@@ -39,17 +39,21 @@ use super::worker_sockets::WorkerSockets;
 #[derive(Debug)]
 pub struct Pool {
     members: Vec<Member>,
-    balance: Option<Balance>,
-    balancer: Balancer,
+    pub(super) balance: Option<Balance>,
+    pub(super) balancer: Balancer,
     /// The TLS client of its endpoints, if they use TLS.
     pub tls: Option<Arc<Connector>>,
     /// The settings for all of them.
     pub settings: Settings,
-    relays: AtomicU64,
+    pub(super) relays: AtomicU64,
     queued: AtomicUsize,
     /// The report that no endpoint answers.
     pub(super) notice: Notice,
 }
+
+/// The load balancing method of requests, where the pool names none, and that of relays.
+pub(super) const REQUESTS: Balance = Balance::LatencyAware;
+pub(super) const RELAYS: Balance = Balance::Least;
 
 /// A connection to an endpoint, counted until it is dropped.
 #[derive(Debug)]
@@ -143,13 +147,8 @@ impl Pool {
         random: u64,
         now: Millis,
     ) -> Option<(MemberIndex, EndpointPermit)> {
-        self.take(
-            self.balance.unwrap_or(Balance::LatencyAware),
-            preference,
-            tried,
-            random,
-            now,
-        )
+        let balance = self.balance.unwrap_or(REQUESTS);
+        self.take(balance, preference, tried, random, now)
     }
 
     /// Whether a client may keep its connection to a member: not if that is avoided or is not the
@@ -183,7 +182,12 @@ impl Pool {
     }
 
     /// The member of a sticky cookie, unless it was tried, or is avoided.
-    fn named(&self, preference: Preference, tried: MemberSet, now: Millis) -> Option<MemberIndex> {
+    pub(super) fn named(
+        &self,
+        preference: Preference,
+        tried: MemberSet,
+        now: Millis,
+    ) -> Option<MemberIndex> {
         let Preference::Member(named) = preference else {
             return None;
         };
@@ -205,37 +209,44 @@ impl Pool {
         random: u64,
         now: Millis,
     ) -> Option<(MemberIndex, EndpointPermit)> {
-        let is_tried = |member| tried.contains(member);
+        let (balance, random) = method(preference, balance, random);
+        let choose = || {
+            let is_tried = |member| tried.contains(member);
+            self.balancer
+                .choose(balance, &self.members, is_tried, random, now)
+        };
+        self.pick((preference, tried, now), choose, Endpoint::try_take)
+    }
+
+    /// The member of the preference, else the one that `choose` finds, if `take` takes it.
+    pub(super) fn pick<T>(
+        &self,
+        (preference, tried, now): (Preference, MemberSet, Millis),
+        choose: impl Fn() -> Option<MemberIndex>,
+        take: impl Fn(&Arc<Endpoint>) -> Option<T>,
+    ) -> Option<(MemberIndex, T)> {
         if let Some(named) = self.named(preference, tried, now) {
-            return Some((named, self.member(named)?.endpoint().try_take()?));
+            return Some((named, take(self.member(named)?.endpoint())?));
         }
         // A session only saves a handshake: where its member is full, it is not waited for.
         if let Preference::Session(at, _) = preference
             && let Some(member) = self.available(at, tried, now)
-            && let Some(permit) = member.endpoint().try_take()
+            && let Some(taken) = take(member.endpoint())
         {
-            return Some((at, permit));
+            return Some((at, taken));
         }
-        let (balance, random) = match preference {
-            Preference::Any | Preference::Member(_) | Preference::Session(_, None) => {
-                (balance, random)
-            }
-            Preference::Hashed(hash) | Preference::Session(_, Some(hash)) => (Balance::Hash, hash),
-        };
         loop {
-            let member = self
-                .balancer
-                .choose(balance, &self.members, is_tried, random, now)?;
+            let member = choose()?;
             // Where another worker was first it is full now, and another member is next.
-            if let Some(permit) = self.member(member)?.endpoint().try_take() {
-                return Some((member, permit));
+            if let Some(taken) = take(self.member(member)?.endpoint()) {
+                return Some((member, taken));
             }
         }
     }
 
     /// The members that a permit is waited for at: those that are up and were not `tried`, of which
     /// the member of a sticky cookie, else healthy ones, and others only where there is none.
-    fn members_to_wait_at(
+    pub(super) fn members_to_wait_at(
         &self,
         preference: Preference,
         tried: MemberSet,
@@ -346,7 +357,7 @@ impl Pool {
         proxy_header: &[u8],
         preference: Preference,
     ) -> Result<(MemberIndex, Dialled), DialError> {
-        let balance = self.balance.unwrap_or(Balance::Least);
+        let balance = self.balance.unwrap_or(RELAYS);
         let (mut tried, mut last, wait_budget) = (MemberSet::default(), None, self.wait_budget());
         // Bounded, since `MemberSet` forgets members behind the 64th.
         for _ in &self.members {
@@ -466,6 +477,15 @@ impl Pool {
             Err(Cut::Deadline) => Ok(Err(io::ErrorKind::TimedOut.into())),
             Err(cut) => Err(cut),
         }
+    }
+}
+
+/// The load balancing method for a client with this preference, and the number that it draws by,
+/// where its pool has the method `balance` and `random` is a fresh number.
+pub(super) fn method(preference: Preference, balance: Balance, random: u64) -> (Balance, u64) {
+    match preference {
+        Preference::Any | Preference::Member(_) | Preference::Session(_, None) => (balance, random),
+        Preference::Hashed(hash) | Preference::Session(_, Some(hash)) => (Balance::Hash, hash),
     }
 }
 

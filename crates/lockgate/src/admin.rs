@@ -19,7 +19,9 @@ mod request;
 mod resources;
 mod server;
 mod state;
+mod traces;
 mod turns;
+mod usage_peaks;
 
 pub(crate) use command::{
     AdminCommand, CommandReceiver, CommandSender, DrainAnswer, ReloadOutcome, ReloadRequest,
@@ -34,3 +36,4 @@ pub(crate) use phase::AdminPhase;
 pub(crate) use place::{FILE_NAME, folders_to_make, paths_to_search};
 pub(crate) use server::serve;
 pub(crate) use state::AdminState;
+pub(crate) use usage_peaks::LimitPeaks;

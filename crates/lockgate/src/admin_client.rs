@@ -76,7 +76,7 @@ pub(crate) fn ask_and_print(
 }
 
 /// Prints a response, as JSON or as `text` has it; the exit code is 1 where it is an error.
-fn print(
+pub(crate) fn print(
     response: &AdminResponse,
     output: PrintFormat,
     text: impl FnOnce(&Value) -> String,
@@ -168,7 +168,11 @@ pub(crate) fn ask_for<T: DeserializeOwned>(socket: &Path, path: &str) -> anyhow:
     )
 }
 
-fn ask_within(
+/// Sends a request to the socket, which has so long to answer.
+///
+/// # Errors
+/// As [`ask`].
+pub(crate) fn ask_within(
     time: Duration,
     socket: &Path,
     (method, path, body): (&str, &str, Value),

@@ -18,7 +18,7 @@ mod lints;
 mod names;
 mod request_tests;
 pub(crate) mod text;
-mod units;
+pub(crate) mod units;
 
 /// The exit code with errors.
 const ERRORS: u8 = 1;
@@ -36,13 +36,14 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
         draft,
         assembly,
     } = examine(&check.config, Mode::Check(trial));
-    let config = draft.as_ref().map(|draft| &draft.understood().config);
+    let loaded = draft.as_ref().map(|draft| draft.understood());
+    let config = loaded.map(|loaded| &loaded.config);
     if let Some(config) = config {
         names::warn_unresolved(config, &mut report);
     }
-    if let (Some(config), Some(assembly)) = (config, &assembly) {
-        lints::warn(config, assembly, &mut report);
-        request_tests::run(config, assembly, &mut report);
+    if let (Some(loaded), Some(assembly)) = (loaded, &assembly) {
+        lints::warn(&loaded.config, assembly, &mut report);
+        request_tests::run(loaded, assembly, &mut report);
     }
     let served = match (config, &assembly, check.detail) {
         (Some(config), Some(assembly), Detail::Everything) => {

@@ -11,6 +11,7 @@ mod compare;
 pub(crate) mod connections;
 mod demo;
 mod describe;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 pub(crate) mod fmt;
 mod foreign;
@@ -58,8 +59,12 @@ pub(crate) enum Command {
     },
     /// Check a configuration file and print its mistakes.
     Check(check::CheckOptions),
+    /// Examine the machine that a configuration is to run on.
+    Doctor(doctor::DoctorOptions),
     /// Say what becomes of a request.
     Explain(explain::ExplainOptions),
+    /// Say what becomes of one live request.
+    Trace(explain::TraceOptions),
     /// Say what a changed configuration changes.
     Plan(plan::PlanOptions),
     /// Bring configuration files into their canonical form.
@@ -239,12 +244,24 @@ enum CommandArgs {
         it as root if the service starts as root.\n\n\
         Exit codes: 0 clean, 1 errors, 2 warnings with --strict.")]
     Check(check::CheckArgs),
+    /// Examine the machine that a configuration runs on: ports, names, certificates, kernel, disks, and
+    /// which limit is reached first
+    #[command(
+        after_help = "Examples:\n  sudo lockgate doctor\n  lockgate doctor -c lockgate.toml --strict --json\n\n\
+        The configuration is checked first, as `check` does it, and the running Lockgate is asked over its admin socket. \
+        Nothing is changed and no file is written. DNS is asked for the names of the sites; connections go to the \
+        listeners and to addresses of the names that are not of this machine, there with a TLS handshake.\n\n\
+        Exit codes: 0 no problem, 1 a problem, an invalid configuration, or a warning with --strict, 2 usage."
+    )]
+    Doctor(doctor::DoctorArgs),
     /// Say what becomes of a request: listener, certificate, site, route and why no other, rewrites,
     /// conditions, endpoints
     #[command(
         after_help = "Examples:\n  lockgate explain https://app.example.com/api/users\n  \
         lockgate explain -X POST http://127.0.0.1:8080/upload -H 'Host: files.example.com' --from 10.0.0.7 --json\n  \
-        lockgate explain --live https://app.example.com/\n\n\
+        lockgate explain --live https://app.example.com/\n  \
+        lockgate explain --via http://127.0.0.1:3128 tcp://db.example.org:5432\n  \
+        lockgate explain --trace https://app.example.com/\n\n\
         Nothing is sent: the rules that serve are asked. Exit codes: 0 explained, 1 invalid configuration, \
         or no listener has the URL's port."
     )]
@@ -605,9 +622,22 @@ impl CommandArgs {
                     Command::Check(args.resolve(config))
                 })
             }
+            Self::Doctor(mut args) => {
+                let config = once(std::mem::take(&mut args.config).file())?;
+                Ok(Command::Doctor(args.resolve(config)))
+            }
             Self::Explain(args) => {
-                let is_live = args.is_live();
-                let (request, args) = args.split();
+                let Some(url) = args.asked_url() else {
+                    let (url, args) = args.into_trace();
+                    let (socket, output) = choose(args)?;
+                    return Ok(Command::Trace(explain::TraceOptions {
+                        socket,
+                        url,
+                        output,
+                    }));
+                };
+                let (is_live, resolve) = (args.is_live(), args.resolves());
+                let (request, args) = args.split(url);
                 let (source, output) = if is_live {
                     let (socket, output) = choose(args)?;
                     (explain::ExplainSource::Running(socket), output)
@@ -618,6 +648,7 @@ impl CommandArgs {
                 Ok(Command::Explain(explain::ExplainOptions {
                     source,
                     request,
+                    resolve,
                     output,
                 }))
             }

@@ -20,6 +20,7 @@ use lockgate_proxy::generation::GenerationRules;
 use lockgate_proxy::metrics::http::{self, EndpointState};
 use lockgate_proxy::metrics::relay::{self, RelayName};
 use lockgate_proxy::metrics::{self, WorkerCells};
+use lockgate_proxy::request_traces::{RequestTraces, TracedRequest};
 use lockgate_proxy::site::SiteMaintenance;
 use lockgate_proxy::top_requests::TopRequestsSnapshot;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, WorkerTop};
@@ -165,6 +166,16 @@ impl Exposition {
     pub(crate) fn explain(&self, request: &ExplainRequest) -> Result<Value, String> {
         let ports: Vec<_> = self.state.bound.iter().map(|bound| bound.port).collect();
         self.state.explained.answer(&ports, request)
+    }
+
+    /// What became of a request that an operator follows.
+    pub(crate) fn explain_traced(&self, traced: &TracedRequest) -> Value {
+        self.state.explained.traced(traced, self.state.generation)
+    }
+
+    /// The requests that an operator follows.
+    pub(crate) fn traces(&self) -> &RequestTraces {
+        &self.state.shared.traces
     }
 
     /// The configuration as one file: includes are merged, paths absolute, `${…}` as written.

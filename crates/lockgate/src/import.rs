@@ -29,7 +29,11 @@ const LOSSES: u8 = 2;
 /// When a file cannot be read, is not of its format, or the new one cannot be written.
 pub(crate) fn run(options: &ForeignConfigOptions) -> anyhow::Result<ExitCode> {
     let imported = import(options.format, &options.files, &DiskFiles);
-    let imported = imported.map_err(|error| anyhow!("{error}"))?;
+    let mut imported = imported.map_err(|error| anyhow!("{error}"))?;
+    let kept = match &options.acme {
+        Some(email) => imported.draft.obtain_certificates(email),
+        None => Vec::new(),
+    };
     let toml = lockgate_config::format(&imported.draft.to_string())
         .unwrap_or_else(|_| imported.draft.to_string());
     let report = &imported.report;
@@ -39,11 +43,19 @@ pub(crate) fn run(options: &ForeignConfigOptions) -> anyhow::Result<ExitCode> {
             let object = json!({
                 "toml": toml,
                 "counts": report.counts(),
+                "keep_certbot": kept,
                 "statements": lines.map(|line| statement(&line)).collect::<Vec<_>>(),
             });
             out!("{object:#}");
         }
-        PrintFormat::Text => eprint!("{}", text(report, options.listed)),
+        PrintFormat::Text => {
+            eprint!("{}", text(report, options.listed));
+            for site in &kept {
+                eprintln!(
+                    "[site.\"{site}\"] keeps its certificate of certbot: [acme] needs the names of hosts, and `dns` for wildcards"
+                );
+            }
+        }
     }
     match (&options.out, options.output) {
         (Some(file), _) => {

@@ -435,7 +435,8 @@ fn shift(path: &Path, keep: u32) -> io::Result<()> {
     fs::rename(path, numbered(path, 1))
 }
 
-fn numbered(path: &Path, number: u32) -> PathBuf {
+/// The path of a rotated file; the one that was written last has the number 1.
+pub(crate) fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));
     name.into()

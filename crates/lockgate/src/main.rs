@@ -11,6 +11,7 @@ mod check;
 mod cli;
 mod configuration;
 mod descriptors;
+mod doctor;
 mod echo_app;
 mod endpoint_changes;
 mod examine;
@@ -78,7 +79,9 @@ fn main() -> ExitCode {
         Command::Run { config, kind } => Ok(run(&config, kind)),
         Command::RunLastGood { config, kind } => run_last_good(&config, kind),
         Command::Check(check) => Ok(check::run(&check)),
+        Command::Doctor(options) => doctor::run(&options),
         Command::Explain(options) => explain::run(&options),
+        Command::Trace(options) => explain::trace(&options),
         Command::Plan(options) => plan::run(&options),
         Command::Fmt(options) => fmt::run(&options),
         Command::Import(options) => import::run(&options),

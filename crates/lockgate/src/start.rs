@@ -23,6 +23,7 @@ use lockgate_proxy::admit::client_bans::ClientBans;
 use lockgate_proxy::files;
 use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
+use lockgate_proxy::request_traces::RequestTraces;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
@@ -65,7 +66,7 @@ impl Workers {
     pub(crate) fn start(prepared: &Prepared) -> io::Result<Self> {
         let (config, workers) = (&prepared.config, prepared.workers);
         let files = descriptors::file_limit(descriptors::limit(), workers, files::DESCRIPTORS);
-        let held = prepared.assembly.held_by_worker(files);
+        let held = held_by_worker(&prepared.assembly, descriptors::limit(), workers);
         let division = Division::now(config.limits.connections, workers, held);
         let tickers: Vec<_> = (0..workers).map(|_| Ticker::new()).collect();
         let shared = Arc::new(shared(config, division, &tickers));
@@ -211,6 +212,12 @@ impl Workers {
     }
 }
 
+/// The descriptors that each worker holds for itself, of `nofile` of the process.
+pub(crate) fn held_by_worker(assembly: &Assembly, nofile: u64, workers: usize) -> usize {
+    let files = descriptors::file_limit(nofile, workers, files::DESCRIPTORS);
+    assembly.held_by_worker(files)
+}
+
 /// The state that all workers share.
 fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> ProcessState {
     let woken: Arc<[Arc<Ticker>]> = tickers.into();
@@ -224,6 +231,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         challenges: Arc::default(),
         cert_demands: CertDemands::default(),
         tails: Tails::new(tickers.len()),
+        traces: RequestTraces::default(),
         errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),

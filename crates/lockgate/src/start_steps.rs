@@ -65,11 +65,7 @@ pub(crate) fn prepare(
     changes: EndpointChanges,
     report: &mut Report,
 ) -> Option<Prepared> {
-    let workers = match loaded.config.workers {
-        Workers::Count(count) => count.get(),
-        // Follows the CPU quota of a container and the affinity of the process.
-        Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
-    };
+    let workers = worker_count(loaded.config.workers);
     let mut steps = StartSteps {
         loaded: &loaded,
         report,
@@ -104,6 +100,15 @@ pub(crate) fn prepare(
         workers,
         taken,
     })
+}
+
+/// The number of worker threads.
+pub(crate) fn worker_count(written: Workers) -> usize {
+    match written {
+        Workers::Count(count) => count.get(),
+        // Follows the CPU quota of a container and the affinity of the process.
+        Workers::Auto => thread::available_parallelism().map_or(1, usize::from),
+    }
 }
 
 /// Tries the steps of a start, and leaves nothing behind; mistakes are added to `report`. In

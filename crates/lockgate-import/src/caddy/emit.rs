@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::blocks::{self, CaddyStatement};
-use super::outcome::{CaddyAction, CaddyOutcome, CaddyOutcomes, CaddyUpstream};
+use super::outcome::{CaddyAction, CaddyAnswers, CaddyOutcome, CaddyOutcomes, CaddyUpstream};
 use super::paths::CaddyPlace;
 use super::places::CaddyPlaces;
 use super::tests_of::{CaddyTableNames, CaddyTests};
@@ -119,15 +119,18 @@ pub(super) fn routes(
     table: &mut DraftTable,
     site: &CaddyStatement,
     names: CaddyTableNames<'_>,
-    mut outcomes: CaddyOutcomes,
+    mut answers: CaddyAnswers,
     places: &CaddyPlaces,
     pools: &mut CaddyPools,
     tests: &mut CaddyTests,
     report: &mut ConversionReport,
 ) {
-    compare(&mut outcomes, places, report);
+    compare(&mut answers.others, places, report);
+    for (_, outcomes) in &mut answers.methods {
+        compare(outcomes, places, report);
+    }
     let root_place = CaddyPlace::Below(Vec::new());
-    let Some(root) = outcomes.get(&root_place).cloned() else {
+    let Some(root) = answers.others.get(&root_place).cloned() else {
         return;
     };
     if root.action == CaddyAction::Nothing {
@@ -135,16 +138,40 @@ pub(super) fn routes(
         report.set(site.id, Verdict::differs(because));
     }
     let mut kept: Vec<(CaddyPlace, CaddyOutcome)> = Vec::new();
-    for (place, outcome) in &outcomes {
-        if place.is_root() || matches!(place, CaddyPlace::GoesOn(_)) {
+    let mut of_methods: Vec<(CaddyPlace, &str, CaddyOutcome)> = Vec::new();
+    for (place, outcome) in &answers.others {
+        if matches!(place, CaddyPlace::GoesOn(_)) {
             continue;
         }
         let parent = place.parent(&places.all);
-        let of_parent = outcomes.get(&parent).unwrap_or(&root);
-        if outcome == of_parent || (!outcome.serves() && !of_parent.serves()) {
-            continue;
+        let of_parent = answers.others.get(&parent).unwrap_or(&root);
+        let mut differs = outcome != of_parent;
+        let mut serves = outcome.serves() || of_parent.serves();
+        for (_, own) in &answers.methods {
+            differs |= own.get(place) != own.get(&parent);
+            serves |= [own.get(place), own.get(&parent)]
+                .into_iter()
+                .flatten()
+                .any(CaddyOutcome::serves);
         }
-        kept.push((place.clone(), outcome.clone()));
+        if !place.is_root() {
+            if !differs || !serves {
+                continue;
+            }
+            kept.push((place.clone(), outcome.clone()));
+        }
+        // HEAD belongs to the route of GET, where it has none of its own.
+        let mut of_get = outcome;
+        for (method, own) in &answers.methods {
+            let Some(own) = own.get(place) else { continue };
+            let known = if method == "HEAD" { of_get } else { outcome };
+            if own != known {
+                of_methods.push((place.clone(), method, own.clone()));
+            }
+            if method == "GET" {
+                of_get = own;
+            }
+        }
     }
     // The specific ones after the general ones, and otherwise by their paths.
     kept.sort_by_key(|(place, _)| (place.path(), matches!(place, CaddyPlace::Exact(_))));
@@ -153,7 +180,12 @@ pub(super) fn routes(
         .iter()
         .map(|(place, outcome)| keys_of(outcome, place, pools))
         .collect();
-    let split = root.serves() && of_paths.iter().any(|keys| is_lost(&root_keys, keys));
+    let keys_of_methods: Vec<CaddyKeys> = of_methods
+        .iter()
+        .map(|(place, _, outcome)| keys_of(outcome, place, pools))
+        .collect();
+    let mut below = of_paths.iter().chain(&keys_of_methods);
+    let split = root.serves() && below.any(|keys| is_lost(&root_keys, keys));
     table.comments.extend(root.flow.comments.iter().cloned());
     if split {
         let below = table.table("path").table("/*");
@@ -161,7 +193,12 @@ pub(super) fn routes(
     } else if root.serves() {
         write_keys(table, &root_keys);
     }
-    if root.serves() {
+    // A test sends GET.
+    let has_get = |place: &CaddyPlace| {
+        let mut all = of_methods.iter();
+        all.any(|(known, method, _)| known == place && *method == "GET")
+    };
+    if root.serves() && !has_get(&root_place) {
         tests.add(names, &root_place, &root, &root_keys, "/*", &kept);
     }
     for ((place, outcome), keys) in kept.iter().zip(of_paths) {
@@ -189,7 +226,22 @@ pub(super) fn routes(
             ));
         }
         write_keys(path, &own);
-        tests.add(names, place, outcome, &keys, &place.key(), &kept);
+        if !has_get(place) {
+            tests.add(names, place, outcome, &keys, &place.key(), &kept);
+        }
+    }
+    for ((place, method, outcome), keys) in of_methods.iter().zip(keys_of_methods) {
+        let own = match split || !root.serves() {
+            true => keys.clone(),
+            false => difference(&root_keys, &keys),
+        };
+        let key = format!("{method} {}", place.key());
+        let path = table.table("path").table(&key);
+        if let Some(origin) = &outcome.origin.0 {
+            blocks::come_from(path, origin);
+        }
+        write_keys(path, &own);
+        tests.add(names, place, outcome, &keys, &key, &kept);
     }
 }
 

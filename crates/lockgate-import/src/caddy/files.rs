@@ -64,11 +64,17 @@ pub(super) fn try_files(
     }
     match because {
         None => {
+            let verdict = match tried.iter().any(|one| one == "/") {
+                true => Verdict::differs(
+                    "/ is the index of the root, as in Caddy 2.6; newer versions respond with 404",
+                ),
+                false => Verdict::Converted,
+            };
             let only_path = tried.iter().all(|one| one == "{path}" || one == "{path}/");
             if !only_path {
                 flow.tried = Some(tried);
             }
-            report.set(statement.id, Verdict::Converted);
+            report.set(statement.id, verdict);
         }
         Some(what) => {
             flow.closed = true;

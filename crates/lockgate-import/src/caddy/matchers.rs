@@ -88,6 +88,19 @@ pub(super) struct CaddyRequests<'a> {
     pub(super) port: u16,
     /// Their paths.
     pub(super) place: &'a CaddyPlace,
+    /// Their methods.
+    pub(super) method: CaddyMethod<'a>,
+}
+
+/// The methods of the requests that are being worked out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CaddyMethod<'a> {
+    /// All: no matcher names one, or too many are named.
+    All,
+    /// Those that no matcher names.
+    Unnamed,
+    /// This one.
+    Named(&'a str),
 }
 
 /// The named matchers that a block sees.
@@ -188,6 +201,21 @@ impl<'a> CaddyMatcherLine<'a> {
         }
     }
 
+    /// All methods in it.
+    fn methods(&self, found: &mut BTreeSet<String>) {
+        match self.kind() {
+            "method" => found.extend(self.values()),
+            "not" => {
+                for line in self.turned() {
+                    if line.kind() != "not" {
+                        line.methods(found);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// All hosts in it.
     fn hosts(&self, found: &mut BTreeSet<String>) {
         match self.kind() {
@@ -213,6 +241,11 @@ impl<'a> CaddyMatcherLine<'a> {
                 Some("http") if !requests.secure => CaddyMatch::Yes,
                 Some("https" | "http") => CaddyMatch::No,
                 _ => CaddyMatch::Unknown,
+            },
+            "method" => match requests.method {
+                CaddyMethod::All => CaddyMatch::Unknown,
+                CaddyMethod::Named(name) if values.iter().any(|one| one == name) => CaddyMatch::Yes,
+                CaddyMethod::Named(_) | CaddyMethod::Unnamed => CaddyMatch::No,
             },
             "remote_ip" | "client_ip" => {
                 let mut networks = Vec::new();
@@ -263,7 +296,7 @@ fn all(
         .into_iter()
         .fold(CaddyMatch::Yes, |sum, (kind, matches)| {
             let joined = match kind {
-                "path" | "host" | "protocol" => any(matches.into_iter()),
+                "path" | "host" | "protocol" | "method" => any(matches.into_iter()),
                 "remote_ip" | "client_ip" if matches.len() > 1 => CaddyMatch::Unknown,
                 _ => matches.into_iter().fold(CaddyMatch::Yes, CaddyMatch::and),
             };
@@ -451,6 +484,19 @@ pub(super) fn patterns(
     found
 }
 
+/// All methods that a directive's matcher names.
+pub(super) fn methods(
+    statement: &CaddyStatement,
+    scope: &CaddyScope<'_>,
+    found: &mut BTreeSet<String>,
+) {
+    if let Some(name) = of_directive(statement).0 {
+        for line in scope.lines(name).unwrap_or_default() {
+            line.methods(found);
+        }
+    }
+}
+
 /// All hosts that a directive's matcher names.
 pub(super) fn hosts(
     statement: &CaddyStatement,
@@ -479,6 +525,7 @@ pub(super) fn refuse(
             "remote_ip" | "client_ip" => continue,
             "path" => "a pattern of these is no route: Lockgate has exact paths and `/x/*`",
             _ if known => "this cannot be expressed by routes",
+            "method" => "methods are told apart where all are in upper case, and eight at most",
             _ => "Lockgate does not choose by this: routes have a host, a method and a path",
         };
         report.set(line.id, Verdict::not_supported(because, None));

@@ -525,3 +525,42 @@ fn a_site_that_is_left_out_does_not_fall_to_a_wildcard() {
     );
     assert!(is_refused(text, "http://php"));
 }
+
+#[test]
+fn json_is_refused_with_a_reason() {
+    let json = "{\n \"apps\": {\"layer4\": {\"servers\": {\"a\": {\"listen\": [\":443\"]}}}}}";
+    let error = read_files(&[("Caddyfile", json)]).unwrap_err().to_string();
+    assert!(
+        error.starts_with("Caddyfile:1: this is Caddy's JSON"),
+        "{error}"
+    );
+    let layer4 = "{\n layer4 {\n  :5432 {\n   route\n  }\n }\n}\n:80 {\n respond 200\n}\n";
+    assert!(is_refused(layer4, "layer4") && is_refused(layer4, ":5432"));
+}
+
+#[test]
+fn methods_have_routes_of_their_own() {
+    becomes(
+        ":80 {\n @post method POST\n respond @post 405\n @write {\n  method PUT DELETE\n  path /api/*\n }\n \
+         reverse_proxy @write 10.0.0.2:80\n reverse_proxy 10.0.0.1:80\n}\n",
+        "# Caddyfile:1\n[site.\":80\"]\nproxy = \"10.0.0.1:80\"\n\n\
+         # Caddyfile:9\n# /api/* of Caddy does not have /api itself.\n[site.\":80\".path.\"/api/*\"]\n\n\
+         # Caddyfile:9\n# /api/* of Caddy does not have /api itself.\n[site.\":80\".path.\"/api\"]\n\n\
+         # Caddyfile:3\n[site.\":80\".path.\"POST /*\"]\nrespond = 405\n\n\
+         # Caddyfile:8\n[site.\":80\".path.\"DELETE /api/*\"]\nproxy = \"10.0.0.2:80\"\n\n\
+         # Caddyfile:3\n[site.\":80\".path.\"POST /api/*\"]\nrespond = 405\n\n\
+         # Caddyfile:8\n[site.\":80\".path.\"PUT /api/*\"]\nproxy = \"10.0.0.2:80\"\n\n\
+         # Caddyfile:3\n[site.\":80\".path.\"POST /api\"]\nrespond = 405\n",
+    );
+    // A route of GET is one of HEAD too.
+    let text = toml(":80 {\n @get method GET\n respond @get 204\n reverse_proxy 10.0.0.1:80\n}\n");
+    assert!(text.contains("\"GET /*\"]\nrespond = 204"), "{text}");
+    assert!(text.contains("\"HEAD /*\"]\n"), "{text}");
+    let text = toml(
+        ":80 {\n @write not method GET HEAD\n respond @write 403\n root * /srv\n file_server\n}\n",
+    );
+    assert!(!text.contains("0.0.0.0/0"), "{text}");
+    assert!(text.contains("[site.\":80\"]\nrespond = 403"), "{text}");
+    assert!(text.contains("\"GET /*\"]\nroot = \"/srv\""), "{text}");
+    assert!(!text.contains("HEAD"), "{text}");
+}

@@ -165,6 +165,26 @@ pub(super) struct CaddyFlow {
 /// The outcomes of all places of a site, for one host.
 pub(super) type CaddyOutcomes = BTreeMap<CaddyPlace, CaddyOutcome>;
 
+/// The outcomes of a site.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct CaddyAnswers {
+    /// Those of methods that no matcher names.
+    pub(super) others: CaddyOutcomes,
+    /// Those of each other method.
+    pub(super) methods: Vec<(String, CaddyOutcomes)>,
+}
+
+impl CaddyAnswers {
+    /// All outcomes.
+    pub(super) fn all(&self) -> impl Iterator<Item = &CaddyOutcome> {
+        let methods = self
+            .methods
+            .iter()
+            .flat_map(|(_, outcomes)| outcomes.values());
+        self.others.values().chain(methods)
+    }
+}
+
 /// What becomes of the requests of a place.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct CaddyOutcome {

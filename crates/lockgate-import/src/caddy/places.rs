@@ -18,6 +18,42 @@ pub(super) struct CaddyPlaces {
     pub(super) has_letter: bool,
 }
 
+/// The most methods of a site that have routes of their own.
+const MOST_METHODS: usize = 8;
+
+/// The methods that matchers of a site name, as far as Lockgate can tell them apart: none where it
+/// cannot. A route for GET is one for HEAD too, so that HEAD is looked at beside it.
+pub(super) fn methods_of(site: &CaddyStatement) -> Vec<String> {
+    let scope = CaddyScope::new(site.inner().iter(), None);
+    let mut methods = BTreeSet::new();
+    collect_methods(site.inner(), &scope, &mut methods, 0);
+    let plain = |method: &String| {
+        method != "CONNECT" && !method.is_empty() && method.bytes().all(|b| b.is_ascii_uppercase())
+    };
+    if methods.len() > MOST_METHODS || !methods.iter().all(plain) {
+        return Vec::new();
+    }
+    if methods.contains("GET") {
+        methods.insert("HEAD".to_owned());
+    }
+    methods.into_iter().collect()
+}
+
+fn collect_methods(
+    statements: &[CaddyStatement],
+    scope: &CaddyScope<'_>,
+    methods: &mut BTreeSet<String>,
+    depth: usize,
+) {
+    for statement in statements {
+        matchers::methods(statement, scope, methods);
+        if depth < 64 && matches!(statement.name(), "handle" | "handle_path" | "route") {
+            let inner = CaddyScope::new(statement.inner().iter(), Some(scope));
+            collect_methods(statement.inner(), &inner, methods, depth + 1);
+        }
+    }
+}
+
 /// All hosts that matchers of the statements name.
 pub(super) fn collect_hosts(
     statements: &[CaddyStatement],

@@ -9,11 +9,11 @@ use super::emit::{self, CaddyPools};
 use super::evaluate::CaddyEvaluator;
 use super::listen;
 use super::log;
-use super::matchers::{CaddyRequests, CaddyScope};
+use super::matchers::{CaddyMethod, CaddyRequests, CaddyScope};
 use super::options::CaddyOptions;
-use super::outcome::{CLOSED, CaddyAction, CaddyFlow, CaddyOutcome, CaddyOutcomes};
+use super::outcome::{CLOSED, CaddyAction, CaddyAnswers, CaddyFlow, CaddyOutcome, CaddyOutcomes};
 use super::paths::CaddyPlace;
-use super::places::{CaddyPlaces, collect_hosts, collect_places};
+use super::places::{CaddyPlaces, collect_hosts, collect_places, methods_of};
 use super::tests_of::{CaddyTableNames, CaddyTests};
 use crate::{ConversionReport, Draft, DraftTable, DraftValue, Verdict};
 
@@ -23,6 +23,9 @@ const MOST_STEPS: usize = 4_000_000;
 const MOST_STEPS_OF_PLACE: usize = 5_000;
 /// The most places of one site.
 const MOST_PLACES: usize = 6_000;
+
+/// The place of a whole site.
+static ROOT: CaddyPlace = CaddyPlace::Below(Vec::new());
 
 /// Writes the sites of a source.
 pub(super) struct CaddySites<'r> {
@@ -107,7 +110,9 @@ impl<'r> CaddySites<'r> {
         let settings = self.settings(site);
         let places = self.places(site);
         if places.all.len() > MOST_PLACES
-            || places.all.len().saturating_mul(site.size()) > self.steps
+            || (places.all.len().saturating_mul(site.size()))
+                .saturating_mul(1 + methods_of(site).len())
+                > self.steps
         {
             let because = "it has too many paths to work out";
             site.set_all(self.report, &Verdict::not_supported(because, None));
@@ -215,9 +220,33 @@ impl<'r> CaddySites<'r> {
                 hosts.push(host);
             }
         }
-        let mut groups: Vec<(Vec<String>, CaddyOutcomes)> = Vec::new();
+        let implied = match tls.is_some() {
+            true => self.options.https_port,
+            false => self.options.http_port,
+        };
+        let methods = methods_of(site);
+        let mut groups: Vec<(Vec<String>, CaddyAnswers)> = Vec::new();
         for host in hosts {
-            let outcomes = self.outcomes(site, &host, port, tls.is_some(), places, settings);
+            let requests = |method| CaddyRequests {
+                host: (!host.is_empty()).then_some(host.as_str()),
+                secure: tls.is_some(),
+                port: port.unwrap_or(implied),
+                place: &ROOT,
+                method,
+            };
+            let unnamed = match methods.is_empty() {
+                true => CaddyMethod::All,
+                false => CaddyMethod::Unnamed,
+            };
+            let mut outcomes = CaddyAnswers {
+                others: self.outcomes(site, requests(unnamed), places, settings),
+                methods: Vec::new(),
+            };
+            for method in &methods {
+                let own = requests(CaddyMethod::Named(method));
+                let own = self.outcomes(site, own, places, settings);
+                outcomes.methods.push((method.clone(), own));
+            }
             let joins = |known: &str| known.is_empty() == host.is_empty();
             match groups
                 .iter_mut()
@@ -237,16 +266,10 @@ impl<'r> CaddySites<'r> {
     fn outcomes(
         &mut self,
         site: &CaddyStatement,
-        host: &str,
-        port: Option<u16>,
-        secure: bool,
+        requests: CaddyRequests<'_>,
         places: &CaddyPlaces,
         settings: &CaddySettings,
     ) -> CaddyOutcomes {
-        let implied = match secure {
-            true => self.options.https_port,
-            false => self.options.http_port,
-        };
         let mut outcomes = CaddyOutcomes::new();
         let size = site.size();
         for place in &places.all {
@@ -255,12 +278,7 @@ impl<'r> CaddySites<'r> {
             let mut evaluator = CaddyEvaluator {
                 report: self.report,
                 order: &self.options.order,
-                requests: CaddyRequests {
-                    host: (!host.is_empty()).then_some(host),
-                    secure,
-                    port: port.unwrap_or(implied),
-                    place,
-                },
+                requests: CaddyRequests { place, ..requests },
                 places,
                 trusts: self.draft.top.get("trusted").is_some(),
                 steps: &mut left,
@@ -285,14 +303,14 @@ impl<'r> CaddySites<'r> {
         port: Option<u16>,
         tls: Option<&CaddyTls>,
         hosts: &[String],
-        outcomes: CaddyOutcomes,
+        outcomes: CaddyAnswers,
         settings: &CaddySettings,
         places: &CaddyPlaces,
     ) -> bool {
         let Some((first, aliases)) = hosts.split_first() else {
             return false;
         };
-        let serves = outcomes.values().any(CaddyOutcome::serves);
+        let serves = outcomes.all().any(CaddyOutcome::serves);
         let key = match port {
             Some(port) => format!("{first}:{port}"),
             None => first.clone(),
@@ -371,7 +389,7 @@ impl<'r> CaddySites<'r> {
             Some(log) => table.set("access_log", log.clone()),
             None => self.has_default_log |= !settings.logs,
         }
-        for outcome in outcomes.values() {
+        for outcome in outcomes.all() {
             self.has_files |= matches!(outcome.action, CaddyAction::Files(_));
             self.has_proxy |= matches!(outcome.action, CaddyAction::Proxy(_));
         }

@@ -82,7 +82,8 @@ impl CaddyTests {
             _ => host.clone(),
         };
         let mut test = DraftTable::default();
-        test.set("request", format!("GET {scheme}://{authority}{path}"));
+        let method = route.split_once(' ').map_or("GET", |(method, _)| method);
+        test.set("request", format!("{method} {scheme}://{authority}{path}"));
         if let Some(network) = outcome.allow.as_ref().and_then(|allow| allow.first()) {
             let address = network.split('/').next().unwrap_or_default();
             test.set("from", address);

@@ -248,7 +248,7 @@ impl Importer<'_> {
         let because = if guarded {
             "the live page and /metrics are at this port of 127.0.0.1 alone, because they ask for no password"
         } else {
-            "the live page is at / and the metrics are at /metrics there"
+            "Lockgate's live page is at / and the metrics are at /metrics there, for names in metrics.hosts and for addresses"
         };
         let because = Verdict::differs(because);
         // The place of the page is said once.
@@ -260,7 +260,6 @@ impl Importer<'_> {
                     Some("lockgate drain and lockgate endpoints do"),
                 ),
                 ("stats", "enable") if uri => Verdict::Converted,
-                ("stats", "uri") if line.word(2) == "/" && !guarded => Verdict::Converted,
                 ("stats", "uri" | "enable" | "auth" | "http-request")
                 | ("http-request" | "tcp-request", _) => because.clone(),
                 ("bind" | "acl", _) if guarded => because.clone(),

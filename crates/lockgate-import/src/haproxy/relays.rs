@@ -404,7 +404,9 @@ impl Importer<'_> {
         let mut keys: Vec<(String, DraftValue)> = Vec::new();
         for (key, time, usual) in [("connect", connect, 5000), ("tunnel_idle", idle, 3_600_000)] {
             let top = self.top_timeouts.get(key).copied().unwrap_or(usual);
-            if let Some(time) = time.filter(|time| *time != top) {
+            // Without a time of its own, that of another `defaults` is not its time.
+            let time = time.unwrap_or(usual);
+            if time != top {
                 keys.push((key.to_owned(), lockgate_time(time).into()));
             }
         }

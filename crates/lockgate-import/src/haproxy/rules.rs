@@ -414,7 +414,15 @@ impl Importer<'_> {
                 )
             }
             (HaproxyStage::Request, "normalize-uri") => {
-                Verdict::differs("paths with dot segments and encoded slashes are refused")
+                // Routes are chosen by the path with single slashes and without needless
+                // percent-encoding: later conditions see the same path.
+                let normalizer = rule.words.get(1).map_or("", String::as_str);
+                Verdict::differs(match normalizer {
+                    "path-strip-dot" | "path-strip-dotdot" => "paths with dot segments are refused",
+                    _ => {
+                        "routes are chosen by the normalized path, and the endpoint gets the target as the client has written it"
+                    }
+                })
             }
             (HaproxyStage::Request, "set-src" | "set-src-port") => {
                 plan.source_changed = true;

@@ -172,7 +172,16 @@ impl Importer<'_> {
             ("timeout server", "response", 60_000),
             ("timeout tunnel", "tunnel_idle", 3_600_000),
         ] {
+            let top = self.top_timeouts.get(key).copied().unwrap_or(usual);
             let Some(line) = self.source.setting(backend, name) else {
+                // The time at the top is that of another `defaults`; here HAProxy has none.
+                if top != usual {
+                    let value = match key {
+                        "response" => "off".to_owned(),
+                        _ => lockgate_time(usual),
+                    };
+                    plan.timeouts.push((key.to_owned(), value.into()));
+                }
                 continue;
             };
             let Some(time) = haproxy_time(line.word(2)) else {
@@ -184,7 +193,6 @@ impl Importer<'_> {
             if key == "response" && time > 0 {
                 self.notes.insert(super::notes::PAUSES);
             }
-            let top = self.top_timeouts.get(key).copied().unwrap_or(usual);
             if time != top && time > 0 {
                 plan.timeouts
                     .push((key.to_owned(), lockgate_time(time).into()));

@@ -474,6 +474,9 @@ fn prefixes_are_taken_off() {
 fn statistics_are_the_live_page() {
     let open = "defaults\n mode http\nlisten s\n bind :8404\n stats enable\n stats uri /stats\n";
     assert!(draft(open).starts_with("metrics = \":8404\""));
+    assert_eq!(verdict(open, "stats uri").0, 'd');
+    let at_the_root = open.replace("/stats", "/");
+    assert_eq!(verdict(&at_the_root, "stats uri").0, 'd');
     let guarded = format!("{open} stats auth a:b\n");
     assert!(draft(&guarded).starts_with("metrics = \"127.0.0.1:8404\""));
     assert_eq!(verdict(&guarded, "stats auth").0, 'd');
@@ -583,4 +586,27 @@ fn each_route_has_a_test() {
     assert!(tests.contains(&"request = \"GET http://b.test/x/any-path\"\nexpect = { site = \"b.test:80\", route = \"/x/*\" }\n".to_owned()), "{tests:?}");
     assert!(tests.contains(&"request = \"GET http://any.example/c\"\nexpect = { site = \":80\", route = \"/c\", status = 301, location = \"https://c.test/\" }\n".to_owned()));
     assert_eq!(tests.len(), 5);
+}
+
+#[test]
+fn a_backend_without_a_time_has_not_that_of_other_defaults() {
+    let text = "defaults\n mode http\n timeout connect 2s\n timeout server 10s\nfrontend f\n bind :80\n use_backend b if { path_beg /b/ }\n default_backend a\nbackend a\n server s 10.0.0.1:80\n\
+                defaults\n mode http\nbackend b\n server s 10.0.0.2:80\n";
+    let text = draft(text);
+    let slow = "proxy = \"10.0.0.2:80\"\ntimeouts = { connect = \"5s\", response = \"off\" }";
+    assert!(text.contains(slow), "{text}");
+    let top = "timeouts = { connect = \"2s\", response = \"10s\" }\n\n[site.\":80\"]\nproxy = \"10.0.0.1:80\"\n\n";
+    assert!(text.starts_with(top), "{text}");
+}
+
+#[test]
+fn conditions_after_a_normalizer_see_the_same_path() {
+    let text = front(
+        " http-request normalize-uri path-merge-slashes\n http-request deny if { path_beg /admin/ }\n default_backend a",
+    );
+    let found = draft(&text);
+    let closed = "[site.\":80\".path.\"/admin/*\"]\nrespond = 403";
+    assert!(found.contains(closed), "{found}");
+    let because = verdict(&text, "http-request normalize-uri").1;
+    assert!(because.starts_with("routes are chosen by the normalized path"));
 }

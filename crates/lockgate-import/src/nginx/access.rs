@@ -229,10 +229,26 @@ fn password<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route: &mut Ng
                     auth.push(("realm", realm.into()));
                 }
             }
-            verdicts.converted(file);
             route.set("auth", inline(auth));
-            let format = "its hashes must be as `htpasswd -B` writes them: MD5 is refused";
-            route.comment_key("auth", format);
+            let anew = "`htpasswd -B` or `openssl passwd -6` makes new ones";
+            match site.shared.users.weak(file.arg(0)) {
+                Some(names) if names.is_empty() => verdicts.converted(file),
+                Some(names) => {
+                    let names = names.join(", ");
+                    verdicts.differs(
+                        file,
+                        format!("Lockgate takes bcrypt, SHA-crypt and argon2id, and refuses the hashes of {names}: {anew}"),
+                    );
+                    route.comment_key("auth", &format!("needs new hashes for: {names}"));
+                }
+                None => {
+                    verdicts.converted(file);
+                    route.comment_key(
+                        "auth",
+                        &format!("hashes of MD5, SHA-1 and DES are refused: {anew}"),
+                    );
+                }
+            }
         }
         _ => {
             let because = "the file of users is not known: the route refuses all clients until `auth` names it";

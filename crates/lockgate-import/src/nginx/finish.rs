@@ -48,6 +48,11 @@ pub(super) fn finish<'a>(site: &NginxSite<'a, '_>, scope: &NginxScope<'a>, route
         add_access(site, scope, route);
     }
     add_fields(site, scope, route);
+    if route.action == NginxAction::Files && route.get("cache").is_none() {
+        site.verdicts().note(
+            "Browsers revalidate files without `cache` each time (no-cache); nginx leaves it to them: cache = false does that.",
+        );
+    }
     if matches!(route.get("respond"), Some(DraftValue::Number(501))) {
         route.remove("cache");
     }

@@ -6,7 +6,7 @@ use super::syntax::NginxDirective;
 use crate::Verdict;
 
 /// What Lockgate does by itself, or needs no word about.
-const DEFAULTS: &str = " user worker_processes worker_connections worker_rlimit_nofile worker_cpu_affinity \
+const DEFAULTS: &str = " worker_processes worker_connections worker_rlimit_nofile worker_cpu_affinity \
  worker_priority worker_shutdown_timeout worker_aio_requests multi_accept use accept_mutex \
  accept_mutex_delay events pid daemon master_process lock_file pcre_jit timer_resolution thread_pool \
  env working_directory worker_rlimit_core debug_connection sendfile sendfile_max_chunk tcp_nopush \
@@ -24,7 +24,7 @@ const DEFAULTS: &str = " user worker_processes worker_connections worker_rlimit_
  proxy_send_timeout proxy_socket_keepalive proxy_ignore_client_abort \
  proxy_pass_header proxy_force_ranges proxy_send_lowat proxy_next_upstream_timeout \
  proxy_next_upstream_tries proxy_ssl_server_name proxy_ssl_session_reuse proxy_ssl_protocols \
- proxy_ssl_ciphers proxy_ssl_verify proxy_ssl_verify_depth proxy_connection \
+ proxy_ssl_ciphers proxy_ssl_verify_depth proxy_connection \
  grpc_send_timeout grpc_buffer_size grpc_socket_keepalive \
  resolver resolver_timeout server_tokens server_name_in_redirect port_in_redirect \
  absolute_redirect merge_slashes msie_padding msie_refresh underscores_in_headers \
@@ -239,10 +239,10 @@ pub(super) const CLOSING: &[&str] = &[
 ];
 
 /// What the other modules convert or refuse by name.
-const HANDLED: &str = " http server location stream upstream map types listen server_name root alias index \
+const HANDLED: &str = " user http server location stream upstream map types listen server_name root alias index \
  try_files rewrite return if set include error_page proxy_pass grpc_pass proxy_set_header \
  grpc_set_header proxy_hide_header add_header expires charset gzip brotli zstd client_max_body_size \
- proxy_connect_timeout proxy_read_timeout grpc_read_timeout proxy_ssl_name \
+ proxy_connect_timeout proxy_read_timeout grpc_read_timeout proxy_ssl_name proxy_ssl_verify \
  proxy_ssl_trusted_certificate proxy_intercept_errors ssl ssl_certificate ssl_certificate_key \
  ssl_protocols ssl_session_tickets ssl_stapling ssl_verify_client ssl_verify_depth \
  ssl_client_certificate ssl_reject_handshake proxy_redirect proxy_next_upstream allow deny satisfy auth_basic \

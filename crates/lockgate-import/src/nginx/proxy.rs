@@ -2,10 +2,10 @@
 
 use super::pattern::NginxPath;
 use super::route::{NginxAction, NginxRoute, inline};
-use super::scope::{NginxPart, NginxScope, parts_of};
+use super::scope::{NginxPart, NginxScope, NginxVerdicts, parts_of};
 use super::shared::NginxSite;
 use super::syntax::NginxDirective;
-use super::upstream::address;
+use super::upstream::{NginxEndpointTls, address};
 use super::values::{duration, nginx_millis, with_placeholders};
 use crate::{DraftValue, Verdict};
 
@@ -101,6 +101,41 @@ pub(super) fn proxy_target<'a>(
     })
 }
 
+/// Of an endpoint that nginx does not verify.
+const VERIFIED: &str =
+    "the endpoint's certificate is verified: `tls.ca` takes an authority of your own";
+
+/// `tls` to endpoints, and whether nginx verifies their certificates too.
+fn endpoint_tls(scope: &NginxScope<'_>, verdicts: &NginxVerdicts) -> (NginxEndpointTls, bool) {
+    let mut tls = NginxEndpointTls::new();
+    if let Some(name) = scope.last("proxy_ssl_name") {
+        let folded = scope.fold(name.arg(0), verdicts);
+        if folded.contains('$') {
+            verdicts.differs(name, "the name is that of the endpoint");
+        } else {
+            verdicts.converted(name);
+            tls.push(("name", folded.into()));
+        }
+    }
+    let verify = scope.last("proxy_ssl_verify");
+    let is_verified = verify.is_some_and(|verify| verify.arg(0) == "on");
+    if let Some(verify) = verify {
+        match is_verified {
+            true => verdicts.converted(verify),
+            false => verdicts.differs(verify, VERIFIED),
+        }
+    }
+    if let Some(ca) = scope.last("proxy_ssl_trusted_certificate") {
+        if is_verified {
+            tls.push(("ca", ca.arg(0).into()));
+            verdicts.converted(ca);
+        } else {
+            verdicts.default(ca);
+        }
+    }
+    (tls, is_verified)
+}
+
 /// The route of a `proxy_pass`.
 pub(super) fn proxy_route<'a>(
     site: &NginxSite<'a, '_>,
@@ -122,31 +157,9 @@ pub(super) fn proxy_route<'a>(
     let mut verdict = Verdict::Converted;
     let mut keys = vec![("to", target.endpoint.clone())];
     if target.tls && !target.pool {
-        let mut tls = Vec::new();
-        if let Some(name) = scope.last("proxy_ssl_name") {
-            let folded = scope.fold(name.arg(0), verdicts);
-            if folded.contains('$') {
-                verdicts.differs(name, "the name is that of the endpoint");
-            } else {
-                verdicts.converted(name);
-                tls.push(("name", folded.into()));
-            }
-        }
-        let verified = scope
-            .last("proxy_ssl_verify")
-            .is_some_and(|v| v.arg(0) == "on");
-        if let Some(ca) = scope.last("proxy_ssl_trusted_certificate") {
-            if verified {
-                tls.push(("ca", ca.arg(0).into()));
-                verdicts.converted(ca);
-            } else {
-                verdicts.default(ca);
-            }
-        }
-        if !verified {
-            verdict = Verdict::differs(
-                "the endpoint's certificate is verified: `tls.ca` takes an authority of your own",
-            );
+        let (mut tls, is_verified) = endpoint_tls(scope, verdicts);
+        if !is_verified {
+            verdict = Verdict::differs(VERIFIED);
         }
         if matches!(&target.endpoint, DraftValue::Text(text) if text.starts_with("unix:"))
             && tls.is_empty()
@@ -155,21 +168,20 @@ pub(super) fn proxy_route<'a>(
         }
         keys.push(("tls", inline(tls)));
     } else if target.tls {
-        verdict = Verdict::differs(
-            "the endpoints' certificates are verified by the system's authorities",
-        );
-        for name in ["proxy_ssl_name", "proxy_ssl_trusted_certificate"] {
-            if let Some(directive) = scope.last(name) {
-                // A route without a pool may convert the same statement.
-                verdicts.note(format!(
-                    "{name} is not written for the endpoints of a pool."
-                ));
-                verdicts.refuse(
-                    directive,
-                    "it is not written for the endpoints of a pool: their own names and the system's authorities count",
-                    None,
-                );
-            }
+        let (tls, is_verified) = endpoint_tls(scope, verdicts);
+        let has_name = tls.iter().any(|(key, _)| *key == "name");
+        let upstream = site.shared.upstreams.get(target.host.as_str());
+        if !upstream.is_some_and(|upstream| upstream.take_tls(&tls)) {
+            verdict = Verdict::not_supported(
+                "another route has other settings of TLS for the same endpoints: it counts here too",
+                Some("write a [pool] of its own for it"),
+            );
+        } else if !is_verified {
+            verdict = Verdict::differs(VERIFIED);
+        } else if !has_name {
+            verdict = Verdict::differs(
+                "the certificate of an endpoint is verified for its own name, not for that of the upstream",
+            );
         }
     }
     if target.grpc && !target.pool {
@@ -327,7 +339,7 @@ fn request_fields<'a>(
                     "the endpoint gets Host as the client sent it, with the port",
                 );
             }
-            ("host", "server_name") if site.words.server_name.is_some() => verdicts.default(header),
+            ("host", "server_name") if site.words.one_name => verdicts.default(header),
             ("host", "proxy_host") => {
                 verdicts.converted(header);
                 route.set_in("request_headers", "host", target.host.clone());
@@ -349,6 +361,10 @@ fn request_fields<'a>(
             ("x-forwarded-proto", "scheme") | ("x-request-id", "request_id") => {
                 verdicts.default(header);
             }
+            ("x-forwarded-host", "server_name") if !site.words.one_name => verdicts.differs(
+                header,
+                "the endpoint gets the host that the client asked for, not the first name of the server",
+            ),
             ("x-forwarded-host", "host" | "http_host" | "server_name") => verdicts.default(header),
             ("upgrade", "http_upgrade")
             | ("connection", "connection_upgrade" | "http_connection" | "connection_header") => {

@@ -60,6 +60,9 @@ pub(super) fn servers<'a>(
     // Hosts with a redirect from port 80 to their site on 443, by server.
     let hosts = NginxHosts::new(&all);
     let merged = merged_redirects(&all, &hosts);
+    if !merged.is_empty() {
+        verdicts.note("Sites redirect from port 80 to HTTPS by themselves, with 308: a request keeps its method, which 301 of nginx does not promise.");
+    }
     let bare = bare_servers(&all, &hosts, &merged);
     // Whether one site answers every host on 443, and whether anything listens on 80.
     let catch_needed = hosts
@@ -265,17 +268,15 @@ fn one_server<'a>(
             tls: *tls,
             port: *port,
             server_name: hosts.first().filter(|host| !host.starts_with('*')).cloned(),
+            one_name: hosts.len() == 1 && !catch_all,
             capture: None,
         };
         let origin_host = match hosts.first().filter(|_| !catch_all) {
             Some(host) => host.replace("*.", "any."),
-            None if *tls => server
-                .names
-                .hosts
-                .first()
-                .cloned()
-                .unwrap_or_else(|| "example.com".to_owned()),
-            None => "example.com".to_owned(),
+            None if *tls && !server.names.hosts.is_empty() => {
+                server.names.hosts.first().cloned().unwrap_or_default()
+            }
+            None => unnamed_host(all, *port),
         };
         let usual = if *tls { 443 } else { 80 };
         let origin = format!(
@@ -350,6 +351,19 @@ fn one_server<'a>(
         verdicts.set(server.block, verdict.clone());
     }
     verdicts.rest(server.block, &verdict);
+}
+
+/// A host that no server on the port names, for a test of the site that answers all others.
+fn unnamed_host(all: &[NginxServer<'_>], port: u16) -> String {
+    let is_named = |host: &str| {
+        all.iter()
+            .filter(|server| server.on(port).next().is_some())
+            .flat_map(|server| &server.names.hosts)
+            .any(|name| name == host || covers(name, host))
+    };
+    let mut candidates = ["example.com", "example.net", "unnamed.invalid"].into_iter();
+    let found = candidates.find(|host| !is_named(host));
+    found.unwrap_or("unnamed.test").to_owned()
 }
 
 fn is_host_for_bare(host: &str) -> bool {

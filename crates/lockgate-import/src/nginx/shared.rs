@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use super::scope::{NginxScope, NginxVerdicts};
 use super::syntax::NginxDirective;
 use super::upstream::NginxUpstream;
+use super::users::NginxUsers;
 use super::values::NginxWords;
 
 /// What the routes of all servers share.
@@ -18,6 +19,8 @@ pub(super) struct NginxShared<'a> {
     pub(super) real_ip: bool,
     /// Formats that an `access_log` uses.
     pub(super) formats: RefCell<Vec<String>>,
+    /// The files of passwords.
+    pub(super) users: &'a NginxUsers<'a>,
 }
 
 /// What the routes of a server share.

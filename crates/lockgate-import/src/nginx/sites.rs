@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::{answer, foreign_handler, matches_all, options_route, redirecting};
 use super::fields::add_fields;
 use super::finish::finish;
+use super::itself::paths_themselves;
 use super::locations::{NginxPlace, places, restricts};
 use super::pattern::{NginxMatch, NginxPath, pattern_of, regex};
 use super::regexes::{MOST_REGEXES, MOST_RIVALS, extensions, hidden, other};
@@ -184,6 +185,7 @@ pub(super) fn routes_of<'a>(
     }
     verify(site, &places, &search, &mut routes);
     inner_requests(site, &places, &mut routes);
+    paths_themselves(site, &places, &search, &mut routes);
     for_all_paths(site, methods, &mut routes);
     for route in &mut routes {
         route.closed.extend(closed.iter().cloned());

@@ -210,7 +210,12 @@ fn the_path_that_the_endpoint_sees() {
         let found = text.replace(&format!("[site.\":80\".path.\"{key}\"]"), "");
         assert_eq!(
             found.split('\n').collect::<Vec<_>>().join(" ").trim(),
-            keys,
+            match location {
+                "/a/" => format!(
+                    "{keys}  [site.\":80\".path.\"/a\"] redirect = {{ to = \"/a/\", status = 301 }}"
+                ),
+                _ => keys.to_owned(),
+            },
             "{location} {pass}"
         );
     }
@@ -226,8 +231,14 @@ proxy = "x:1"
 rewrite = "/b/{*}""#,
     );
     assert_server(
-        "location /r/ { rewrite ^/r/(.*)$ /$1 break; proxy_pass http://x:1; proxy_set_header Host $http_host; }",
-        "[site.\":80\".path.\"/r/*\"]\nproxy = \"x:1\"\nstrip_prefix = true",
+        "location /r { return 404; } location /r/ { rewrite ^/r/(.*)$ /$1 break; proxy_pass http://x:1; proxy_set_header Host $http_host; }",
+        r#"
+[site.":80".path."/r"]
+respond = 404
+
+[site.":80".path."/r/*"]
+proxy = "x:1"
+strip_prefix = true"#,
     );
     let folded =
         "set $up http://x:9; location / { proxy_pass $up; proxy_set_header Host $http_host; }";
@@ -254,7 +265,10 @@ request_headers = { x-a = "a" }
 
 [site.":80".path."/b/*"]
 proxy = "app:1"
-request_headers = { x-b = "b", host = "app:1" }"#,
+request_headers = { x-b = "b", host = "app:1" }
+
+[site.":80".path."/b"]
+redirect = { to = "/b/", status = 301 }"#,
     );
     let unknown = "location / { proxy_pass http://a:1; proxy_set_header Host $host; proxy_set_header X-Cert $ssl_client_s_dn; }";
     assert_server(
@@ -593,4 +607,112 @@ proxy = ["d:5432", "e:5432"]
 timeouts = { tunnel_idle = "10m" }"#;
     assert_eq!(toml(source), expected);
     assert!(verdict(source, "allow").starts_with("not: a relay lets in every client"));
+}
+
+#[test]
+fn the_test_of_an_unnamed_host_names_no_other_site() {
+    let source = "server { listen 80 default_server; return 404; }
+      server { listen 80; server_name example.com example.net; return 204; }";
+    let text = imported(source).draft.to_string();
+    let test = "request = \"GET http://unnamed.invalid/x\"\nexpect = { site = \":80\"";
+    assert!(text.contains(test), "{text}");
+}
+
+#[test]
+fn the_user_of_the_workers_is_kept() {
+    let of = |user: &str| format!("{user} http {{ server {{ listen 80; return 204; }} }}");
+    let kept = toml(&of("user www-data;"));
+    assert!(kept.starts_with("user = \"www-data\""), "{kept}");
+    assert_eq!(verdict(&of("user www-data www-data;"), "user"), "converted");
+    assert_eq!(
+        verdict(&of("user nginx adm;"), "user"),
+        "differs: the group is that of the user"
+    );
+}
+
+#[test]
+fn users_with_weak_hashes_are_named() {
+    let source = "server { listen 80; root /w; auth_basic x; auth_basic_user_file ht; }";
+    let of = |hashes: &str| {
+        let files = [("nginx.conf", source), ("ht", hashes)];
+        let imported = import_files(&files).unwrap();
+        let mut lines = imported.report.lines();
+        let line = lines.find(|line| line.text.starts_with("auth_basic_user_file"));
+        (line.unwrap().verdict, imported.draft.to_string())
+    };
+    let (verdict, text) = of("alice:$apr1$x$y\n# c:d\nbob:$2y$05$abc\ncarol:{SHA}x\n");
+    let because = "Lockgate takes bcrypt, SHA-crypt and argon2id, and refuses the hashes of alice, carol: `htpasswd -B` or `openssl passwd -6` makes new ones";
+    assert_eq!(verdict, Verdict::differs(because));
+    assert!(
+        text.contains("# needs new hashes for: alice, carol"),
+        "{text}"
+    );
+    assert_eq!(of("bob:$2y$05$abc\n").0, Verdict::Converted);
+}
+
+#[test]
+fn a_path_without_its_slash_is_answered_as_nginx_does() {
+    // An application gets nothing for it: nginx redirects, before any rule of access.
+    assert_server(
+        "allow 10.0.0.0/8; deny all; location / { root /w; } location /x/ { proxy_pass http://a:1; proxy_set_header Host $host; }",
+        r#"
+[site.":80"]
+allow = ["10.0.0.0/8"]
+root = "/w"
+
+[site.":80".path."/x/*"]
+proxy = "a:1"
+
+[site.":80".path."/x"]
+allow = false
+redirect = { to = "/x/", status = 301 }"#,
+    );
+    // Files leave it to the location around them: an application, or a rule of access.
+    assert_server(
+        "location / { proxy_pass http://a:1; proxy_set_header Host $host; } location /x/ { root /w; }",
+        r#"
+[site.":80"]
+proxy = "a:1"
+
+[site.":80".path."/x/*"]
+root = "/w"
+
+[site.":80".path."/x"]
+proxy = "a:1""#,
+    );
+    assert_server(
+        "root /w; location / { allow 10.0.0.0/8; deny all; } location /x/ { allow all; }",
+        r#"
+[site.":80"]
+allow = ["10.0.0.0/8"]
+root = "/w"
+
+[site.":80".path."/x/*"]
+allow = false
+root = "/w"
+
+[site.":80".path."/x"]
+root = "/w""#,
+    );
+    let outside = "root /w; location /x/ { return 204; }";
+    let text = imported(&format!("server {{ listen 80; {outside} }}"))
+        .draft
+        .to_string();
+    assert!(text.contains("is also about /x itself"), "{text}");
+}
+
+#[test]
+fn a_server_that_stands_twice_has_the_sum_of_its_weights() {
+    let source = "upstream u { server 10.0.0.1:80; server 10.0.0.2:80 max_conns=9; server 10.0.0.1:80; server 10.0.0.2:80 weight=2; }
+      server { listen 80; location / { proxy_pass http://u; proxy_set_header Host $http_host; } }";
+    let text = toml(source);
+    let endpoints =
+        "{ addr = \"10.0.0.1:80\", weight = 2 }, { addr = \"10.0.0.2:80\", weight = 3, max = 9 }";
+    assert!(
+        text.replace('\n', " ")
+            .replace("    ", "")
+            .contains(endpoints),
+        "{text}"
+    );
+    assert_eq!(verdict(source, "server 10.0.0.2:80 weight"), "converted");
 }

@@ -1,6 +1,6 @@
 //! `upstream` blocks, which become pools or a single address.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use super::route::{inline, place_of};
@@ -17,7 +17,12 @@ pub(super) struct NginxUpstream<'a> {
     seen: BTreeSet<String>,
     /// Whether a table of HTTP, of HTTPS, or of gRPC names it as a pool.
     pub(super) used: [Cell<bool>; 3],
+    /// `tls` of the pool for HTTPS, once a route has one.
+    tls: RefCell<Option<NginxEndpointTls>>,
 }
+
+/// The keys of `tls` to an endpoint.
+pub(super) type NginxEndpointTls = Vec<(&'static str, DraftValue)>;
 
 /// An address of Lockgate: `host:port` or `unix:PATH`.
 pub(super) fn address(text: &str, port: u16) -> Option<String> {
@@ -48,6 +53,18 @@ pub(super) fn address(text: &str, port: u16) -> Option<String> {
         .then(|| format!("{host}:{port}"))
 }
 
+/// The greatest weight of an endpoint.
+const MOST_WEIGHT: i64 = 256;
+
+/// The weight among the keys of an endpoint.
+fn weight_in(keys: &[(&str, DraftValue)]) -> i64 {
+    let weight = keys.iter().find_map(|(key, value)| match value {
+        DraftValue::Number(weight) if *key == "weight" => Some(*weight),
+        _ => None,
+    });
+    weight.unwrap_or(1)
+}
+
 impl<'a> NginxUpstream<'a> {
     /// Reads a block. `port` is that of servers without one.
     pub(super) fn read(verdicts: &NginxVerdicts, block: &'a NginxDirective, port: u16) -> Self {
@@ -57,6 +74,7 @@ impl<'a> NginxUpstream<'a> {
             keys: Vec::new(),
             seen: BTreeSet::new(),
             used: Default::default(),
+            tls: RefCell::new(None),
         };
         let mut fails: Vec<(u64, u64)> = Vec::new();
         for directive in block.children() {
@@ -104,6 +122,13 @@ impl<'a> NginxUpstream<'a> {
                 }
                 _ => {}
             }
+        }
+        // The weight of an endpoint alone says nothing.
+        if let [DraftValue::Inline(keys)] = this.endpoints.as_slice()
+            && let [(_, address), (weight, _)] = keys.as_slice()
+            && weight == "weight"
+        {
+            this.endpoints = vec![address.clone()];
         }
         if let Some(&(errors, millis)) = fails.first() {
             if fails.iter().all(|fail| *fail == (errors, millis)) {
@@ -182,16 +207,46 @@ impl<'a> NginxUpstream<'a> {
         if failing {
             fails.push((errors, millis));
         }
+        let weight = weight_in(&keys);
+        let is_backup = keys.iter().any(|(key, _)| *key == "backup");
         let value = match keys.len() {
             1 => address.clone().into(),
             _ => inline(keys),
         };
         if !self.seen.insert(address.clone()) {
-            verdicts.default(directive);
+            match self.add_weight(&address, weight) {
+                true if !is_backup => verdicts.set(directive, verdict),
+                _ => verdicts.differs(directive, "an endpoint stands once in a pool"),
+            }
             return;
         }
         self.endpoints.push(value);
         verdicts.set(directive, verdict);
+    }
+
+    /// Adds the weight of a server that stands twice: nginx gives it as many more requests. Says
+    /// whether Lockgate takes the sum.
+    fn add_weight(&mut self, address: &str, more: i64) -> bool {
+        let known = self.endpoints.iter_mut().find(|known| match known {
+            DraftValue::Text(text) => text == address,
+            DraftValue::Inline(keys) => keys.iter().any(|(_, value)| *value == address.into()),
+            _ => false,
+        });
+        let Some(known) = known else { return false };
+        let mut keys = match std::mem::replace(known, DraftValue::Flag(false)) {
+            DraftValue::Inline(keys) => keys,
+            only => vec![("addr".to_owned(), only)],
+        };
+        let has_backup = keys.iter().any(|(key, _)| key == "backup");
+        let weight = keys.iter().find_map(|(key, value)| match value {
+            DraftValue::Number(weight) if key == "weight" => Some(*weight),
+            _ => None,
+        });
+        let sum = weight.unwrap_or(1).saturating_add(more);
+        keys.retain(|(key, _)| key != "weight");
+        keys.insert(1, ("weight".to_owned(), sum.min(MOST_WEIGHT).into()));
+        *known = DraftValue::Inline(keys);
+        sum <= MOST_WEIGHT && !has_backup
     }
 
     /// The value of `proxy`: the only address, or the pool. `kind` is 0 for HTTP, 1 for HTTPS, 2
@@ -207,6 +262,11 @@ impl<'a> NginxUpstream<'a> {
                 Some(format!("pool:{}", self.pool_name(kind)).into())
             }
         }
+    }
+
+    /// Gives the pool for HTTPS its `tls`. Says whether all routes so far have the same.
+    pub(super) fn take_tls(&self, tls: &NginxEndpointTls) -> bool {
+        self.tls.borrow_mut().get_or_insert_with(|| tls.clone()) == tls
     }
 
     fn pool_name(&self, kind: usize) -> String {
@@ -246,7 +306,7 @@ impl<'a> NginxUpstream<'a> {
                 verdicts.note("nginx takes the endpoints of a pool in turn; Lockgate takes the less busy of two: balance = \"round-robin\" does as nginx.");
             }
             if kind == 1 {
-                pool.set("tls", DraftValue::Inline(Vec::new()));
+                pool.set("tls", inline(self.tls.borrow().clone().unwrap_or_default()));
             }
             if kind == 2 {
                 pool.set("protocol", "h2c");

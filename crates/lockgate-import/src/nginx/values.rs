@@ -136,6 +136,8 @@ pub(super) struct NginxWords {
     pub(super) tls: bool,
     pub(super) port: u16,
     pub(super) server_name: Option<String>,
+    /// Whether clients can ask for `server_name` alone.
+    pub(super) one_name: bool,
     /// What a group of the location's regular expression is: `{*}`.
     pub(super) capture: Option<&'static str>,
 }

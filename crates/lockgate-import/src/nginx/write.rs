@@ -252,7 +252,12 @@ fn hoist(routes: &mut [NginxRoute], base: Option<usize>, common: &mut NginxRoute
         let missing = values.iter().filter(|v| v.is_none()).count();
         let removable = REMOVABLE.contains(&key.as_str());
         let all = same == values.len();
-        let most = removable && missing <= same && base.is_some() && same + missing == values.len();
+        // A redirect of `/x` to `/x/` says nothing about what most routes have.
+        let redirects = routes.iter().filter(|route| {
+            route.action == NginxAction::Redirect && caring(route) && route.get(&key).is_none()
+        });
+        let is_usual = missing - redirects.count() <= same;
+        let most = removable && is_usual && base.is_some() && same + missing == values.len();
         if !all && !most {
             continue;
         }

@@ -258,12 +258,27 @@ fn referred(
     read(found, source, report, depth + 1)
 }
 
-/// An upstream of which each address stands once.
+/// The greatest weight of an endpoint.
+const MOST_WEIGHT: i64 = 256;
+
+/// An upstream of which each address stands once, with the weight of all its places: Traefik gives a
+/// server that stands twice twice the requests.
 fn unique(mut upstream: TraefikUpstream) -> Result<TraefikUpstream, String> {
-    let mut seen = std::collections::HashSet::new();
-    upstream
-        .endpoints
-        .retain(|endpoint| seen.insert(endpoint.address.clone()));
+    let mut weights: HashMap<String, i64> = HashMap::new();
+    for endpoint in &mut upstream.endpoints {
+        let weight = weights.entry(endpoint.address.clone()).or_default();
+        // A fallback that serves already is none.
+        if *weight == 0 || !endpoint.backup {
+            *weight = weight.saturating_add(endpoint.weight);
+        }
+    }
+    upstream.endpoints.retain_mut(|endpoint| {
+        let Some(weight) = weights.remove(&endpoint.address) else {
+            return false;
+        };
+        endpoint.weight = weight.clamp(1, MOST_WEIGHT);
+        true
+    });
     match upstream.endpoints.is_empty() {
         true => Err("it has no server that is known here".to_owned()),
         false => Ok(upstream),

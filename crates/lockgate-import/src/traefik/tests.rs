@@ -204,3 +204,14 @@ fn files_of_the_provider_are_read_and_missing_ones_are_said() {
     assert!(imported.report.lines().any(missing));
     assert!(read(&[], 0).unwrap().draft.to_string().is_empty());
 }
+
+#[test]
+fn a_server_that_stands_twice_has_twice_the_weight() {
+    let text = "http:\n  routers:\n    r: {rule: \"Host(`a.test`)\", service: s}\n  services:\n    s:\n      loadBalancer:\n        servers: [{url: \"http://10.0.0.1:80\"}, {url: \"http://10.0.0.2:80\"}, {url: \"http://10.0.0.1:80\"}]\n";
+    let (out, _) = converted(&[("dynamic.yml", text)]);
+    assert!(
+        out.contains("{ addr = \"10.0.0.1:80\", weight = 2 }"),
+        "{out}"
+    );
+    assert!(out.contains("\"10.0.0.2:80\""), "{out}");
+}

@@ -42,6 +42,8 @@ pub struct ReloadReport {
 pub struct CertSummary {
     /// The file of the certificate.
     pub path: PathBuf,
+    /// The file that its private key was read from.
+    pub key_path: PathBuf,
     /// The contents of the certificate itself.
     pub facts: CertFacts,
     /// Whether an OCSP response is stapled now.
@@ -417,6 +419,7 @@ impl CertTable {
         let default = self.default.as_ref();
         CertSummary {
             path: cert.files().cert.clone(),
+            key_path: cert.key_path().to_owned(),
             facts: cert.facts.clone(),
             stapled: cert.is_stapled(SystemTime::now()),
             default: default.is_some_and(|default| Arc::ptr_eq(default, cert)),

@@ -33,6 +33,7 @@ impl CertFiles {
 #[derive(Debug)]
 pub(super) struct Certificate {
     files: CertFiles,
+    key_path: PathBuf,
     pub(super) facts: CertFacts,
     plain: Arc<CertifiedKey>,
     staple: Option<StapledKey>,
@@ -66,6 +67,11 @@ impl Certificate {
     /// The entry of the settings it was read from.
     pub(super) fn files(&self) -> &CertFiles {
         &self.files
+    }
+
+    /// The file that the private key was read from.
+    pub(super) fn key_path(&self) -> &Path {
+        &self.key_path
     }
 
     /// All files of the certificate: certificate, OCSP response, key if it has its own.
@@ -238,6 +244,7 @@ impl UnmatchedCert {
         });
         Ok(Certificate {
             files: self.files,
+            key_path: self.key_path,
             facts,
             plain: Arc::new(plain),
             staple,

@@ -4,7 +4,7 @@
 //! watches nothing: the supervisor decides when to call `reload` and `rotate_if_due`.
 //!
 //! - `server`: [`Acceptor`], TLS to clients · `acceptors`: the choice of one by SNI · `client`:
-//!   [`Connector`], TLS to endpoints
+//!   [`Connector`], TLS to endpoints · `presented`: the certificate of a server
 //! - `cert_store`: certificates by SNI · `certs`: one certificate from its files (`cert_files`) ·
 //!   `pem`, `x509`, `private_key`, `ocsp`: the contents of these · `file_stamp`: whether they
 //!   changed · `challenge_cert`: the certificate of a challenge by TLS-ALPN-01
@@ -25,6 +25,7 @@ pub mod handshake;
 mod ocsp;
 mod pem;
 mod policy;
+mod presented;
 mod private_key;
 pub mod record;
 mod server;
@@ -45,6 +46,7 @@ pub use client::{CaSource, ClientSettings, Connector, ConnectorError};
 pub use error::{CertError, TlsSetupError, Warning};
 pub use file_stamp::{FileStamp, stamp};
 pub use policy::{Group, Policy, PolicyError, Suite, Version};
+pub use presented::presented;
 pub use private_key::KeyKind;
 pub use server::{Acceptor, HandshakeSettings, ServerSettings};
 pub use sni_pattern::SniPattern;

@@ -55,6 +55,11 @@ impl CertFacts {
             public_key: leaf.public_key().raw.to_vec(),
         })
     }
+
+    /// Its SubjectPublicKeyInfo in DER: certificates for one key have the same.
+    pub fn public_key(&self) -> &[u8] {
+        &self.public_key
+    }
 }
 
 /// Parses every certificate of a file.

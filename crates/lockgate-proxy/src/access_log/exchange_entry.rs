@@ -159,6 +159,13 @@ impl ExchangeEntry<'_> {
         self.status >= 500 || broken || self.failure.is_some()
     }
 
+    /// Its line in a JSON log.
+    pub(crate) fn json_line(&self, mask: MaskIp) -> Vec<u8> {
+        let (mut line, mut stamps) = (Vec::new(), Timestamps::default());
+        self.write(&mut line, &mut stamps, LineFormat::Json, mask);
+        line
+    }
+
     /// Appends its line; allocates only when `out` must grow. No peer can make a line longer than
     /// some 70 KB.
     pub(super) fn write(

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_http::head::{BodyLength, ResponseHead};
+use lockgate_http::request_target::RequestTarget;
 use lockgate_http_io::h1::H1Connection;
 use lockgate_http_io::message::ClientExchange;
 use lockgate_limits::clock::Clock;
@@ -69,6 +70,15 @@ pub struct Connect {
     pub forward: Option<Forward>,
 }
 
+/// A target that the rules do not refuse.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JudgedTarget {
+    /// An address, which is allowed.
+    Address(SocketAddr),
+    /// A name, if one of its addresses is allowed.
+    Name,
+}
+
 /// The settings for requests that a client asks a proxy to forward (RFC 9112 §3.2.2).
 #[derive(Debug)]
 pub struct Forward {
@@ -87,7 +97,8 @@ impl Connect {
         &self,
         exchange: &mut Exchange<'_, D>,
     ) -> Result<(), ExchangeFailure> {
-        let (host, port) = target(exchange)?;
+        let outgoing = &exchange.request.outgoing;
+        let (host, port) = tunnel_target(outgoing.target, outgoing.length)?;
         let tunnel_permits = self.tunnel_permits(exchange.request.values.client, exchange.user)?;
         let wait_budget = WaitBudget::new(Queue::default().wait);
         let (socket_permit, share) = self.socket_permit(exchange, &wait_budget).await?;
@@ -117,28 +128,8 @@ impl Connect {
         proxy: &Proxy,
         exchange: &mut Exchange<'_, D>,
     ) -> Result<(), ExchangeFailure> {
-        let asked = &exchange.request.outgoing.target;
-        let (host, port) = match (
-            asked.secure.or(exchange.request.received().secure),
-            asked.authority,
-        ) {
-            (Some(false), Some(authority)) => (
-                authority.name().into_owned(),
-                port(authority.port.unwrap_or(HTTP_PORT))?,
-            ),
-            (Some(true), _) => {
-                return Err(ExchangeFailure::because(
-                    HttpFault::NotImplemented,
-                    "an https URL needs a tunnel (CONNECT)",
-                ));
-            }
-            _ => {
-                return Err(ExchangeFailure::because(
-                    HttpFault::Malformed,
-                    "the request-target is not a URL, as a proxy needs it",
-                ));
-            }
-        };
+        let received = exchange.request.received().secure;
+        let (host, port) = forward_target(exchange.request.outgoing.target, received)?;
         // What it may switch to is a tunnel as those of CONNECT are, and held to the same.
         let tunnel_permits = match exchange.request.outgoing.upgrade() {
             Some(_) => self.tunnel_permits(exchange.request.values.client, exchange.user)?,
@@ -273,23 +264,42 @@ impl Connect {
         host: &str,
         port: u16,
     ) -> Result<Vec<SocketAddr>, ExchangeFailure> {
-        let refused = |refused: TargetRefusal| {
-            let fault = match refused {
-                TargetRefusal::Denied | TargetRefusal::NotAllowed => HttpFault::TargetForbidden,
-                TargetRefusal::Private(_) | TargetRefusal::Nobody => HttpFault::TargetPrivate,
-            };
-            ExchangeFailure::because(fault, refused.to_string())
-        };
+        match self.judge(host, port)? {
+            JudgedTarget::Address(address) => Ok(vec![address]),
+            JudgedTarget::Name => {
+                let found = self.look_up(exchange, host).await?;
+                self.admitted(host, port, &found)
+            }
+        }
+    }
+
+    /// What the rules say of a target: a name, in lower case, is judged again by its addresses.
+    ///
+    /// # Errors
+    /// When it is refused, by the name or as an address.
+    pub fn judge(&self, host: &str, port: u16) -> Result<JudgedTarget, ExchangeFailure> {
         if let Some(ip) = literal(host) {
             let address = SocketAddr::new(ip, port);
             self.targets.admit(host, address).map_err(refused)?;
-            return Ok(vec![address]);
+            return Ok(JudgedTarget::Address(address));
         }
         self.targets.may_look_up(host, port).map_err(refused)?;
-        let found = self.look_up(exchange, host).await?;
+        Ok(JudgedTarget::Name)
+    }
+
+    /// Those addresses of a name that are dialled, in their order.
+    ///
+    /// # Errors
+    /// When all are refused: why the last one is.
+    pub fn admitted(
+        &self,
+        host: &str,
+        port: u16,
+        found: &[IpAddr],
+    ) -> Result<Vec<SocketAddr>, ExchangeFailure> {
         let mut why = None;
         let mut admitted = Vec::new();
-        for ip in found.iter() {
+        for ip in found {
             let address = SocketAddr::new(*ip, port);
             match self.targets.admit(host, address) {
                 Ok(()) => admitted.push(address),
@@ -381,20 +391,59 @@ impl Connect {
 }
 
 /// The target of a tunnel: a name in lower case or an address, and a port.
-fn target<D>(exchange: &Exchange<'_, D>) -> Result<(String, u16), ExchangeFailure> {
+///
+/// # Errors
+/// When there is none, or the request has a body.
+pub(crate) fn tunnel_target(
+    target: &RequestTarget<'_>,
+    length: BodyLength,
+) -> Result<(String, u16), ExchangeFailure> {
     let malformed = |why| Err(ExchangeFailure::because(HttpFault::Malformed, why));
-    if exchange.request.outgoing.length != BodyLength::Empty {
+    if length != BodyLength::Empty {
         // RFC 9110 §9.3.6: it has no meaning, and some would take it for the first bytes of the
         // tunnel.
         return malformed("CONNECT with a body");
     }
-    match exchange.request.outgoing.target.authority {
+    match target.authority {
         Some(authority) => Ok((
             authority.name().into_owned(),
             port(authority.port.unwrap_or_default())?,
         )),
         None => malformed("CONNECT without a target"),
     }
+}
+
+/// The target of a request that is to be forwarded; `received` is the scheme of an HTTP/2 request.
+///
+/// # Errors
+/// When the request is not for an `http:` URL.
+pub(crate) fn forward_target(
+    target: &RequestTarget<'_>,
+    received: Option<bool>,
+) -> Result<(String, u16), ExchangeFailure> {
+    match (target.secure.or(received), target.authority) {
+        (Some(false), Some(authority)) => Ok((
+            authority.name().into_owned(),
+            port(authority.port.unwrap_or(HTTP_PORT))?,
+        )),
+        (Some(true), _) => Err(ExchangeFailure::because(
+            HttpFault::NotImplemented,
+            "an https URL needs a tunnel (CONNECT)",
+        )),
+        _ => Err(ExchangeFailure::because(
+            HttpFault::Malformed,
+            "the request-target is not a URL, as a proxy needs it",
+        )),
+    }
+}
+
+/// The failure of a target that the rules refuse.
+fn refused(refused: TargetRefusal) -> ExchangeFailure {
+    let fault = match refused {
+        TargetRefusal::Denied | TargetRefusal::NotAllowed => HttpFault::TargetForbidden,
+        TargetRefusal::Private(_) | TargetRefusal::Nobody => HttpFault::TargetPrivate,
+    };
+    ExchangeFailure::because(fault, refused.to_string())
 }
 
 /// A port that a server can listen on.

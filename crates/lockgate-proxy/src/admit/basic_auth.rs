@@ -473,7 +473,7 @@ mod tests {
                 .reload()
                 .unwrap_err()
                 .to_string()
-                .ends_with("`mkpasswd -m sha512crypt`")
+                .ends_with("`openssl passwd -6`")
         );
         let right = basic("alice:open sesame");
         assert_eq!(

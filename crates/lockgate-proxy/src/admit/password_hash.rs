@@ -66,7 +66,7 @@ pub enum HashError {
     Cheap,
 }
 
-const ANEW: &str = "make a new hash with `htpasswd -B FILE USER` or `mkpasswd -m sha512crypt`";
+const ANEW: &str = "make a new hash with `htpasswd -B FILE USER` or `openssl passwd -6`";
 
 impl PasswordHash {
     /// Reads a hash as it stands in the file.

@@ -62,6 +62,24 @@ impl TunnelTargets {
         Err(TargetRefusal::NotAllowed)
     }
 
+    /// What [`admit`](Self::admit) asks of the addresses of a name that
+    /// [may be looked up](Self::may_look_up).
+    pub fn asked_of_addresses(&self, host: &str, port: u16) -> AskedOfAddresses {
+        let shown = |rules: &TargetRules| {
+            let networks = rules.networks.iter();
+            let networks = networks.filter(|network| has(&network.ports, port));
+            networks
+                .map(|network| format!("{}/{}", network.first, network.prefix))
+                .collect()
+        };
+        AskedOfAddresses {
+            is_allowed_by_name: self.allow.has_host(host, port),
+            allow: shown(&self.allow),
+            deny: shown(&self.deny),
+            private: self.private,
+        }
+    }
+
     /// Whether a tunnel may lead to `address`, which `host` was found to have or to be.
     ///
     /// # Errors
@@ -95,6 +113,20 @@ impl TunnelTargets {
             _ => Ok(()),
         }
     }
+}
+
+/// The rules for the addresses of a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedOfAddresses {
+    /// Whether `allow` has the name: else an address must be in a network there.
+    pub is_allowed_by_name: bool,
+    /// The networks in `allow` that have the port.
+    pub allow: Vec<String>,
+    /// The networks in `deny` that have the port.
+    pub deny: Vec<String>,
+    /// Whether addresses that are not public are as good as others. Else they must be in one of the
+    /// networks in `allow` that are as narrow.
+    pub private: bool,
 }
 
 /// Rules, found by what they are about.

@@ -161,6 +161,11 @@ impl ClientConnection {
         used.is_some_and(|used| used.generation != snapshot.generation.rules.number)
     }
 
+    /// The index of the acceptor that it was made by, if it has TLS.
+    pub(super) fn acceptor_index(&self) -> Option<AcceptorIndex> {
+        self.acceptor.as_ref().map(|used| used.index)
+    }
+
     /// Whether its handshake has given what the acceptor with this index asks for.
     pub(super) fn is_made_by(&self, snapshot: &ListenerSnapshot, index: AcceptorIndex) -> bool {
         let Some(used) = &self.acceptor else {

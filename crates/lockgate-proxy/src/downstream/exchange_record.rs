@@ -15,7 +15,6 @@ use lockgate_upstream::Pool;
 
 use super::ListenerSnapshot;
 use super::connection::{ClientConnection, address};
-use super::line_sinks::LineSinks;
 use crate::access_log::{
     self, CLIENT_LEFT, CauseSide, ExchangeEntry, LoggedAddress, LoggedConnection, LoggedFailure,
     LoggedRequest, LoggedTls, LoggedUpstream, is_error_of_ours,
@@ -24,6 +23,7 @@ use crate::error_response::HttpFault;
 use crate::exchange::{ExchangeFailure, ExchangeOutcome};
 use crate::generation::Generation;
 use crate::request_id::RequestId;
+use crate::request_traces::{ClaimedTrace, TracedRequest};
 use crate::route::ListenerSiteIndex;
 use crate::site::{Action, Route, Site};
 use crate::worker::unix_millis;
@@ -45,6 +45,8 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) sent: u64,
     pub(super) outcome: ExchangeOutcome,
     pub(super) failure: Option<ExchangeFailure>,
+    /// Where it is reported to, if an operator follows it.
+    pub(super) followed: Option<Box<ClaimedTrace>>,
 }
 
 /// The request of an exchange, as far as it could be read.
@@ -69,6 +71,7 @@ impl ExchangeRecord<'_> {
             sent: 0,
             outcome: ExchangeOutcome::default(),
             failure: None,
+            followed: None,
         }
     }
 
@@ -134,7 +137,7 @@ impl ClientConnection {
             head: &RequestHead::default(),
             target: None,
         };
-        self.finish_exchange(&request, &self.listener.snapshot(), &record);
+        self.finish_exchange(&request, &self.listener.snapshot(), &mut record);
     }
 
     /// Counts an exchange that is over, and writes its line.
@@ -142,7 +145,7 @@ impl ClientConnection {
         &self,
         request: &ReadRequest<'_>,
         snapshot: &ListenerSnapshot,
-        record: &ExchangeRecord<'_>,
+        record: &mut ExchangeRecord<'_>,
     ) {
         self.exchanges.set(self.exchanges.get() + 1);
         let took = record.began.elapsed();
@@ -155,8 +158,43 @@ impl ClientConnection {
             SiteLog::Own(number) => generation.site_logs.get(number),
         };
         if let Some(sinks) = self.line_sinks(log, generation, record.is_error_of_ours()) {
-            self.log_exchange(&sinks, request, snapshot, record, took);
+            self.log_exchange(request, snapshot, record, took, |entry| {
+                sinks.write_exchange(entry);
+            });
         }
+        if let Some(followed) = record.followed.take() {
+            self.report_exchange(*followed, request, snapshot, (record, took));
+        }
+    }
+
+    /// Reports an exchange that an operator follows.
+    #[cold]
+    fn report_exchange(
+        &self,
+        followed: ClaimedTrace,
+        request: &ReadRequest<'_>,
+        snapshot: &ListenerSnapshot,
+        (record, took): (&ExchangeRecord<'_>, Duration),
+    ) {
+        let mut line = Vec::new();
+        let mask = snapshot.generation.rules.mask;
+        self.log_exchange(request, snapshot, record, took, |entry| {
+            line = entry.json_line(mask);
+        });
+        let local = self.addresses(|| None).map(|(_, to)| to.ip());
+        // It may have given up.
+        let _ = followed.send(TracedRequest {
+            listener: snapshot.settings.name.clone(),
+            id: request.id.as_str().to_owned(),
+            generation: snapshot.generation.rules.number,
+            head: request.head.clone(),
+            peer: ClientAddress::from(self.client.ip()),
+            local,
+            secure: self.negotiated.is_some(),
+            acceptor: self.acceptor_index(),
+            server_name: self.server_name.as_deref().map(str::to_owned),
+            line,
+        });
     }
 
     fn count_exchange(
@@ -194,11 +232,11 @@ impl ClientConnection {
 
     fn log_exchange(
         &self,
-        sinks: &LineSinks<'_>,
         request: &ReadRequest<'_>,
         snapshot: &ListenerSnapshot,
         record: &ExchangeRecord<'_>,
         took: Duration,
+        write: impl FnOnce(&ExchangeEntry<'_>),
     ) {
         let site = record.site.map(|site| snapshot.sites().site(site));
         let upstream = record
@@ -214,7 +252,7 @@ impl ClientConnection {
         };
         let tried = upstream.map_or_else(String::new, |pool| tried(pool, &outcome.tried));
         let was_dispatched = record.upstream.is_some() || outcome.endpoint.is_some();
-        sinks.write_exchange(&ExchangeEntry {
+        write(&ExchangeEntry {
             id: request.id.as_str(),
             trace: record.trace.as_ref().map(TraceId::as_str),
             began: unix_millis().saturating_sub(took.as_millis() as u64),

@@ -141,6 +141,13 @@ impl<'s> ServeContext<'s> {
             let id = self.request_id(head);
             let mut record = ExchangeRecord::new(began, address);
             (record.number, record.trace) = (number, TraceId::of(&head.fields));
+            let traces = &self.connection.worker.shared.traces;
+            if traces.are_open()
+                && let Some(token) = head.fields.only(Known::LockgateTrace)
+            {
+                let claimed = traces.claim(token, self.guard.clock().now());
+                record.followed = claimed.map(Box::new);
+            }
             let target = RequestTarget::of(head);
             let incoming = IncomingRequest {
                 context: &self,
@@ -161,7 +168,7 @@ impl<'s> ServeContext<'s> {
                 target: target.as_ref().ok(),
             };
             self.connection
-                .finish_exchange(&request, self.snapshot, &record);
+                .finish_exchange(&request, self.snapshot, &mut record);
             next
         }
     }
@@ -192,6 +199,21 @@ fn recipient_of<'s>(head: &RequestHead) -> Result<(Recipient, Option<u64>), Refu
         return Err(Refusal::because(HttpFault::NotImplemented, why));
     }
     forwarding::decrement_max_forwards(head).map_err(|error| Refusal::malformed(&error))
+}
+
+/// The name of the host, for templates; `address` is the one that the client connected to.
+fn host_name<'a>(
+    target: &RequestTarget<'a>,
+    address: impl FnOnce() -> Option<IpAddr>,
+) -> Cow<'a, str> {
+    if let Some(authority) = &target.authority {
+        return authority.name();
+    }
+    match address().map(|ip| ip.to_canonical()) {
+        Some(IpAddr::V4(ip)) => ip.to_string().into(),
+        Some(IpAddr::V6(ip)) => format!("[{ip}]").into(),
+        None => "localhost".into(),
+    }
 }
 
 impl<'s, D> IncomingRequest<'_, 's, D> {
@@ -342,15 +364,8 @@ impl<'e, 's, D: ClientExchange> IncomingRequest<'e, 's, D> {
     /// The name of the host, for templates. A request without one is for a site with any host: then
     /// it is the address that the client connected to.
     fn host_name<'a>(&self, target: &RequestTarget<'a>) -> Cow<'a, str> {
-        if let Some(authority) = &target.authority {
-            return authority.name();
-        }
-        let addresses = self.context.addresses(self.down);
-        match addresses.map(|(_, to)| to.ip().to_canonical()) {
-            Some(IpAddr::V4(ip)) => ip.to_string().into(),
-            Some(IpAddr::V6(ip)) => format!("[{ip}]").into(),
-            None => "localhost".into(),
-        }
+        let address = || self.context.addresses(self.down).map(|(_, to)| to.ip());
+        host_name(target, address)
     }
 
     /// The values of a template's placeholders.

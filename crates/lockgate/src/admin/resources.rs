@@ -20,6 +20,7 @@ mod status;
 mod stop;
 mod tail;
 mod takeover;
+mod traces;
 mod try_certs;
 mod upgrade;
 
@@ -132,6 +133,14 @@ const RESOURCES: &[Resource] = &[
     Resource {
         path: "/v1/explain",
         handlers: &[(Method::POST, |request| written(explain::explain(request)))],
+    },
+    Resource {
+        path: "/v1/traces",
+        handlers: &[(Method::POST, |request| written(traces::begin(request)))],
+    },
+    Resource {
+        path: "/v1/traces/wait",
+        handlers: &[(Method::POST, |request| written(traces::wait(request)))],
     },
     Resource {
         path: "/v1/sites",

@@ -62,7 +62,10 @@ pub(crate) async fn serve(socket: StdUnixListener, state: Arc<AdminState>) -> io
         at_once: AT_ONCE,
     };
     let serve = |stream, head_received| serve_connection(stream, Arc::clone(&state), head_received);
-    acceptance.run(listener, serve).await;
+    tokio::select! {
+        () = acceptance.run(listener, serve) => {}
+        () = state.watch_usage() => {}
+    }
     Ok(())
 }
 

@@ -1,9 +1,11 @@
 //! What the resources of the admin socket read: the figures of the process, and its listeners.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use tokio::sync::watch;
+use tokio::time::{MissedTickBehavior, interval};
 
 use crate::exposition::Exposition;
 use crate::metrics_server::Readiness;
@@ -14,7 +16,9 @@ use super::error::AdminError;
 use super::kept_changes::KeptFile;
 use super::peers::AllowedPeers;
 use super::phase::AdminPhase;
+use super::traces::LiveTraces;
 use super::turns::ChangeTurns;
+use super::usage_peaks::{LimitPeaks, STEP, UsagePeaks};
 
 /// The sources of all resources.
 pub(crate) struct AdminState {
@@ -30,7 +34,9 @@ pub(crate) struct AdminState {
     /// The turns of changes of endpoints: one may depend on the one before.
     pub(super) turns: ChangeTurns,
     pub(super) recent_sites: RecentCounts,
+    pub(super) traces: Arc<LiveTraces>,
     pub(super) phase: watch::Receiver<AdminPhase>,
+    peaks: Mutex<UsagePeaks>,
 }
 
 impl AdminState {
@@ -53,7 +59,9 @@ impl AdminState {
             kept,
             turns: ChangeTurns::default(),
             recent_sites: RecentCounts::default(),
+            traces: Arc::default(),
             phase,
+            peaks: Mutex::default(),
         }
     }
 
@@ -63,6 +71,31 @@ impl AdminState {
     /// Its answer.
     pub(super) fn admit(&self, is_change: bool) -> Result<(), AdminError> {
         self.phase.borrow().admit(is_change)
+    }
+
+    /// Takes up what is in use of each limit, until the future is dropped.
+    pub(super) async fn watch_usage(&self) {
+        let mut ticks = interval(STEP);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let now = LimitPeaks::now(&self.exposition.load().limits());
+            let peaks = self.peaks.lock();
+            peaks.unwrap_or_else(PoisonError::into_inner).take(now);
+        }
+    }
+
+    /// The peaks of the last hour, what is in use now included, and the span that they are of.
+    pub(super) fn peaks(&self) -> (LimitPeaks, Duration) {
+        let now = LimitPeaks::now(&self.exposition.load().limits());
+        let peaks = self.peaks.lock();
+        let (earlier, span) = peaks.unwrap_or_else(PoisonError::into_inner).peaks();
+        (earlier.max(now), span)
+    }
+
+    /// A token for a request that is followed; none while there are too many.
+    pub(super) fn begin_trace(&self) -> Option<String> {
+        self.traces.begin(&self.exposition)
     }
 
     /// The figures of the generation that runs.

@@ -562,9 +562,14 @@ fn file_mistake(files: &tls::CertFiles, error: &CertError) -> CertFileMistake {
     const KEY: &str =
         "a PEM file with the key: named by `key`, beside the certificate, or in its file";
     const OCSP: &str = "a response in DER, as `openssl ocsp -respout` writes it";
+    const READABLE: &str = "a file that the user of Lockgate may read (chgrp, chmod 640), in folders that this user may enter (chmod 750)";
     let (path, code, cure) = match error {
+        CertError::Unreadable { path, .. } => match path {
+            path if path == &files.cert => (path, Code::CertificateUnreadable, READABLE),
+            path if Some(path) == files.ocsp.as_ref() => (path, Code::OcspUnreadable, READABLE),
+            _ => (path, Code::KeyUnreadable, READABLE),
+        },
         CertError::Missing { path }
-        | CertError::Unreadable { path, .. }
         | CertError::Empty { path }
         | CertError::BrokenPem { path, .. }
         | CertError::UnsupportedKey { path, .. } => match path {

@@ -353,7 +353,8 @@ pub(crate) fn modifiers(config: &Config, rules: &RouteModifiers, pattern: &Patte
     short
 }
 
-fn limit(limit: &SharedSetting<RateLimit>) -> String {
+/// A rate limit, in short.
+pub(crate) fn limit(limit: &SharedSetting<RateLimit>) -> String {
     let limit = &limit.value;
     let per = match &limit.per {
         LimitScope::Client => " per client".to_owned(),
@@ -417,7 +418,7 @@ fn balance(pool: &EndpointPool) -> Vec<String> {
 }
 
 /// The rates that bytes are limited to, in short.
-fn shape(shape: &SharedSetting<ShapeRates>, each: &str) -> String {
+pub(crate) fn shape(shape: &SharedSetting<ShapeRates>, each: &str) -> String {
     let shape = &shape.value;
     let of = |per: &str, rates: Directions| {
         rates_shown(rates)

@@ -1,9 +1,11 @@
 //! Lints: configurations that are valid, and most likely not meant. Only `check` looks for them.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use lockgate_config::{
-    AuthMethod, Code, Config, HostedSite, ListenAddr, Probe, Report, RouteAction, SiteRoute,
+    AuthMethod, Code, Config, HostedSite, ListenAddr, Probe, RedirectFile, Report, RouteAction,
+    SiteRoute,
 };
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h1::parse::{self, HeadProgress};
@@ -19,6 +21,8 @@ use crate::explain::{AskedUrl, Decider, ExplainRequest, LoggedRequest};
 
 /// Redirects that a client follows before it gives up: browsers follow 20, curl 50.
 const MOST_REDIRECTS: usize = 20;
+/// The most redirects of a file that are followed.
+const MOST_MAPPED: usize = 10_000;
 /// The host of requests to sites of every host.
 const SOME_HOST: &str = "lockgate.invalid";
 
@@ -152,11 +156,19 @@ fn is_guarded(route: &SiteRoute) -> bool {
 fn redirect_loops(config: &Config, assembly: &Assembly, report: &mut Report) {
     let decider = Decider::new(assembly);
     for site in &config.sites {
+        let mut files = Vec::new();
         for route in &site.routes {
+            if let Some(file) = &route.rules.redirects
+                && !files.contains(&Arc::as_ptr(file))
+            {
+                files.push(Arc::as_ptr(file));
+                mapped_loop(config, &decider, (site, route), file, report);
+            }
             if !matches!(route.action, RouteAction::Redirect { .. }) {
                 continue;
             }
-            let Some(first) = first_url(config, site, route) else {
+            let path = encoded(sample(&route.pattern).as_bytes());
+            let Some(first) = first_url(config, site, &path) else {
                 continue;
             };
             if let Some(last) = endless(&decider, &first, route.method.as_deref()) {
@@ -172,8 +184,34 @@ fn redirect_loops(config: &Config, assembly: &Assembly, report: &mut Report) {
     }
 }
 
-/// A URL of a request that belongs to the route.
-fn first_url(config: &Config, site: &HostedSite, route: &SiteRoute) -> Option<String> {
+/// The first redirect of a file that leads back to itself.
+fn mapped_loop(
+    config: &Config,
+    decider: &Decider<'_>,
+    (site, route): (&HostedSite, &SiteRoute),
+    file: &RedirectFile,
+    report: &mut Report,
+) {
+    let samples = file.map.samples();
+    let urls = samples
+        .iter()
+        .take(MOST_MAPPED)
+        .filter_map(|path| first_url(config, site, &encoded(path)));
+    let mut ends =
+        urls.filter_map(|first| endless(decider, &first, None).map(|last| (first, last)));
+    if let Some((first, last)) = ends.next() {
+        report.push_at(
+            Code::RedirectLoop,
+            &route.at,
+            format!("a redirect of {} has no end", file.file.display()),
+            format!("{first} leads to {last}, and so on"),
+            "write a target that another site or path answers",
+        );
+    }
+}
+
+/// A URL of the site with a path.
+fn first_url(config: &Config, site: &HostedSite, path: &str) -> Option<String> {
     let listener = site.listen.iter().find(|listener| !listener.redirects)?;
     let host = match site.hosts.first()? {
         HostPattern::Exact(host) => host.clone(),
@@ -194,7 +232,6 @@ fn first_url(config: &Config, site: &HostedSite, route: &SiteRoute) -> Option<St
         port if port == usual && matches!(port, 80 | 443) => String::new(),
         port => format!(":{port}"),
     };
-    let path = encoded(&sample(&route.pattern));
     Some(format!("{scheme}://{host}{port}{path}"))
 }
 
@@ -239,12 +276,12 @@ fn location(decider: &Decider<'_>, url: &AskedUrl, method: &str) -> Option<(Stri
     .ok()??;
     let (host, port) = match url.authority.rsplit_once(':') {
         Some((host, port)) if port.parse::<u16>().is_ok() => (host, port),
-        _ => (&*url.authority, if url.secure { "443" } else { "80" }),
+        _ => (&*url.authority, if url.is_secure() { "443" } else { "80" }),
     };
     let decision = decider.decide(&LoggedRequest {
         listener: &format!(":{port}"),
-        secure: url.secure,
-        sni: url.secure.then_some(host),
+        secure: url.is_secure(),
+        sni: url.is_secure().then_some(host),
         client: ClientAddress::Ip(ExplainRequest::FROM),
         head: &head,
     });
@@ -252,9 +289,9 @@ fn location(decider: &Decider<'_>, url: &AskedUrl, method: &str) -> Option<(Stri
 }
 
 /// A path as it is sent (RFC 3986 §3.3).
-fn encoded(path: &str) -> String {
+fn encoded(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
-    for byte in path.bytes() {
+    for &byte in path {
         match byte {
             0x21..=0x7E if !b"%?#\"<>`{}".contains(&byte) => text.push(char::from(byte)),
             _ => text += &format!("%{byte:02X}"),

@@ -1,6 +1,6 @@
 //! `[[test]]`: what the configuration makes of a request, beside what is expected.
 
-use lockgate_config::{Code, Config, Expectation, ExpectedFact, Report, RequestTest};
+use lockgate_config::{Code, Expectation, ExpectedFact, LoadedConfig, Report, RequestTest};
 use lockgate_proxy::downstream::explain::ExplanationDepth;
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ use crate::assemble::Assembly;
 use crate::explain::{AskedUrl, ExplainRequest, GivenField, Question};
 
 /// Runs all tests of a configuration, and reports those that fail.
-pub(super) fn run(config: &Config, assembly: &Assembly, report: &mut Report) {
-    for test in &config.tests {
-        match answer(config, assembly, test) {
+pub(super) fn run(loaded: &LoadedConfig, assembly: &Assembly, report: &mut Report) {
+    for test in &loaded.config.tests {
+        match answer(loaded, assembly, test) {
             Ok(answer) => {
                 let asked = format!("{} {}", test.request.method, test.request.url);
                 for expectation in &test.expected {
@@ -28,7 +28,7 @@ pub(super) fn run(config: &Config, assembly: &Assembly, report: &mut Report) {
     }
 }
 
-fn answer(config: &Config, assembly: &Assembly, test: &RequestTest) -> Result<Value, String> {
+fn answer(loaded: &LoadedConfig, assembly: &Assembly, test: &RequestTest) -> Result<Value, String> {
     let url: AskedUrl = test.request.url.parse()?;
     let fields = test.fields.iter().map(|(name, value)| GivenField {
         name: name.clone(),
@@ -41,9 +41,11 @@ fn answer(config: &Config, assembly: &Assembly, test: &RequestTest) -> Result<Va
         from: test.from.unwrap_or(ExplainRequest::FROM),
         sni: test.sni.clone(),
         listener: test.listener.clone(),
+        via: None,
+        addresses: Vec::new(),
     };
     let question = Question {
-        config,
+        loaded,
         assembly,
         ports: None,
         request: &request,

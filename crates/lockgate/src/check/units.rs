@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `1h`, `90s`, `250ms`: in the largest unit that leaves no rest.
-pub(super) fn duration(duration: Duration) -> String {
+pub(crate) fn duration(duration: Duration) -> String {
     const UNITS: [(u128, &str); 5] = [
         (86_400_000, "d"),
         (3_600_000, "h"),
@@ -25,7 +25,7 @@ pub(super) fn duration(duration: Duration) -> String {
 }
 
 /// `10GB`, `64KiB`, `1500B`: in the largest unit that leaves no rest.
-pub(super) fn size(bytes: u64) -> String {
+pub(crate) fn size(bytes: u64) -> String {
     const UNITS: [(u64, &str); 7] = [
         (1 << 30, "GiB"),
         (1_000_000_000, "GB"),
@@ -43,7 +43,7 @@ pub(super) fn size(bytes: u64) -> String {
 }
 
 /// `1 listener`, `2 listeners`.
-pub(super) fn counted(count: usize, word: &str) -> String {
+pub(crate) fn counted(count: usize, word: &str) -> String {
     if count == 1 {
         format!("1 {word}")
     } else {

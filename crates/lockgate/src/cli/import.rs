@@ -18,6 +18,10 @@ pub(super) struct ForeignConfigArgs {
     /// Write the configuration into this file, which must not exist [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Let Lockgate obtain the certificates that certbot has, and write this address as that of its
+    /// account; `lockgate cert import /etc/letsencrypt` takes over what is valid
+    #[arg(long, value_name = "EMAIL")]
+    acme: Option<String>,
     /// List every statement, also those that are converted or the default
     #[arg(short, long)]
     verbose: bool,
@@ -44,6 +48,8 @@ pub(crate) struct ForeignConfigOptions {
     pub(crate) format: Format,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) out: Option<PathBuf>,
+    /// The address for `[acme]`, where certificates of certbot are obtained anew.
+    pub(crate) acme: Option<String>,
     pub(crate) listed: ListedStatements,
     pub(crate) is_strict: bool,
     pub(crate) output: PrintFormat,
@@ -69,6 +75,7 @@ impl ForeignConfigArgs {
             },
             files: self.files,
             out: self.out,
+            acme: self.acme,
             listed: match self.verbose {
                 true => ListedStatements::All,
                 false => ListedStatements::Losses,

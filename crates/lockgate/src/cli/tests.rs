@@ -271,6 +271,31 @@ fn check_takes_its_switches() {
 }
 
 #[test]
+fn doctor_asks_the_lockgate_of_its_file_or_socket() {
+    let options = |config: &str, socket| {
+        Command::Doctor(doctor::DoctorOptions {
+            config: config.into(),
+            socket,
+            output: PrintFormat::Text,
+            warnings: WarningPolicy::Printed,
+        })
+    };
+    let of_file = |config: &str| options(config, admin::SocketChoice::Default(config.into()));
+    assert_eq!(parse("doctor").unwrap(), of_file(DEFAULT_CONFIG));
+    assert_eq!(parse("doctor a.toml").unwrap(), of_file("a.toml"));
+    assert_eq!(parse("-c a.toml doctor").unwrap(), of_file("a.toml"));
+    let strict = Command::Doctor(doctor::DoctorOptions {
+        config: "a.toml".into(),
+        socket: admin::SocketChoice::At("/run/a.sock".into()),
+        output: PrintFormat::Json,
+        warnings: WarningPolicy::Fatal,
+    });
+    let line = "doctor -c a.toml --admin unix:/run/a.sock --json --strict";
+    assert_eq!(parse(line).unwrap(), strict);
+    assert!(parse("doctor -c a.toml b.toml").is_err());
+}
+
+#[test]
 fn demo_listens_on_loopback_unless_told() {
     let demo = |listen: &str, relay: &str, metrics: &str| {
         let address = |text: &str| text.parse::<SocketAddr>().unwrap();

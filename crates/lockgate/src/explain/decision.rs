@@ -7,6 +7,7 @@ use std::fmt;
 use lockgate_config::EndpointPool;
 use lockgate_http::head::RequestHead;
 use lockgate_net::listen::ListenAddress;
+use lockgate_net::millis::Millis;
 use lockgate_proxy::downstream::explain::{AskedRequest, Explanation, ExplanationDepth, Outcome};
 use lockgate_rules::ClientAddress;
 
@@ -141,11 +142,16 @@ impl<'a> Decider<'a> {
             sites,
             &AskedRequest {
                 head: request.head,
+                id: None,
                 peer: request.client,
+                local: None,
                 // The log has the client that was believed.
                 trusts: &|_| false,
-                cookies: &|_, _| None,
+                pool: &|_| None,
                 acceptor,
+                server_name: request.sni,
+                addresses: &|_, _| None,
+                now: Millis::ZERO,
                 depth: ExplanationDepth::Outcome,
             },
         );
@@ -156,12 +162,13 @@ impl<'a> Decider<'a> {
                 ("responded", Some(status), location, None)
             }
             Outcome::Folder(files) => ("files", None, None, files.root.to_str()),
-            Outcome::Endpoint(pool, _) => {
-                let pool = self.upstreams.get(pool.get()).map(|pool| &**pool);
+            Outcome::Endpoint(proxied) => {
+                let pool = self.upstreams.get(proxied.proxy.pool.get());
+                let pool = pool.map(|pool| &**pool);
                 ("proxied", None, None, pool)
             }
-            Outcome::Tunnel => ("tunnel", None, None, None),
-            Outcome::Forward => ("forwarded", None, None, None),
+            Outcome::Tunnel(_) => ("tunnel", None, None, None),
+            Outcome::Forward(..) => ("forwarded", None, None, None),
         };
         let route = explained.route.map(|route| &*sites.route(route).name);
         RequestDecision {

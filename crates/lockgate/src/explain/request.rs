@@ -1,9 +1,11 @@
 //! The request that is explained, in the words of a command line or of the admin socket.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, ToSocketAddrs as _};
 use std::str::FromStr;
 
+use anyhow::Context as _;
+use lockgate_http::target::Authority;
 use serde_json::{Value, json};
 
 /// A request that is not sent.
@@ -18,6 +20,10 @@ pub(crate) struct ExplainRequest {
     pub(crate) sni: Option<String>,
     /// The name of the listener, where the URL's port does not decide.
     pub(crate) listener: Option<String>,
+    /// The URL of the proxy that is asked for a tunnel to the URL, or to forward the request.
+    pub(crate) via: Option<AskedUrl>,
+    /// The addresses that the URL's host has, where it is a name that was looked up.
+    pub(crate) addresses: Vec<IpAddr>,
 }
 
 impl ExplainRequest {
@@ -33,18 +39,110 @@ impl ExplainRequest {
             "from": self.from,
             "sni": self.sni,
             "listener": self.listener,
+            "via": self.via.as_ref().map(ToString::to_string),
+            "addresses": self.addresses,
         })
+    }
+
+    /// The URL that leads to the listener.
+    pub(super) fn reached_url(&self) -> &AskedUrl {
+        self.via.as_ref().unwrap_or(&self.url)
+    }
+
+    /// The method and the target as they are sent: over a proxy a tunnel is asked for, unless the
+    /// URL is one of HTTP without TLS.
+    pub(super) fn request_line(&self) -> (&str, String) {
+        let url = &self.url;
+        let is_tunnel = url.scheme != UrlScheme::Http || self.method == "CONNECT";
+        match &self.via {
+            Some(_) if is_tunnel => ("CONNECT", url.host_and_port()),
+            Some(_) => (&self.method, url.to_string()),
+            None => (&self.method, url.target.clone()),
+        }
     }
 }
 
 /// A URL in its parts, as they were written: the program decides what they mean.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AskedUrl {
-    pub(crate) secure: bool,
+    pub(crate) scheme: UrlScheme,
     /// Host and port.
     pub(crate) authority: String,
     /// Path and query.
     pub(crate) target: String,
+}
+
+/// The scheme of a URL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum UrlScheme {
+    Http,
+    Https,
+    /// Bytes: only a tunnel leads there.
+    Tcp,
+}
+
+impl UrlScheme {
+    const ALL: [(Self, &str, u16); 3] = [
+        (Self::Http, "http", 80),
+        (Self::Https, "https", 443),
+        (Self::Tcp, "tcp", 0),
+    ];
+
+    /// Its name, and the port without one in the URL.
+    fn facts(self) -> (&'static str, u16) {
+        let mut all = Self::ALL.into_iter();
+        all.find(|(scheme, ..)| *scheme == self)
+            .map_or(("", 0), |(_, name, port)| (name, port))
+    }
+}
+
+impl AskedUrl {
+    /// Whether its connections have TLS.
+    pub(crate) fn is_secure(&self) -> bool {
+        self.scheme == UrlScheme::Https
+    }
+
+    /// The port that connections are made to, where it is not written.
+    pub(super) fn default_port(&self) -> u16 {
+        self.scheme.facts().1
+    }
+
+    /// The addresses that the system has for the host, each once; none for an address.
+    ///
+    /// # Errors
+    /// When it has none.
+    pub(super) fn look_up(&self) -> anyhow::Result<Vec<IpAddr>> {
+        let authority = Authority::parse(self.authority.as_bytes());
+        let name = authority.map_err(|error| anyhow::anyhow!("{}: {error}", self.authority))?;
+        let name = name.name();
+        let is_address = name.starts_with('[') || name.parse::<IpAddr>().is_ok();
+        if is_address {
+            return Ok(Vec::new());
+        }
+        let found = (&*name, 0_u16).to_socket_addrs();
+        let found = found.with_context(|| format!("{name} cannot be looked up"))?;
+        let mut addresses = Vec::new();
+        for address in found.map(|address| address.ip()) {
+            if !addresses.contains(&address) {
+                addresses.push(address);
+            }
+        }
+        Ok(addresses)
+    }
+
+    /// The host and the port, which a tunnel is asked for with.
+    fn host_and_port(&self) -> String {
+        let authority = &self.authority;
+        let has_port = match authority.rsplit_once(']') {
+            Some((_, port)) => port.starts_with(':'),
+            None => authority.contains(':'),
+        };
+        if has_port {
+            authority.clone()
+        } else {
+            format!("{authority}:{}", self.default_port())
+        }
+    }
 }
 
 impl FromStr for AskedUrl {
@@ -53,16 +151,19 @@ impl FromStr for AskedUrl {
     fn from_str(written: &str) -> Result<Self, Self::Err> {
         let cure = "write a URL, for example https://app.example.com/api";
         let (scheme, rest) = written.split_once("://").ok_or(cure)?;
-        let secure = match scheme.to_ascii_lowercase().as_str() {
-            "https" => true,
-            "http" => false,
-            _ => return Err("the scheme must be http or https".into()),
-        };
+        let scheme = scheme.to_ascii_lowercase();
+        let mut known = UrlScheme::ALL.into_iter();
+        let (scheme, ..) = known
+            .find(|(_, name, _)| *name == scheme)
+            .ok_or("the scheme must be http or https, or tcp for a tunnel")?;
         // Clients do not send fragments (RFC 9110 §7.1).
         let rest = rest.split('#').next().unwrap_or_default();
         let (authority, target) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
         if authority.is_empty() {
             return Err(cure.into());
+        }
+        if scheme == UrlScheme::Tcp && (!authority.contains(':') || !matches!(target, "" | "/")) {
+            return Err("write tcp://HOST:PORT".into());
         }
         let target = if target.starts_with('/') {
             target.to_owned()
@@ -70,7 +171,7 @@ impl FromStr for AskedUrl {
             format!("/{target}")
         };
         Ok(Self {
-            secure,
+            scheme,
             authority: authority.to_owned(),
             target,
         })
@@ -79,8 +180,12 @@ impl FromStr for AskedUrl {
 
 impl fmt::Display for AskedUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = if self.secure { "https" } else { "http" };
-        write!(f, "{scheme}://{}{}", self.authority, self.target)
+        let (scheme, _) = self.scheme.facts();
+        write!(f, "{scheme}://{}", self.authority)?;
+        match self.scheme {
+            UrlScheme::Http | UrlScheme::Https => f.write_str(&self.target),
+            UrlScheme::Tcp => Ok(()),
+        }
     }
 }
 

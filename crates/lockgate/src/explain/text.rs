@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde_json::Value;
 
 use crate::check::text::pool;
+use crate::check::units;
 
 /// Sites with another host that are listed; of more, only their number is told.
 const LISTED: usize = 10;
@@ -22,11 +23,13 @@ struct Lines(String);
 impl Lines {
     fn explain(&mut self, answer: &Value) {
         let request = &answer["request"];
+        let via = request["via"].as_str().map(|via| format!(" via {via}"));
         let _ = writeln!(
             self.0,
-            "{} {} from {}",
+            "{} {}{} from {}",
             text(&request["method"]),
             text(&request["url"]),
+            via.unwrap_or_default(),
             text(&request["from"])
         );
         let listener = &answer["listener"];
@@ -72,6 +75,47 @@ impl Lines {
             self.row("if", text(condition), &Value::Null);
         }
         self.outcome(&answer["outcome"]);
+        self.happened(&answer["happened"]);
+        for limit in list(&answer["limits"]) {
+            let told = format!("{} {}", text(&limit["key"]), text(&limit["value"]));
+            let at = match &limit["at"] {
+                Value::Null => Value::from("default"),
+                at => at.clone(),
+            };
+            self.row("holds", &told, &at);
+        }
+    }
+
+    /// What happened to a request that was served: the entry of a JSON access log.
+    fn happened(&mut self, entry: &Value) {
+        const TOLD: [&str; 17] = [
+            "status",
+            "grpc_status",
+            "endpoint",
+            "reused",
+            "tried",
+            "retries",
+            "cause",
+            "side",
+            "detail",
+            "duration_seconds",
+            "wait_seconds",
+            "connect_seconds",
+            "first_byte_seconds",
+            "body_seconds",
+            "received_bytes",
+            "sent_bytes",
+            "id",
+        ];
+        for name in TOLD {
+            let value = match &entry[name] {
+                Value::Null => continue,
+                Value::String(value) if value.is_empty() => continue,
+                Value::String(value) => value.clone(),
+                value => value.to_string(),
+            };
+            self.row("happened", &format!("{name} {value}"), &Value::Null);
+        }
     }
 
     fn lost_sites(&mut self, answer: &Value) {
@@ -112,22 +156,8 @@ impl Lines {
             "files" => self.told(&format!("a file below {}", text(&outcome["root"]))),
             "proxied" => {
                 self.told(&format!("proxied to {}", pool(&outcome["to"])));
-                let sent = &outcome["sent"];
-                self.row(
-                    "",
-                    &format!("  {} {}", text(&sent["method"]), text(&sent["target"])),
-                    &Value::Null,
-                );
-                self.row(
-                    "",
-                    &format!("  Host: {}", text(&sent["host"])),
-                    &Value::Null,
-                );
-                for (sign, key) in [("+", "added"), ("-", "removed")] {
-                    for field in list(&sent[key]) {
-                        self.row("", &format!("{sign} {}", text(field)), &Value::Null);
-                    }
-                }
+                self.sent(&outcome["sent"]);
+                self.choice(&outcome["choice"]);
             }
             "relayed" => {
                 let how = if outcome["tls"] == true {
@@ -136,10 +166,67 @@ impl Lines {
                     ""
                 };
                 self.told(&format!("{how}relayed to {}", pool(&outcome["to"])));
+                self.choice(&outcome["choice"]);
             }
-            "tunnel" => self.told("a tunnel, if the address of its target is allowed"),
-            "forwarded" => self.told("forwarded, if the address of its target is allowed"),
+            "tunnel" => {
+                self.told(&format!("a tunnel to {}", text(&outcome["target"])));
+                self.dialled(outcome);
+            }
+            "forwarded" => {
+                self.told(&format!("forwarded to {}", text(&outcome["target"])));
+                self.dialled(outcome);
+                self.sent(&outcome["sent"]);
+            }
             _ => self.told(text(&outcome["reason"])),
+        }
+    }
+
+    /// The head that is sent on.
+    fn sent(&mut self, sent: &Value) {
+        let line = format!("  {} {}", text(&sent["method"]), text(&sent["target"]));
+        self.row("", &line, &Value::Null);
+        let host = format!("  Host: {}", text(&sent["host"]));
+        self.row("", &host, &Value::Null);
+        for (sign, key) in [("+", "added"), ("-", "removed")] {
+            for field in list(&sent[key]) {
+                self.row("", &format!("{sign} {}", text(field)), &Value::Null);
+            }
+        }
+    }
+
+    /// The addresses of a target that are dialled.
+    fn dialled(&mut self, outcome: &Value) {
+        if outcome["addresses"].is_array() {
+            let addresses = list_of(&outcome["addresses"]).join(", ");
+            self.row("dialled", &addresses, &Value::Null);
+        }
+    }
+
+    /// The endpoint that is next, and what is compared of each.
+    fn choice(&mut self, choice: &Value) {
+        let Some(members) = choice["members"].as_array() else {
+            return;
+        };
+        let names = |list: &str| list_of(&choice[list]).join(", ");
+        let by = |told: &str| match choice["method"].as_str() {
+            Some(_) if members.len() < 2 => told.to_owned(),
+            Some(method) => format!("{told}, by {method}"),
+            None => told.to_owned(),
+        };
+        let next = match (choice["next"].as_str(), choice["reason"].as_str()) {
+            (Some(next), _) => by(next),
+            (None, Some(reason)) => reason.to_owned(),
+            (None, None) if !list_of(&choice["one_of"]).is_empty() => {
+                by(&format!("one of {}", names("one_of")))
+            }
+            (None, None) => format!("the first with room again of {}", names("first_free")),
+        };
+        self.row("next", &next, &Value::Null);
+        for member in members.iter().take(LISTED) {
+            self.row("  of", &compared(member), &Value::Null);
+        }
+        if let Some(hidden) = members.len().checked_sub(LISTED + 1) {
+            self.row("  of", &format!("{} more", hidden + 1), &Value::Null);
         }
     }
 
@@ -160,6 +247,39 @@ fn matched(route: &Value) -> String {
         Some(method) => format!("{method} {}", text(&route["path"])),
         None => text(&route["path"]).to_owned(),
     }
+}
+
+/// What is compared of an endpoint.
+fn compared(member: &Value) -> String {
+    let mut told = vec![text(&member["state"]).to_owned()];
+    told.extend(member["admin"].as_str().map(str::to_owned));
+    told.push(format!("weight {}", member["weight"]));
+    for flag in ["backup", "full"] {
+        told.extend((member[flag] == true).then(|| flag.to_owned()));
+    }
+    if member["state"] != "unknown" {
+        told.push(format!("{} in flight", member["in_flight"]));
+        let connections = member["connections"].as_u64().unwrap_or_default();
+        told.push(units::counted(
+            usize::try_from(connections).unwrap_or(usize::MAX),
+            "connection",
+        ));
+    }
+    let score = &member["score"];
+    let figures = [("latency_seconds", " s"), ("in_flight", ""), ("hash", "")];
+    let score = figures.iter().find_map(|(name, unit)| {
+        let figure = score[name].as_f64()?;
+        Some(format!("score {}{unit}", (figure * 1e4).round() / 1e4))
+    });
+    told.extend(score);
+    if let Some(chance) = member["chance"].as_f64().filter(|chance| *chance < 1.0) {
+        told.push(format!("chance {} %", (chance * 100.0).round()));
+    }
+    format!("{}: {}", text(&member["endpoint"]), told.join(", "))
+}
+
+fn list_of(value: &Value) -> Vec<&str> {
+    list(value).map(text).collect()
 }
 
 fn list(value: &Value) -> impl Iterator<Item = &Value> {

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use lockgate_certs::{CertId, CertKeeper, CertStatus};
 use lockgate_limits::clock;
 use lockgate_net::memory::{self, MemoryKind, MemoryLevel};
+use lockgate_net::millis::Millis;
 use lockgate_net::tls::{Acceptor, CertSummary};
 use lockgate_proxy::access_log::Tails;
 use lockgate_proxy::metrics::http::{EndpointCounts, OTHER, SiteCounts, SiteIndex};
@@ -80,6 +81,22 @@ pub(crate) enum EndpointCondition {
     Ejected,
     /// Others are preferred after a failure.
     Avoided,
+}
+
+impl EndpointCondition {
+    /// The condition of a member at this time of the process's clock.
+    pub(crate) fn of(member: &Member, now: Millis) -> Self {
+        let endpoint = member.endpoint();
+        if !member.is_up() {
+            Self::Down
+        } else if endpoint.is_ejected(now) {
+            Self::Ejected
+        } else if endpoint.is_out(now) {
+            Self::Avoided
+        } else {
+            Self::Up
+        }
+    }
 }
 
 /// An endpoint of a pool.
@@ -279,25 +296,22 @@ impl Exposition {
     ) -> EndpointFigures {
         let (endpoint, now) = (member.endpoint(), clock::now());
         let error = status.and_then(|status| status.why.as_deref().cloned());
-        let (condition, why) = if !member.is_up() {
-            let why = error.clone();
-            (
-                EndpointCondition::Down,
-                why.or(Some("its health checks fail".to_owned())),
-            )
-        } else if endpoint.is_ejected(now) {
-            (
-                EndpointCondition::Ejected,
-                Some("it kept failing".to_owned()),
-            )
-        } else if endpoint.is_out(now) {
-            let why = match endpoint.condition(now) {
-                Condition::Suspect => "it has failed lately",
-                Condition::Healthy | Condition::Unavailable => "it could not be reached",
-            };
-            (EndpointCondition::Avoided, Some(why.to_owned()))
-        } else {
-            (EndpointCondition::Up, None)
+        let condition = EndpointCondition::of(member, now);
+        let why = match condition {
+            EndpointCondition::Up => None,
+            EndpointCondition::Down => Some(
+                error
+                    .clone()
+                    .unwrap_or_else(|| "its health checks fail".to_owned()),
+            ),
+            EndpointCondition::Ejected => Some("it kept failing".to_owned()),
+            EndpointCondition::Avoided => Some(
+                match endpoint.condition(now) {
+                    Condition::Suspect => "it has failed lately",
+                    Condition::Healthy | Condition::Unavailable => "it could not be reached",
+                }
+                .to_owned(),
+            ),
         };
         EndpointFigures {
             endpoint: endpoint.label.clone(),

@@ -1,11 +1,12 @@
 //! The process, its listeners, its limits and its configuration.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
 use super::managed_certs::{ManagedCountsView, managed_counts};
 use super::timestamp::timestamp;
+use crate::admin::LimitPeaks;
 use crate::configuration::Configuration;
 use crate::exposition::{Exposition, LimitFigures, Usage};
 use crate::metrics_server::Phase;
@@ -52,12 +53,17 @@ struct LimitsView {
     handshakes: HandshakesView,
     memory: MemoryView,
     clients: usize,
+    /// The span of the peaks; they are not kept for each view.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak_seconds: Option<u64>,
 }
 
 #[derive(Serialize)]
 struct UsageView {
     used: usize,
     size: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak: Option<usize>,
 }
 
 #[derive(Serialize)]
@@ -79,6 +85,8 @@ struct HandshakesView {
 struct MemoryView {
     used: usize,
     size: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    peak: Option<usize>,
     level: &'static str,
 }
 
@@ -97,6 +105,18 @@ struct ConfigurationView {
 struct ReloadsView {
     succeeded: u64,
     failed: u64,
+}
+
+impl StatusView {
+    /// Adds the peaks of a span of time.
+    pub(crate) fn set_peaks(&mut self, (peaks, span): (LimitPeaks, Duration)) {
+        let limits = &mut self.limits;
+        limits.connections.peak = Some(peaks.connections);
+        limits.sockets.usage.peak = Some(peaks.sockets);
+        limits.handshakes.usage.peak = Some(peaks.handshakes);
+        limits.memory.peak = Some(peaks.memory);
+        limits.peak_seconds = Some(span.as_secs());
+    }
 }
 
 /// The state of a process with so many `workers`.
@@ -141,7 +161,11 @@ fn listeners(exposition: &Exposition) -> Vec<ListenerView> {
 }
 
 fn limits(limits: &LimitFigures) -> LimitsView {
-    let usage = |Usage { used, size }| UsageView { used, size };
+    let usage = |Usage { used, size }| UsageView {
+        used,
+        size,
+        peak: None,
+    };
     LimitsView {
         connections: usage(limits.connections),
         sockets: SocketsView {
@@ -156,9 +180,11 @@ fn limits(limits: &LimitFigures) -> LimitsView {
         memory: MemoryView {
             used: limits.memory_used,
             size: limits.memory_size,
+            peak: None,
             level: limits.memory_level,
         },
         clients: limits.clients,
+        peak_seconds: None,
     }
 }
 

@@ -187,3 +187,25 @@ fn includes_of_an_import_are_read_from_the_disk() {
         ended.stderr
     );
 }
+
+#[test]
+fn certificates_of_certbot_are_obtained_with_acme() {
+    let server = |names: &str, listen: &str| {
+        format!(
+            "server {{ listen {listen}; server_name {names}; root /srv; ssl_certificate /etc/letsencrypt/live/a/fullchain.pem;\n\
+             ssl_certificate_key /etc/letsencrypt/live/a/privkey.pem; }}\n"
+        )
+    };
+    let source = server("a.test www.a.test", "443 ssl") + &server("*.b.test", "443 ssl");
+    let (folder, ended) = import("nginx", &source, &["--acme", "me@a.test"]);
+    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
+    let kept = "[site.\"*.b.test\"] keeps its certificate of certbot";
+    assert!(ended.stderr.contains(kept), "{}", ended.stderr);
+    let acme = "acme = { email = \"me@a.test\" }";
+    assert!(ended.stdout.contains(acme), "{}", ended.stdout);
+    // Only the file of the wildcard is missed.
+    let file = text(&folder.write("lockgate.toml", &ended.stdout));
+    let checked = lockgate().run(&["check", "-c", &file]);
+    let files = checked.stderr.matches("error[E0101]").count();
+    assert_eq!(files, 1, "{}", checked.stderr);
+}

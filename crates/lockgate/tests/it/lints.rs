@@ -135,6 +135,29 @@ fn a_redirect_without_an_end_is_a_lint() {
 }
 
 #[test]
+fn a_file_of_redirects_without_an_end_is_a_lint() {
+    let folder = Folder::new();
+    let site = |redirects: &str| {
+        let map = text(&folder.write("map", redirects));
+        format!(
+            "[site.\":8080\"]\nrespond = \"x\"\nredirects = \"{map}\"\n[site.\":8080\".path.\"/a/*\"]\nrespond = \"y\"\n"
+        )
+    };
+    for endless in ["/z /y\n/b /c\n/c /b\n", "/old/* /old/new/{*}\n"] {
+        let found = warnings(&site(endless));
+        let codes: Vec<_> = found.iter().map(|(code, _)| &**code).collect();
+        assert_eq!(codes, ["W0115"], "{endless}");
+        assert!(
+            found
+                .iter()
+                .all(|(_, text)| text.contains("map has no end")),
+            "{found:?}"
+        );
+    }
+    assert_eq!(warnings(&site("/b /c\n/c /d\n/old/* /new/{*}\n")), []);
+}
+
+#[test]
 fn a_check_that_no_endpoint_can_pass_is_a_lint() {
     let pool = |health: &str| {
         format!(

@@ -17,6 +17,7 @@ mod check_sites;
 mod check_start;
 mod compare;
 mod docs;
+mod doctor;
 mod exhaustion;
 mod explain;
 mod files;

@@ -409,6 +409,8 @@ fn workers_share_no_lock_but_the_limit_tables() {
             "/access_log/tail.rs",
             // A worker and the live page, and only for an error.
             "/access_log/recent_errors.rs",
+            // A worker and the admin socket, and only for a request with a token while one is open.
+            "/request_traces.rs",
         ]
         .iter()
         .any(|room| source.path.ends_with(room))

@@ -1,5 +1,7 @@
 //! What a review found: translations that said nothing about what they lost.
 
+use crate::Verdict;
+
 use super::{imported, server, server_verdict, verdict};
 
 /// The table of a route in a server's file, without its header. `None` if there is none.
@@ -209,10 +211,30 @@ fn small_losses_are_reported() {
     }
     let pool = "upstream u { server 127.0.0.1:1; server 127.0.0.1:2; } server { listen 80; proxy_ssl_name a.test;
       proxy_ssl_trusted_certificate /ca.pem; proxy_ssl_verify on; location / { proxy_pass https://u; } }";
-    for start in ["proxy_ssl_name", "proxy_ssl_trusted_certificate"] {
-        let found = verdict(pool, start);
-        assert!(found.starts_with("not"), "{found}");
+    for start in [
+        "proxy_ssl_name",
+        "proxy_ssl_trusted_certificate",
+        "proxy_ssl_verify",
+        "proxy_pass",
+    ] {
+        assert_eq!(verdict(pool, start), "converted");
     }
+    let tls = "tls = { name = \"a.test\", ca = \"/ca.pem\" }";
+    assert!(imported(pool).draft.to_string().contains(tls));
+    let two = pool.replace(
+        "location / {",
+        "location /b/ { proxy_ssl_name b.test; proxy_pass https://u; } location / {",
+    );
+    assert!(verdict(&two, "location /b/").starts_with("converted"));
+    let passes: Vec<_> = imported(&two)
+        .report
+        .lines()
+        .filter(|line| line.text.starts_with("proxy_pass"))
+        .map(|line| matches!(line.verdict, Verdict::NotSupported { .. }))
+        .collect();
+    assert_eq!(passes, [false, true]);
+    let off = "server { listen 80; proxy_ssl_verify off; location / { proxy_pass https://127.0.0.1:1; } }";
+    assert!(verdict(off, "proxy_ssl_verify").starts_with("differs"));
     let source =
         "server { listen 80; add_header x-a b; location / { proxy_pass http://127.0.0.1:1; } }";
     let preface = imported(source).draft.preface.join(" ");
@@ -252,4 +274,28 @@ fn a_condition_closes_a_site_that_redirects_too() {
         text.contains("respond = 403") || text.contains("deny = ["),
         "{text}"
     );
+}
+
+#[test]
+fn server_name_as_host_is_the_first_name() {
+    let source = |names: &str, field: &str| {
+        format!(
+            "server_name {names}; location / {{ proxy_pass http://10.0.0.1; proxy_set_header {field} $server_name; }}"
+        )
+    };
+    assert_eq!(
+        server_verdict(&source("a.test", "Host"), "proxy_set_header"),
+        "default"
+    );
+    let two = source("a.test b.test", "Host");
+    assert!(
+        server(&two).contains("host = \"a.test\""),
+        "{}",
+        server(&two)
+    );
+    let forwarded = server_verdict(
+        &source("a.test b.test", "X-Forwarded-Host"),
+        "proxy_set_header",
+    );
+    assert!(forwarded.starts_with("differs: "), "{forwarded}");
 }

@@ -5,7 +5,7 @@
 //! service, how much of a rate limit is used up.
 
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use lockgate_http::fields::{Field, Fields, Known};
@@ -17,23 +17,30 @@ use lockgate_http::target::Authority;
 use lockgate_http::trace::TraceId;
 use lockgate_http_io::message::{FieldSink, OutgoingHead, OutgoingRequest};
 use lockgate_limits::PoolIndex;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::tls::AcceptorIndex;
 use lockgate_rules::{ClientAddress, Cors, RequestValues};
+use lockgate_upstream::{AffinityInput, Pool, Preference};
 
 use super::admission::{check_length, check_network, credentials};
 use super::dispatch::Backend;
 use super::locate::{self, Located, LocatedRoute, Locator, Routeless};
 use super::outgoing::{apply_request_rules, remove_doubtful_trace};
-use super::recipient_of;
 use super::refusal::Refusal;
 use super::respond::local_response;
+use super::{host_name, recipient_of};
 use crate::action::forward_auth::ForwardAuth;
+use crate::action::forward_proxy::{Connect, JudgedTarget, forward_target, tunnel_target};
+use crate::action::proxy::Proxy;
+use crate::admit::targets::AskedOfAddresses;
 use crate::downstream::client_context::{forwarded_address, is_trusted};
+use crate::error_response::HttpFault;
+use crate::exchange::ExchangeFailure;
 use crate::files::Files;
 use crate::request_id::RequestId;
 use crate::route::{ListenerSiteIndex, RouteIndex, RouteLoss, SiteLoss};
-use crate::site::{Auth, BasicAuthCheck, ListenerSites};
+use crate::site::{Action, Auth, BasicAuthCheck, ListenerSites};
 
 /// The id of a request that brings none: each has its own.
 const SAMPLE_ID: &[u8] = b"00000000000000000000000000000000";
@@ -42,14 +49,24 @@ const SAMPLE_ID: &[u8] = b"00000000000000000000000000000000";
 pub struct AskedRequest<'a> {
     /// Its head.
     pub head: &'a RequestHead,
+    /// The id that it gets, if that is known.
+    pub id: Option<&'a str>,
     /// The other end of the connection.
     pub peer: ClientAddress,
+    /// The address that it has connected to, if that is known.
+    pub local: Option<IpAddr>,
     /// Whether forwarding fields of an address are trusted.
     pub trusts: &'a dyn Fn(IpAddr) -> bool,
-    /// The cookies that an endpoint of a pool sees, where Lockgate's own is removed.
-    pub cookies: &'a dyn Fn(PoolIndex, &Fields) -> Option<Vec<u8>>,
+    /// The pools of its configuration: none where no endpoint is asked for.
+    pub pool: &'a dyn Fn(PoolIndex) -> Option<&'a Pool>,
     /// The acceptor of the connection's TLS, if it has TLS.
     pub acceptor: Option<AcceptorIndex>,
+    /// The server name in it, if there is one.
+    pub server_name: Option<&'a str>,
+    /// The addresses of the target of a tunnel, if that is a name and they are known.
+    pub addresses: &'a dyn Fn(&Connect, &str) -> Option<Vec<IpAddr>>,
+    /// [`lockgate_limits::clock::Clock::now`], or zero for a configuration that does not run.
+    pub now: Millis,
     /// How much is asked.
     pub depth: ExplanationDepth,
 }
@@ -89,6 +106,8 @@ pub enum Condition<'s> {
     Password(&'s BasicAuthCheck),
     /// The auth service lets the request in.
     Authorized(&'s ForwardAuth),
+    /// An address of this name is allowed.
+    Addresses(String, AskedOfAddresses),
 }
 
 /// The outcome of a request.
@@ -111,12 +130,34 @@ pub enum Outcome<'s> {
     },
     /// A file, or what a folder answers instead.
     Folder(&'s Arc<Files>),
-    /// An endpoint of this pool, which gets this head.
-    Endpoint(PoolIndex, SentHead),
-    /// A tunnel to the target of the request, if its address is allowed.
-    Tunnel,
-    /// The target of the request, if its address is allowed.
-    Forward,
+    /// An endpoint of a pool.
+    Endpoint(ProxiedRequest<'s>),
+    /// A tunnel to the target of the request.
+    Tunnel(ReachedTarget<'s>),
+    /// The target of the request, which gets this head.
+    Forward(ReachedTarget<'s>, SentHead),
+}
+
+/// The target of a tunnel, or of a request that is forwarded.
+pub struct ReachedTarget<'s> {
+    /// The settings.
+    pub connect: &'s Connect,
+    /// A name in lower case, or an address.
+    pub host: String,
+    /// Its port.
+    pub port: u16,
+    /// The addresses that are dialled; none where the name was not looked up.
+    pub addresses: Option<Vec<SocketAddr>>,
+}
+
+/// A request that an endpoint gets.
+pub struct ProxiedRequest<'s> {
+    /// The pool of the endpoint, and the timeouts.
+    pub proxy: &'s Proxy,
+    /// The endpoint that the client prefers: none where the auth service has a say in it.
+    pub preference: Option<Preference>,
+    /// The head of the request.
+    pub sent: SentHead,
 }
 
 /// The head of a request as an endpoint gets it.
@@ -152,7 +193,8 @@ impl<'s> Explanation<'s> {
             lost_sites: Vec::new(),
             lost_routes: Vec::new(),
             conditions: Vec::new(),
-            outcome: Outcome::Tunnel,
+            // Until it has been followed.
+            outcome: Outcome::local(0),
         };
         let outcome = explanation.follow(sites, asked);
         explanation.outcome = outcome.unwrap_or_else(Outcome::refused);
@@ -174,7 +216,8 @@ impl<'s> Explanation<'s> {
         };
         let told = head.fields.first(Known::XRequestId).filter(|_| is_trusted);
         let told = told.and_then(RequestId::accept);
-        let id = told.as_ref().map_or(SAMPLE_ID, RequestId::as_bytes);
+        let given = asked.id.map_or(SAMPLE_ID, str::as_bytes);
+        let id = told.as_ref().map_or(given, RequestId::as_bytes);
         let length = framing::request(head).map_err(Refusal::of_framing)?;
         let (recipient, hops) = recipient_of(head)?;
         let target = RequestTarget::of(head).map_err(|error| Refusal::malformed(&error))?;
@@ -218,10 +261,11 @@ impl<'s> Explanation<'s> {
             self.conditions.push(Condition::Password(auth));
         }
         check_length(route, length)?;
+        let host = host_name(&target, || asked.local);
         let values = RequestValues {
             path: target.path,
             query: target.query,
-            host: name.as_deref().unwrap_or("localhost"),
+            host: &host,
             secure: locator.secure,
             method: head.method_name(),
             client: self.client,
@@ -234,11 +278,14 @@ impl<'s> Explanation<'s> {
         if TraceId::of(&head.fields).is_none() {
             remove_doubtful_trace(&head.fields, &mut outgoing);
         }
-        if let Some(Auth::Forward(service)) = &route.admission.auth {
-            self.conditions.push(Condition::Authorized(service));
+        let mut service = None;
+        if let Some(Auth::Forward(asked)) = &route.admission.auth {
+            self.conditions.push(Condition::Authorized(asked));
             // What the service copies is never the client's; its own is not known.
-            service.admit(&Fields::default(), &mut outgoing);
+            asked.admit(&Fields::default(), &mut outgoing);
+            service = Some(&**asked);
         }
+        let preference = self.preference(asked, &route.action, service, outgoing.fields());
         apply_request_rules(route, &values, &mut outgoing, &BufferPool::new())?;
         if let Some((to, status)) = locate::redirect_of(route, &values) {
             let mut location = Vec::new();
@@ -258,8 +305,30 @@ impl<'s> Explanation<'s> {
                 }
             }
             Some(Backend::Folder(files)) => Outcome::Folder(files),
-            Some(Backend::Tunnel(_)) => Outcome::Tunnel,
-            Some(Backend::Forward(..)) => Outcome::Forward,
+            Some(Backend::Tunnel(connect)) => {
+                let named = tunnel_target(&target, length);
+                match named.and_then(|named| self.reached(connect, named, asked)) {
+                    Ok(reached) => Outcome::Tunnel(reached),
+                    Err(failure) => Outcome::failed(failure),
+                }
+            }
+            Some(Backend::Forward(connect, forward)) => {
+                let sent = OutgoingRequest {
+                    received: head,
+                    head: &outgoing,
+                    target: &target,
+                    rewritten: None,
+                    length,
+                    client: &forward.client,
+                    id,
+                    cookies: None,
+                };
+                let named = forward_target(&target, head.secure);
+                match named.and_then(|named| self.reached(connect, named, asked)) {
+                    Ok(reached) => Outcome::Forward(reached, SentHead::of(&sent)),
+                    Err(failure) => Outcome::failed(failure),
+                }
+            }
             Some(Backend::Endpoint(proxy)) => {
                 let peer = match asked.peer {
                     ClientAddress::Ip(ip) => ip.to_string(),
@@ -274,15 +343,78 @@ impl<'s> Explanation<'s> {
                     length,
                     client: &forwarded,
                     id,
-                    cookies: (asked.cookies)(proxy.pool, outgoing.fields()),
+                    cookies: (asked.pool)(proxy.pool)
+                        .and_then(|pool| pool.settings.sticky()?.without_ours(outgoing.fields())),
                 };
-                Outcome::Endpoint(proxy.pool, SentHead::of(&sent))
+                Outcome::Endpoint(ProxiedRequest {
+                    proxy,
+                    preference,
+                    sent: SentHead::of(&sent),
+                })
             }
         })
     }
 }
 
 impl<'s> Explanation<'s> {
+    /// What is reached at a target: a name that was not looked up is a condition.
+    fn reached(
+        &mut self,
+        connect: &'s Connect,
+        (host, port): (String, u16),
+        asked: &AskedRequest<'_>,
+    ) -> Result<ReachedTarget<'s>, ExchangeFailure> {
+        let addresses = match connect.judge(&host, port)? {
+            JudgedTarget::Address(address) => Some(vec![address]),
+            JudgedTarget::Name => match (asked.addresses)(connect, &host) {
+                Some(found) => Some(connect.admitted(&host, port, &found)?),
+                None => {
+                    let rules = connect.targets.asked_of_addresses(&host, port);
+                    let condition = Condition::Addresses(host.clone(), rules);
+                    self.conditions.push(condition);
+                    None
+                }
+            },
+        };
+        Ok(ReachedTarget {
+            connect,
+            host,
+            port,
+            addresses,
+        })
+    }
+
+    /// The endpoint that the client prefers, by the fields that the auth service vouches for, if
+    /// there is one; none where it depends on one that the service sets.
+    fn preference(
+        &self,
+        asked: &AskedRequest<'_>,
+        action: &Action,
+        service: Option<&ForwardAuth>,
+        fields: &Fields,
+    ) -> Option<Preference> {
+        let Action::Proxy(proxy) = action else {
+            return None;
+        };
+        let pool = (asked.pool)(proxy.pool)?;
+        if let Some((affinity, service)) = pool.settings.affinity.as_ref().zip(service)
+            && service.copy.iter().any(|name| affinity.reads(name))
+        {
+            return None;
+        }
+        let affinity_input = AffinityInput {
+            client: self.client.key(),
+            server_name: asked.server_name,
+            session: None,
+            fields: Some(if service.is_some() {
+                fields
+            } else {
+                &asked.head.fields
+            }),
+        };
+        Some(pool.preference(&affinity_input, asked.now))
+    }
+
     /// The resource of the request, and the routes that it does not belong to.
     fn resource<'e>(
         &mut self,
@@ -307,7 +439,11 @@ impl<'s> Explanation<'s> {
             Ok(Located::Route(located)) => (Some(located.index), head.method_name()),
             Ok(Located::Routeless(Routeless::Server)) => return located,
             _ => {
-                let method = Cors::preflight_method(head).unwrap_or_else(|| head.method_name());
+                // Without rules for it a preflight is a request of its own method.
+                let is_preflight =
+                    matches!(&located, Ok(Located::Routeless(Routeless::Preflight(_))));
+                let wanted = Cors::preflight_method(head).filter(|_| is_preflight);
+                let method = wanted.unwrap_or_else(|| head.method_name());
                 let found = locator.sites.router.route(site, method, &path);
                 (found.ok().map(|found| found.route), method)
             }
@@ -323,6 +459,20 @@ impl Outcome<'_> {
         Self::Local {
             status,
             location: None,
+        }
+    }
+
+    fn failed(failure: ExchangeFailure) -> Self {
+        let fault = failure.fault.unwrap_or(HttpFault::Malformed);
+        let reason = failure.detail;
+        Self::Refused {
+            status: fault.status(),
+            reason: if reason.is_empty() {
+                fault.detail().into()
+            } else {
+                reason
+            },
+            allow: String::new(),
         }
     }
 

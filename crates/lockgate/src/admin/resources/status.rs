@@ -15,5 +15,6 @@ pub(super) async fn show(request: AdminRequest) -> AdminResult<AdminText> {
     };
     let mut status = views::status(&exposition, state.readiness.phase(), state.workers);
     status.held_to_earlier_generations = Some(held);
+    status.set_peaks(state.peaks());
     Ok(AdminText::of(&status))
 }

@@ -179,6 +179,11 @@ fn check_against_running_reports_mistakes_and_needed_restarts_and_changes_nothin
     };
     let same = check(good.clone());
     assert_eq!(same.code, Some(0), "{}", same.stderr);
+    assert!(
+        same.stdout.contains("`lockgate check` does it"),
+        "{}",
+        same.stdout
+    );
     let restart = check(good.replace("workers = 1", "workers = 2"));
     assert_eq!(restart.code, Some(0), "{}", restart.stderr);
     assert!(restart.stdout.contains("[W0111]"), "{}", restart.stdout);
