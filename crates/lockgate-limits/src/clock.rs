@@ -429,6 +429,9 @@ pub struct Watch {
 }
 
 impl Watch {
+    /// Its first bytes, which each request uses.
+    pub(crate) const USED_BYTES: usize = std::mem::offset_of!(Self, lifetime);
+
     fn new(now: Millis) -> Self {
         Self {
             meter: Meter::default(),

@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 
 use lockgate_net::memory::{self, MemoryLevel};
 use lockgate_net::millis::Millis;
+use lockgate_net::reactor::note_memory;
 
 use crate::clock::{Clock, Cut, Guard, WaitReason, Watch};
 
@@ -43,6 +44,10 @@ impl<F: Future> Future for ChargedFuture<F> {
         let before = memory::mark();
         let polled = self.part.as_mut().poll(cx);
         self.watch.charge(memory::mark() - before);
+        if polled.is_pending() {
+            note_memory(&*self.part, usize::MAX);
+            note_memory(&*self.watch, Watch::USED_BYTES);
+        }
         polled
     }
 }

@@ -8,6 +8,7 @@
 //! A turn collects the events of epoll(7) and runs the tasks that they wake. Events are
 //! edge-triggered: a `Registration` keeps its readiness until a system call has found it used up.
 
+mod prefetch;
 mod registration;
 mod slots;
 mod sources;
@@ -26,6 +27,7 @@ use std::task::{Context, Poll, Waker};
 use sources::{Sources, Wait};
 use tasks::{RemoteWakes, TaskWaker, Tasks};
 
+pub use prefetch::{PrefetchedFuture, note_memory, prefetched};
 pub(crate) use registration::{Interest, Registration};
 
 /// Polls of tasks between two looks at the events: the tasks of a turn may wake each other for

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use super::prefetch::{NotedMemory, prefetch};
 use super::slots::{SlotKey, Slots};
 
 type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
@@ -21,13 +22,26 @@ pub(super) struct Tasks {
     /// Those that are to be polled, in the order in which they were woken.
     woken: RefCell<VecDeque<SlotKey>>,
     main_is_woken: Cell<bool>,
+    /// What the running task has noted so far.
+    noted: Cell<NotedMemory>,
     wakes: Arc<RemoteWakes>,
 }
 
 struct Task {
     is_woken: bool,
+    /// What its last poll has noted.
+    memory: NotedMemory,
     /// None while the task is polled.
     idle: Option<(TaskFuture, Waker)>,
+}
+
+impl Task {
+    fn prefetch(&self) {
+        if let Some((future, _)) = &self.idle {
+            prefetch(&**future);
+        }
+        self.memory.prefetch();
+    }
 }
 
 /// A task that was taken from its slot to be polled.
@@ -51,6 +65,7 @@ impl Tasks {
             slots: RefCell::default(),
             woken: RefCell::default(),
             main_is_woken: Cell::default(),
+            noted: Cell::default(),
             wakes,
         }
     }
@@ -59,6 +74,7 @@ impl Tasks {
     pub(super) fn add(&self, future: TaskFuture) {
         let key = self.slots.borrow_mut().insert(|key| Task {
             is_woken: true,
+            memory: NotedMemory::default(),
             idle: Some((future, Waker::from(self.waker(key)))),
         });
         self.woken.borrow_mut().push_back(key);
@@ -113,11 +129,17 @@ impl Tasks {
         Arc::ptr_eq(&self.wakes, &waker.wakes)
     }
 
-    /// Takes the next task that is to be polled.
+    /// Takes the next task that is to be polled. The memory of the one after it is fetched meanwhile.
     pub(super) fn next(&self) -> Option<RunningTask> {
         let mut slots = self.slots.borrow_mut();
+        self.noted.take();
         loop {
-            let key = self.woken.borrow_mut().pop_front()?;
+            let mut woken = self.woken.borrow_mut();
+            let key = woken.pop_front()?;
+            if let Some(task) = woken.front().and_then(|key| slots.get_mut(*key)) {
+                task.prefetch();
+            }
+            drop(woken);
             // One that has woken itself in its last poll is gone.
             if let Some(task) = slots.get_mut(key)
                 && let Some((future, waker)) = task.idle.take()
@@ -129,9 +151,17 @@ impl Tasks {
         }
     }
 
+    /// Changes what the running task has noted.
+    pub(super) fn note(&self, change: impl FnOnce(&mut NotedMemory)) {
+        let mut noted = self.noted.get();
+        change(&mut noted);
+        self.noted.set(noted);
+    }
+
     pub(super) fn put_back(&self, running: RunningTask) {
         let RunningTask { key, future, waker } = running;
         if let Some(task) = self.slots.borrow_mut().get_mut(key) {
+            task.memory = self.noted.get();
             task.idle = Some((future, waker));
         }
     }

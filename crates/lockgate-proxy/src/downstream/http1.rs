@@ -14,6 +14,7 @@ use lockgate_http_io::h1::H1Connection;
 use lockgate_http_io::message::Persistence;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{ConnectionUse, Cut, WaitReason};
+use lockgate_net::reactor::prefetched;
 use lockgate_net::relay::{Relay, RelayEnd, RelayPreface};
 use lockgate_net::stream::Stream;
 use lockgate_upstream::{InFlight, UpstreamConnection};
@@ -80,7 +81,7 @@ impl ClientConnection {
                     client: &context,
                     guard: &self.guard,
                 };
-                let next = boxed(|| context.respond(&mut down, &head, began)).await;
+                let next = prefetched(|| context.respond(&mut down, &head, began)).await;
                 // What follows may last long.
                 drop(snapshot);
                 if self.guard.is_cut_for_memory() {
