@@ -40,8 +40,8 @@ const SERVER: &str = "lockgate/";
 #[derive(Debug, thiserror::Error)]
 #[error("unix:{} does not answer as a Lockgate: {error}", socket.display())]
 pub(crate) struct Unanswered {
-    socket: PathBuf,
-    error: ClientError,
+    pub(crate) socket: PathBuf,
+    pub(crate) error: ClientError,
 }
 
 /// A response of the admin socket.

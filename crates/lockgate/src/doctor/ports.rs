@@ -269,7 +269,7 @@ fn finding(port: &PortFacts, user: Option<&str>) -> Finding {
         PortState::Excluded(earlier) => group.problem(
             what,
             format!("not free: {earlier} of this configuration takes it, and a start fails with E0107"),
-            format!("write only {earlier}, or another port"),
+            "write one of the two, or another port",
         ),
         PortState::OursOtherwise { pid } => group.problem(
             what,

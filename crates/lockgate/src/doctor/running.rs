@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(super) enum Running {
     Answers(Box<RunningAnswer>),
-    /// A program listens at the admin socket, and does not answer in time: the error.
+    /// A program listens at the admin socket, and does not answer in time: the socket and the error.
     Hung(String),
     /// There is none, or it cannot be asked: the reason.
     Silent(String),
@@ -132,8 +132,12 @@ impl Running {
     fn ask_within(time: Duration, choice: &SocketChoice, file: &Path) -> Self {
         match Self::try_ask(time, choice, file) {
             Ok(answer) => Self::Answers(Box::new(answer)),
-            Err(error) if error.is::<Unanswered>() => Self::Hung(format!("{error:#}")),
-            Err(error) => Self::Silent(format!("{error:#}")),
+            Err(error) => match error.downcast::<Unanswered>() {
+                Ok(Unanswered { socket, error }) => {
+                    Self::Hung(format!("unix:{}: {error}", socket.display()))
+                }
+                Err(error) => Self::Silent(format!("{error:#}")),
+            },
         }
     }
 
@@ -253,7 +257,7 @@ impl Running {
 /// Whether `pid` is the process behind an admin socket, in the /proc of this command.
 fn is_process(pid: u32, socket: &Path) -> bool {
     let is_peer = peer_of(socket).is_ok_and(|peer| peer == i32::try_from(pid).ok());
-    // The kernel tells who has begun to listen: after an upgrade, the process before it.
+    // After an upgrade, the process that began to listen has ended, and its successor has the socket.
     is_peer || {
         let address = ListenAddress::Unix(socket.to_owned());
         holders(&address).iter().any(|holder| holder.pid == pid)

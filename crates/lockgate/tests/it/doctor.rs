@@ -195,6 +195,25 @@ fn addresses_that_exclude_each_other_fail_as_the_start_does() {
 }
 
 #[test]
+fn an_address_that_a_reload_cannot_bind_is_a_problem() {
+    let folder = Folder::new();
+    let socket = text(&folder.path("admin.sock"));
+    let toml = format!("admin = \"unix:{socket}\"\n");
+    let gate = lockgate().start(&format!("{toml}{}", plain("127.0.0.1:9")));
+    let address = format!(":{}", gate.address().port());
+    gate.rewrite(&format!(
+        "{toml}[tcp.\"{address}\"]\nproxy = \"127.0.0.1:9\"\n"
+    ));
+    let file = text(&gate.configuration());
+    let all = findings(&lockgate().run(&["doctor", "-c", &file, "--json"]));
+    let (level, found) = only(&all, "ports", &address);
+    assert_eq!(level, "problem");
+    assert!(found.contains("a reload fails with E0107"), "{found}");
+    let reload = lockgate().run(&["reload", "--admin", &socket]);
+    assert!(reload.stderr.contains("E0107"), "{}", reload.stderr);
+}
+
+#[test]
 fn an_answer_from_another_pid_namespace_gives_no_figures_of_proc() {
     let folder = Folder::new();
     let path = folder.path("admin.sock");
