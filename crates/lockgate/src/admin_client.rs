@@ -13,7 +13,7 @@ pub(crate) mod tail;
 pub(crate) mod units;
 
 use std::io::{ErrorKind, Read as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -35,6 +35,14 @@ pub(crate) use find::find;
 const TIME: Duration = Duration::from_secs(60);
 /// What every Lockgate calls itself on its admin socket, before its version.
 const SERVER: &str = "lockgate/";
+
+/// A program listens at the socket, and has not answered in time.
+#[derive(Debug, thiserror::Error)]
+#[error("unix:{} does not answer as a Lockgate: {error}", socket.display())]
+pub(crate) struct Unanswered {
+    pub(crate) socket: PathBuf,
+    pub(crate) error: ClientError,
+}
 
 /// A response of the admin socket.
 pub(crate) struct AdminResponse {
@@ -156,7 +164,22 @@ pub(crate) fn ask(
 /// # Errors
 /// When there is no Lockgate, no permission, or another response.
 pub(crate) fn ask_for<T: DeserializeOwned>(socket: &Path, path: &str) -> anyhow::Result<T> {
-    let request = request_to(socket, "GET", path, Bytes::new());
+    ask_for_within(TIME, socket, path)
+}
+
+/// As [`ask_for`], within a time.
+///
+/// # Errors
+/// As [`ask_for`]; [`Unanswered`] when a program listens and the time passes.
+pub(crate) fn ask_for_within<T: DeserializeOwned>(
+    time: Duration,
+    socket: &Path,
+    path: &str,
+) -> anyhow::Result<T> {
+    let request = LocalRequest {
+        time,
+        ..request_to(socket, "GET", path, Bytes::new())
+    };
     let response = request.send().map_err(|error| unreachable(socket, error))?;
     if response.status < 400 && response.server.starts_with(SERVER) {
         return value_of(socket, &response.body);
@@ -223,6 +246,7 @@ fn unreachable(socket: &Path, error: ClientError) -> anyhow::Error {
     let shown = socket.display();
     let kind = match &error {
         ClientError::Unreachable(error) => Some(error.kind()),
+        ClientError::Late(_) => Some(ErrorKind::TimedOut),
         _ => None,
     };
     match kind {
@@ -235,6 +259,12 @@ fn unreachable(socket: &Path, error: ClientError) -> anyhow::Error {
         Some(ErrorKind::ConnectionRefused) => anyhow!(
             "no program listens at unix:{shown}: the Lockgate that made this socket has ended"
         ),
+        // A full backlog, or no response.
+        Some(ErrorKind::WouldBlock | ErrorKind::TimedOut) => Unanswered {
+            socket: socket.to_owned(),
+            error,
+        }
+        .into(),
         _ => anyhow!("unix:{shown} does not answer as a Lockgate: {error}"),
     }
 }

@@ -250,7 +250,8 @@ enum CommandArgs {
         after_help = "Examples:\n  sudo lockgate doctor\n  lockgate doctor -c lockgate.toml --strict --json\n\n\
         The configuration is checked first, as `check` does it, and the running Lockgate is asked over its admin socket. \
         Nothing is changed and no file is written. DNS is asked for the names of the sites; connections go to the \
-        listeners and to addresses of the names that are not of this machine, there with a TLS handshake.\n\n\
+        listeners of sites and tunnels, to the metrics address, and to addresses of the names that are not of this \
+        machine, there with a TLS handshake. None goes to a relay, since it would go on to an endpoint.\n\n\
         Exit codes: 0 no problem, 1 a problem, an invalid configuration, or a warning with --strict, 2 usage."
     )]
     Doctor(doctor::DoctorArgs),

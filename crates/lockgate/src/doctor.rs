@@ -50,9 +50,9 @@ pub(crate) fn run(options: &DoctorOptions) -> anyhow::Result<ExitCode> {
     let loaded = draft.understood();
     // All of this before the examination, which becomes `user` for good: root sees the processes of
     // all users, and binds as the start does.
-    let running = Running::ask(&options.socket, &options.config);
+    let running = Running::ask(&options.socket, &options.config, &loaded.config);
     let ports = ports::facts(&loaded.config, &running);
-    let machine = MachineFacts::read(running.pid());
+    let machine = MachineFacts::read(running.process());
     let (report, assembly) = examine_draft(&draft, Mode::Check(BindCheck::Address));
     let Some(assembly) = assembly else {
         return Ok(refuse(&report, options.output));

@@ -1,21 +1,22 @@
 //! The addresses of the listeners and of the metrics: held by the running Lockgate and reached, free,
 //! or held by another process.
 //!
-//! Connects to listeners of the running Lockgate, and closes without a byte. Binds free addresses for
-//! a moment, and never listens.
+//! Connects to listeners of the running Lockgate that answer by themselves, and closes without a
+//! byte; never to one that relays, which would dial an endpoint. Binds free addresses for a moment,
+//! and never listens.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
-use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use lockgate_config::Config;
 use lockgate_net::listen::{self, BindCheck, ListenAddress};
+use lockgate_rules::AcceptProxy;
 
 use super::finding::{Finding, Group};
-use super::running::Running;
-use super::sockets::{ListeningProcess, holders};
+use super::running::{BoundAnswer, Running};
+use super::sockets::{ListeningProcess, connect_unix, exclude, holders};
 use crate::assemble;
 
 /// The time for a connection to a listener of this machine.
@@ -35,9 +36,15 @@ pub(super) enum PortState {
     /// The running Lockgate listens there.
     Ours {
         pid: u32,
-        /// The bound address, and the result of a connection to it.
-        reached: (String, io::Result<()>),
+        /// The bound address.
+        bound: String,
+        /// The result of a connection to it, if there was one.
+        reached: Option<io::Result<()>>,
     },
+    /// An address of the configuration that is bound before takes it.
+    Excluded(ListenAddress),
+    /// The running Lockgate has it for another address or purpose.
+    OursOtherwise { pid: u32 },
     /// It can be bound.
     Free {
         /// Whether a Lockgate runs, and does not have it.
@@ -48,53 +55,100 @@ pub(super) enum PortState {
         error: io::Error,
         /// The processes that listen there, as far as they can be seen.
         holders: Vec<ListeningProcess>,
+        asked: AskedLockgate,
         /// Whether this command runs as root.
         is_root: bool,
     },
 }
 
+/// What is known of the running Lockgate, where a Lockgate has an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AskedLockgate {
+    /// It is another one.
+    Another,
+    /// It answers from a process that is not seen here, and may be the one.
+    Unseen,
+    /// None has answered.
+    Silent,
+    /// None can be asked: `admin = false`.
+    NoSocket,
+}
+
+/// What listens at an address of the configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListenPurpose {
+    /// Sites, tunnels or relays, without a PROXY header.
+    Listener,
+    /// Some that look for a PROXY header: a connection without a byte would be logged.
+    ProxyHeader,
+    Metrics,
+}
+
 /// Looks at every address of a configuration.
 pub(super) fn facts(config: &Config, running: &Running) -> Vec<PortFacts> {
-    let addresses = addresses(config).into_iter();
-    let state = |address: &ListenAddress| match bound(address, running) {
-        Some((pid, bound)) => PortState::Ours {
-            pid,
-            reached: (bound.to_string(), reach(&bound)),
-        },
-        None => unheld(address, running),
-    };
-    let facts = addresses.map(|address| PortFacts {
-        state: state(&address),
-        address,
-    });
-    facts.collect()
+    let mut facts: Vec<PortFacts> = Vec::new();
+    for (address, purpose) in addresses(config) {
+        let mut earlier = facts.iter().map(|known| &known.address);
+        let state = if let Some((pid, listener, bound)) = bound(&address, running) {
+            let is_http = ["http", "https"].contains(&&*listener.kind);
+            let is_quiet = is_http && purpose != ListenPurpose::ProxyHeader;
+            PortState::Ours {
+                pid,
+                reached: is_quiet.then(|| reach(&bound)),
+                bound: bound.to_string(),
+            }
+        } else if let Some(earlier) = earlier.find(|earlier| exclude(earlier, &address)) {
+            PortState::Excluded(earlier.clone())
+        } else {
+            unheld(&address, purpose, running)
+        };
+        facts.push(PortFacts { address, state });
+    }
+    facts
 }
 
 /// Every address of the configuration, each once.
-fn addresses(config: &Config) -> Vec<ListenAddress> {
-    let relays = config.tcp.iter().map(|tcp| &tcp.listen);
-    let tunnels = config.tunnels.iter().map(|tunnel| &tunnel.listen);
-    let sites = config.sites.iter().flat_map(|site| &site.listen);
-    let sites = sites.map(|listener| &listener.addr);
-    let metrics = config.metrics.iter().map(|metrics| &metrics.at);
-    let mut addresses: Vec<ListenAddress> = Vec::new();
-    for written in relays.chain(tunnels).chain(sites).chain(metrics) {
+fn addresses(config: &Config) -> Vec<(ListenAddress, ListenPurpose)> {
+    let relays = config.tcp.iter();
+    let relays = relays.map(|tcp| (&tcp.listen, purpose(tcp.accept_proxy)));
+    let tunnels = config.tunnels.iter();
+    let tunnels = tunnels.map(|tunnel| (&tunnel.listen, purpose(tunnel.accept_proxy)));
+    let sites = config.sites.iter().flat_map(|site| {
+        let listeners = site.listen.iter();
+        listeners.map(|listener| (&listener.addr, purpose(site.accept_proxy)))
+    });
+    let metrics = config.metrics.iter();
+    let metrics = metrics.map(|metrics| (&metrics.at, ListenPurpose::Metrics));
+    let mut addresses: Vec<(ListenAddress, ListenPurpose)> = Vec::new();
+    for (written, purpose) in relays.chain(tunnels).chain(sites).chain(metrics) {
         let address = assemble::address(written);
-        if !addresses.contains(&address) {
-            addresses.push(address);
+        match addresses.iter_mut().find(|(known, _)| *known == address) {
+            Some((_, known)) if purpose == ListenPurpose::ProxyHeader => *known = purpose,
+            Some(_) => {}
+            None => addresses.push((address, purpose)),
         }
     }
     addresses
 }
 
-/// The process and the bound address of the running Lockgate's listener for an address. Where the
-/// system has chosen the port, the name of the listener tells which one it is.
-fn bound(address: &ListenAddress, running: &Running) -> Option<(u32, ListenAddress)> {
+fn purpose(accept_proxy: AcceptProxy) -> ListenPurpose {
+    match accept_proxy {
+        AcceptProxy::Never => ListenPurpose::Listener,
+        AcceptProxy::Optional | AcceptProxy::Require => ListenPurpose::ProxyHeader,
+    }
+}
+
+/// The process of the running Lockgate, its listener for an address, and the bound address. Where
+/// the system has chosen the port, the name of the listener tells which one it is.
+fn bound<'a>(
+    address: &ListenAddress,
+    running: &'a Running,
+) -> Option<(u32, &'a BoundAnswer, ListenAddress)> {
     let status = &running.answer()?.status;
     let written = address.to_string();
     let mut listeners = status.listeners.iter();
     let found = listeners.find(|one| one.address == written || one.name == written)?;
-    Some((status.pid, parse(&found.address)?))
+    Some((status.pid, found, parse(&found.address)?))
 }
 
 /// An address as the admin socket shows it.
@@ -109,7 +163,7 @@ fn parse(text: &str) -> Option<ListenAddress> {
 }
 
 /// The state of an address that is no listener of the running Lockgate.
-fn unheld(address: &ListenAddress, running: &Running) -> PortState {
+fn unheld(address: &ListenAddress, purpose: ListenPurpose, running: &Running) -> PortState {
     let Err(error) = listen::try_bind(address, BindCheck::Port) else {
         // What the system chooses is always free.
         let is_chosen = matches!(address, ListenAddress::All(0))
@@ -122,26 +176,44 @@ fn unheld(address: &ListenAddress, running: &Running) -> PortState {
         ErrorKind::AddrInUse => holders(address),
         _ => Vec::new(),
     };
-    // Its metrics address is no listener.
-    if let Some(pid) = running.pid()
+    if let Some(pid) = running.process()
         && holders.iter().any(|holder| holder.pid == pid)
     {
-        return PortState::Ours {
-            pid,
-            reached: (address.to_string(), reach(address)),
+        return match purpose {
+            // Its metrics address is no listener.
+            ListenPurpose::Metrics => PortState::Ours {
+                pid,
+                bound: address.to_string(),
+                reached: Some(reach(address)),
+            },
+            ListenPurpose::Listener | ListenPurpose::ProxyHeader => {
+                PortState::OursOtherwise { pid }
+            }
         };
     }
     PortState::Unbindable {
         error,
         holders,
+        asked: AskedLockgate::of(running),
         is_root: nix::unistd::geteuid().is_root(),
+    }
+}
+
+impl AskedLockgate {
+    fn of(running: &Running) -> Self {
+        match running {
+            Running::Answers(_) if running.process().is_some() => Self::Another,
+            Running::Answers(_) => Self::Unseen,
+            Running::Hung(_) | Running::Silent(_) => Self::Silent,
+            Running::NoSocket => Self::NoSocket,
+        }
     }
 }
 
 /// Connects to an address of this machine, and closes.
 fn reach(address: &ListenAddress) -> io::Result<()> {
     let target = match address {
-        ListenAddress::Unix(path) => return UnixStream::connect(path).map(drop),
+        ListenAddress::Unix(path) => return connect_unix(path).map(drop),
         ListenAddress::All(port) => {
             let by_v4 = connect(SocketAddr::new(Ipv4Addr::LOCALHOST.into(), *port));
             // A machine without IPv4.
@@ -173,26 +245,45 @@ pub(super) fn findings(ports: &[PortFacts], user: Option<&str>) -> Vec<Finding> 
 fn finding(port: &PortFacts, user: Option<&str>) -> Finding {
     let (group, what) = (Group::Ports, port.address.to_string());
     match &port.state {
-        PortState::Ours { pid, reached } => {
-            let (bound, reached) = reached;
+        PortState::Ours { pid, bound, reached } => {
             let at = if *bound == what { String::new() } else { format!(" at {bound}") };
+            let held = format!("held by the running Lockgate (process {pid}){at}");
             match reached {
-                Ok(()) => group.ok(what, format!("held by the running Lockgate (process {pid}){at}, and reached from here")),
-                Err(error) => group.problem(
+                None => group.ok(what, held),
+                Some(Ok(())) => group.ok(what, format!("{held}, and reached from here")),
+                Some(Err(error)) if error.kind() == ErrorKind::WouldBlock => group.problem(
                     what,
-                    format!("held by the running Lockgate (process {pid}){at}, and not reached from here: {error}"),
-                    "look for a packet filter: `nft list ruleset`, `iptables -S`",
+                    format!("{held}, and its queue is full: the process does not accept"),
+                    "look at its log, and at `ps`: a process that is stopped or stuck needs a restart",
+                ),
+                Some(Err(error)) => group.problem(
+                    what,
+                    format!("{held}, and not reached from here: {error}"),
+                    match port.address {
+                        ListenAddress::Unix(_) => "`ls -l` says who may connect to the file",
+                        _ => "look for a packet filter: `nft list ruleset`, `iptables -S`",
+                    },
                 ),
             }
         }
+        PortState::Excluded(earlier) => group.problem(
+            what,
+            format!("not free: {earlier} of this configuration takes it, and a start fails with E0107"),
+            "write one of the two, or another port",
+        ),
+        PortState::OursOtherwise { pid } => group.problem(
+            what,
+            format!("held by the running Lockgate (process {pid}) for another address or purpose: a reload fails with E0107"),
+            "restart instead of a reload, or write another port",
+        ),
         PortState::Free { is_missing: false } => group.ok(what, "free, and can be bound"),
         PortState::Free { is_missing: true } => group.note(
             what,
             "free: the running Lockgate does not listen there",
             "`lockgate reload` takes over the file",
         ),
-        PortState::Unbindable { error, holders, is_root } => match error.kind() {
-            ErrorKind::AddrInUse => in_use(what, holders, *is_root),
+        PortState::Unbindable { error, holders, asked, is_root } => match error.kind() {
+            ErrorKind::AddrInUse => in_use(what, holders, *asked, *is_root),
             ErrorKind::PermissionDenied if !is_root && user.is_some() => group.note(
                 what,
                 "this user may not bind it",
@@ -211,10 +302,14 @@ fn finding(port: &PortFacts, user: Option<&str>) -> Finding {
     }
 }
 
-fn in_use(what: String, holders: &[ListeningProcess], is_root: bool) -> Finding {
+fn in_use(
+    what: String,
+    holders: &[ListeningProcess],
+    asked: AskedLockgate,
+    is_root: bool,
+) -> Finding {
     let group = Group::Ports;
-    let named = |name: &str| holders.iter().find(|holder| holder.name == name);
-    if let Some(holder) = named("systemd") {
+    if let Some(holder) = holders.iter().find(|holder| holder.name == "systemd") {
         let found = format!(
             "held by systemd (process {}), for a socket unit",
             holder.pid
@@ -225,12 +320,8 @@ fn in_use(what: String, holders: &[ListeningProcess], is_root: bool) -> Finding 
             "`systemctl list-sockets` tells whether the unit is Lockgate's",
         );
     }
-    if let Some(holder) = named("lockgate") {
-        let found = format!(
-            "held by a Lockgate (process {}) that was not asked",
-            holder.pid
-        );
-        return group.note(what, found, "name its admin socket by --admin");
+    if let Some(holder) = holders.iter().find(|holder| holder.is_lockgate) {
+        return of_lockgate(what, holder.pid, asked);
     }
     if holders.is_empty() {
         let cure = "run doctor as root to see which one it is, or `ss -ltnp`";
@@ -251,6 +342,33 @@ fn in_use(what: String, holders: &[ListeningProcess], is_root: bool) -> Finding 
     )
 }
 
+/// An address that a Lockgate holds which is not known to be the running one.
+fn of_lockgate(what: String, pid: u32, asked: AskedLockgate) -> Finding {
+    let group = Group::Ports;
+    match asked {
+        AskedLockgate::Another => group.problem(
+            what,
+            format!("held by another Lockgate (process {pid})"),
+            "stop that one, or write another port",
+        ),
+        AskedLockgate::Unseen => group.note(
+            what,
+            format!("held by a Lockgate (process {pid}), perhaps by the one that answers"),
+            "run doctor where Lockgate runs, in its PID namespace",
+        ),
+        AskedLockgate::Silent => group.note(
+            what,
+            format!("held by a Lockgate (process {pid}) that was not asked"),
+            "name its admin socket by --admin",
+        ),
+        AskedLockgate::NoSocket => group.note(
+            what,
+            format!("held by a Lockgate (process {pid}), which cannot be asked: the file has admin = false"),
+            "if it runs another file, stop it, or write another port",
+        ),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::finding::Level;
@@ -265,10 +383,12 @@ mod tests {
         let holder = |(pid, name): (u32, &&str)| ListeningProcess {
             pid,
             name: (*name).to_owned(),
+            is_lockgate: name.starts_with("lockgate"),
         };
         PortState::Unbindable {
             error: kind.into(),
             holders: (7..).zip(names).map(holder).collect(),
+            asked: AskedLockgate::Silent,
             is_root,
         }
     }
@@ -290,7 +410,7 @@ mod tests {
                 "for a socket unit",
             ),
             (
-                unbindable(AddrInUse, &["lockgate"], true),
+                unbindable(AddrInUse, &["lockgate-0.1"], true),
                 None,
                 Level::Note,
                 "that was not asked",
@@ -337,13 +457,41 @@ mod tests {
     fn a_listener_that_is_not_reached_is_a_problem() {
         let ours = |reached| PortState::Ours {
             pid: 9,
-            reached: (":443".to_owned(), reached),
+            bound: ":443".to_owned(),
+            reached,
         };
-        assert_eq!(of(ours(Ok(())), None).level, Level::Ok);
-        let lost = of(ours(Err(ErrorKind::TimedOut.into())), None);
+        let reached = of(ours(Some(Ok(()))), None);
+        assert_eq!(reached.level, Level::Ok);
+        assert!(reached.found.ends_with("reached from here"));
+        let untried = of(ours(None), None);
+        assert_eq!(untried.level, Level::Ok);
+        assert!(untried.found.ends_with("(process 9)"), "{untried:?}");
+        let lost = of(ours(Some(Err(ErrorKind::TimedOut.into()))), None);
         assert_eq!(lost.level, Level::Problem);
+        let full = of(ours(Some(Err(ErrorKind::WouldBlock.into()))), None);
+        assert_eq!(full.level, Level::Problem);
+        assert!(
+            full.found
+                .ends_with("its queue is full: the process does not accept")
+        );
         let free = |is_missing| of(PortState::Free { is_missing }, None).level;
         assert_eq!((free(false), free(true)), (Level::Ok, Level::Note));
+    }
+
+    #[test]
+    fn a_port_of_another_lockgate_tells_what_is_known_of_it() {
+        for (asked, level, found) in [
+            (AskedLockgate::Another, Level::Problem, "another Lockgate"),
+            (AskedLockgate::Unseen, Level::Note, "the one that answers"),
+            (AskedLockgate::Silent, Level::Note, "was not asked"),
+            (AskedLockgate::NoSocket, Level::Note, "admin = false"),
+        ] {
+            let one = of_lockgate(":443".to_owned(), 7, asked);
+            assert_eq!(one.level, level, "{one:?}");
+            assert!(one.found.contains(found), "{one:?}");
+            let names_socket = one.cure.contains("--admin");
+            assert_eq!(names_socket, asked == AskedLockgate::Silent, "{one:?}");
+        }
     }
 
     #[test]

@@ -1,10 +1,14 @@
 //! Listening sockets of this machine, and the processes that have them, as /proc tells.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use lockgate_net::listen::ListenAddress;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 /// A process that listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,6 +16,36 @@ pub(super) struct ListeningProcess {
     pub(super) pid: u32,
     /// The name of its program.
     pub(super) name: String,
+    /// Whether the program is a Lockgate, by its name or its file.
+    pub(super) is_lockgate: bool,
+}
+
+/// Connects to a Unix socket without waiting for room in its queue.
+///
+/// # Errors
+/// Those of connect(2); [`io::ErrorKind::WouldBlock`] is a full queue.
+pub(super) fn connect_unix(path: &Path) -> io::Result<OwnedFd> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+    rustix::net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(socket)
+}
+
+/// Whether a listener at one address keeps another from being bound at the other. Two trial sockets
+/// do not tell: with SO_REUSEADDR they share a port until one of them listens, as that of a start
+/// does before the next address is bound.
+pub(super) fn exclude(one: &ListenAddress, other: &ListenAddress) -> bool {
+    match (one, other) {
+        (ListenAddress::All(port), ListenAddress::All(other)) => port == other && *port != 0,
+        (ListenAddress::All(port), ListenAddress::Ip(ip))
+        | (ListenAddress::Ip(ip), ListenAddress::All(port)) => *port == ip.port() && *port != 0,
+        // A socket of one IPv6 address, or of [::], takes no IPv4.
+        (ListenAddress::Ip(one), ListenAddress::Ip(other)) => {
+            one.is_ipv4() == other.is_ipv4() && one.port() != 0 && overlaps(*one, *other)
+        }
+        (ListenAddress::Unix(one), ListenAddress::Unix(other)) => one == other,
+        _ => false,
+    }
 }
 
 /// The processes with a socket that keeps `address` from being bound. Without root only those of
@@ -36,11 +70,31 @@ pub(super) fn holders(address: &ListenAddress) -> Vec<ListeningProcess> {
     };
     let pids = processes.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
     pids.filter(|pid| has_one(*pid, &links))
-        .map(|pid: u32| ListeningProcess {
-            pid,
-            name: read(&format!("/proc/{pid}/comm")).trim().to_owned(),
-        })
+        .map(process)
         .collect()
+}
+
+fn process(pid: u32) -> ListeningProcess {
+    let name = read(&format!("/proc/{pid}/comm")).trim().to_owned();
+    let program = fs::read_link(format!("/proc/{pid}/exe")).ok();
+    let file = program.as_deref().and_then(Path::file_name);
+    let is_named = name.starts_with("lockgate")
+        || file.is_some_and(|file| file.to_string_lossy().starts_with("lockgate"));
+    ListeningProcess {
+        pid,
+        name,
+        is_lockgate: is_named || is_own_program(pid),
+    }
+}
+
+/// Whether a process runs the file of this one, under any name.
+fn is_own_program(pid: u32) -> bool {
+    let file = |process: &str| {
+        let found = fs::metadata(format!("/proc/{process}/exe")).ok()?;
+        Some((found.dev(), found.ino()))
+    };
+    let own = file("self");
+    own.is_some() && own == file(&pid.to_string())
 }
 
 fn read(path: &str) -> String {
@@ -120,6 +174,8 @@ mod tests {
     use std::net::TcpListener;
     use std::os::unix::net::UnixListener;
 
+    use lockgate_net::listen::{ListenOptions, bind};
+
     #[test]
     fn the_process_behind_a_listening_socket_is_named() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -133,6 +189,7 @@ mod tests {
             assert_eq!(found.len(), 1, "{asked}: {found:?}");
             assert_eq!(found[0].pid, own);
             assert!(!found[0].name.is_empty());
+            assert!(found[0].is_lockgate, "it runs the file of this test");
         }
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.sock");
@@ -140,6 +197,65 @@ mod tests {
         assert_eq!(holders(&ListenAddress::Unix(path.clone()))[0].pid, own);
         drop((listener, unix));
         assert_eq!(holders(&ListenAddress::Unix(path)), []);
+    }
+
+    #[test]
+    fn addresses_exclude_each_other_as_binding_them_does() {
+        let options = ListenOptions {
+            backlog: 1,
+            fast_open: false,
+            defer_accept: None,
+        };
+        for first in [":0", "127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0"] {
+            let Ok(bound) = bind(&of(first, 0), &options, 1) else {
+                continue; // A machine without IPv6.
+            };
+            let port = match &bound.address {
+                ListenAddress::All(port) => *port,
+                ListenAddress::Ip(address) => address.port(),
+                ListenAddress::Unix(_) => unreachable!(),
+            };
+            for second in [
+                ":0",
+                "127.0.0.1:0",
+                "127.0.0.2:0",
+                "0.0.0.0:0",
+                "[::1]:0",
+                "[::]:0",
+            ] {
+                let second = of(second, port);
+                let refused = bind(&second, &options, 1).err().map(|error| error.kind());
+                if [None, Some(io::ErrorKind::AddrInUse)].contains(&refused) {
+                    let excluded = exclude(&bound.address, &second);
+                    assert_eq!(excluded, refused.is_some(), "{} {second}", bound.address);
+                }
+            }
+        }
+        // What the system chooses is free.
+        assert!(!exclude(&of(":0", 0), &of("127.0.0.1:0", 0)));
+    }
+
+    /// The address with this port.
+    fn of(text: &str, port: u16) -> ListenAddress {
+        match text.strip_suffix(":0").unwrap() {
+            "" => ListenAddress::All(port),
+            host => ListenAddress::Ip(format!("{host}:{port}").parse().unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_full_queue_of_a_unix_socket_does_not_block() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("full.sock");
+        let _listener = UnixListener::bind(&path).unwrap();
+        let mut held = Vec::new();
+        let refused = loop {
+            match connect_unix(&path) {
+                Ok(socket) => held.push(socket),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
     }
 
     #[test]
