@@ -257,6 +257,11 @@ async fn addresses(
     port: ClientPort,
     ours: &Arc<[CertFacts]>,
 ) -> Result<Vec<FoundAddress>, LookupFailure> {
+    // RFC 6761 §6.4: no name server is asked for these.
+    if name == "invalid" || name.ends_with(".invalid") {
+        let why = "no name below `invalid` has one (RFC 6761)";
+        return Err(LookupFailure::None(why.to_owned()));
+    }
     let found = timeout(LOOK_UP, lookup_host((name, port.number))).await;
     let found = found.map_err(|_| LookupFailure::Silence)?;
     let found = found.map_err(|error| LookupFailure::None(error.to_string()))?;
