@@ -264,7 +264,7 @@ async fn addresses(
     }
     let found = timeout(LOOK_UP, lookup_host((name, port.number))).await;
     let found = found.map_err(|_| LookupFailure::Silence)?;
-    let found = found.map_err(|error| LookupFailure::None(error.to_string()))?;
+    let found = found.map_err(failure_of)?;
     let mut addresses: Vec<FoundAddress> = Vec::new();
     for address in found {
         let ip = address.ip();
@@ -287,6 +287,14 @@ async fn addresses(
     match addresses.is_empty() {
         true => Err(LookupFailure::None("the answer is empty".to_owned())),
         false => Ok(addresses),
+    }
+}
+
+/// The resolver gives up by itself with EAI_AGAIN (getaddrinfo(3)), which has only its text here.
+fn failure_of(error: io::Error) -> LookupFailure {
+    match error.to_string() {
+        why if why.contains("Temporary failure in name resolution") => LookupFailure::Silence,
+        why => LookupFailure::None(why),
     }
 }
 
@@ -374,7 +382,7 @@ pub(super) fn findings(facts: &NameFacts) -> Vec<Finding> {
     let is_asked = |name: &&LookedUpName| name.name.parse::<IpAddr>().is_err();
     if silent > 0 && silent == facts.names.iter().filter(is_asked).count() {
         let found = format!(
-            "the name server does not answer: no look-up of {silent} ended within {} s",
+            "the name server does not answer: no look-up of {silent} had an answer within {} s",
             LOOK_UP.as_secs()
         );
         let cure = "correct /etc/resolv.conf, or let this machine reach its name server";
@@ -409,13 +417,12 @@ fn finding(name: &LookedUpName) -> Finding {
         Err(failure) => {
             let found = match failure {
                 LookupFailure::None(why) => format!("no address: {why}"),
-                LookupFailure::Silence => {
-                    format!(
-                        "the name server did not answer within {} s",
-                        LOOK_UP.as_secs()
-                    )
-                }
+                LookupFailure::Silence => "the name server did not answer".to_owned(),
             };
+            if matches!(failure, LookupFailure::Silence) {
+                let cure = "try again, or ask its name server: `dig NAME`";
+                return group.note(what, found, cure);
+            }
             return match name.is_validated {
                 true => group.problem(
                     what,
@@ -524,7 +531,7 @@ mod tests {
 
     fn level(is_validated: bool, addresses: Vec<FoundAddress>) -> Level {
         let addresses = match addresses.is_empty() {
-            true => Err(LookupFailure::Silence),
+            true => Err(LookupFailure::None("none is known".to_owned())),
             false => Ok(addresses),
         };
         let one = finding(&LookedUpName {
@@ -670,5 +677,7 @@ mod tests {
         let found = findings(&facts);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].level, Level::Problem);
+        let again = io::Error::other("Temporary failure in name resolution");
+        assert!(matches!(failure_of(again), LookupFailure::Silence));
     }
 }
