@@ -47,7 +47,7 @@ pub use error::{CertError, TlsSetupError, Warning};
 pub use file_stamp::{FileStamp, stamp};
 pub use policy::{Group, Policy, PolicyError, Suite, Version};
 pub use presented::presented;
-pub use private_key::KeyKind;
+pub use private_key::{KeyKind, is_readable_by_all};
 pub use server::{Acceptor, HandshakeSettings, ServerSettings};
 pub use sni_pattern::SniPattern;
 pub use tickets::{HandedKeys, KeyRotation, KeysReloaded, TicketError, TicketRing};

@@ -167,10 +167,21 @@ pub(super) fn public_half(key: &Arc<dyn SigningKey>) -> Option<Vec<u8>> {
     key.public_key().map(|public| public.as_ref().to_vec())
 }
 
-/// A warning if a file with secrets is readable by all users.
+/// A warning if a file with secrets is readable by all users: by its mode, and by the modes of all
+/// folders above it, which users must be able to search.
 pub(super) fn readable_by_others(path: &Path) -> Option<Warning> {
-    let mode = std::fs::metadata(path).ok()?.mode();
-    (mode & 0o004 != 0).then(|| Warning::ReadableByOthers {
+    is_readable_by_all(path).then(|| Warning::ReadableByOthers {
         path: path.to_owned(),
     })
+}
+
+/// Whether every user of the machine can read a file. One that this user cannot look at is taken for
+/// one that others cannot read.
+pub fn is_readable_by_all(path: &Path) -> bool {
+    let has = |path: &Path, bit| std::fs::metadata(path).is_ok_and(|found| found.mode() & bit != 0);
+    let Ok(real) = path.canonicalize() else {
+        return false;
+    };
+    let mut folders = real.ancestors().skip(1);
+    has(&real, 0o004) && folders.all(|folder| has(folder, 0o001))
 }

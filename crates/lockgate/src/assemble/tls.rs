@@ -547,7 +547,21 @@ fn report_warning(
     let at = cert
         .and_then(|cert| place_of_file(written, cert, cert))
         .unwrap_or(listener);
-    mistakes.warn(code, at, warning.to_string(), "", "");
+    mistakes.warn(code, at, warning.to_string(), "", cure_of(warning));
+}
+
+/// What to do about a warning; empty where its text says it.
+fn cure_of(warning: &Warning) -> &'static str {
+    match warning {
+        Warning::ChainOrder { .. } => {
+            "write the certificate first and then its intermediates into the file, as the authority's full chain has them"
+        }
+        Warning::Unreachable { .. } => "name it as `default`, or leave it out",
+        Warning::DuplicateName { .. } => "leave one of the two out",
+        Warning::OcspOfAnother { .. } => "name the response that was fetched for this certificate",
+        Warning::OcspOutOfDate { .. } => "fetch the response again, and from now on before it ends",
+        _ => "",
+    }
 }
 
 /// A mistake in one of the files of a certificate.

@@ -5,14 +5,13 @@
 //! chains. Keys that are too weak are mistakes of the configuration.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use lockgate_certs::schedule::Validity;
 use lockgate_certs::{CertFolder, CertStatus};
 use lockgate_config::{Code, Config, Report};
-use lockgate_net::tls::{CertFacts, CertSummary, Warning};
+use lockgate_net::tls::{CertFacts, CertSummary, Warning, is_readable_by_all};
 
 use super::finding::{Finding, Group};
 use crate::assemble::Assembly;
@@ -115,7 +114,11 @@ pub(super) fn facts(config: &Config, assembly: &Assembly, now: SystemTime) -> Kn
         certs: certs.collect(),
         awaited: awaited.collect(),
         readable_keys,
-        shared_keys: shared_keys(summaries.values()),
+        shared_keys: shared_keys(
+            summaries
+                .values()
+                .map(|summary| (summary.facts.public_key(), summary.path.clone())),
+        ),
     }
 }
 
@@ -177,20 +180,17 @@ fn about(summary: &CertSummary) -> String {
     format!("{text}; {}", facts.key)
 }
 
-fn is_readable_by_all(path: &Path) -> bool {
-    // One that this user may not look at is not readable by every user either.
-    std::fs::metadata(path).is_ok_and(|found| found.mode() & 0o004 != 0)
-}
-
-fn shared_keys<'a>(summaries: impl Iterator<Item = &'a CertSummary>) -> Vec<Vec<PathBuf>> {
-    let mut by_key: BTreeMap<&[u8], Vec<PathBuf>> = BTreeMap::new();
-    for summary in summaries {
-        let paths = by_key.entry(summary.facts.public_key()).or_default();
-        paths.push(summary.path.clone());
+/// The files with one public key. A file that several paths lead to is one.
+fn shared_keys<'a>(certs: impl Iterator<Item = (&'a [u8], PathBuf)>) -> Vec<Vec<PathBuf>> {
+    let mut by_key: BTreeMap<&[u8], BTreeMap<PathBuf, PathBuf>> = BTreeMap::new();
+    for (key, path) in certs {
+        let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+        by_key.entry(key).or_default().entry(real).or_insert(path);
     }
     by_key
         .into_values()
         .filter(|paths| paths.len() > 1)
+        .map(|paths| paths.into_values().collect())
         .collect()
 }
 
@@ -213,7 +213,7 @@ pub(super) fn findings(facts: &KnownCerts, report: &Report, now: SystemTime) -> 
         });
     }
     for path in &facts.readable_keys {
-        findings.push(group.problem(
+        findings.push(group.warning(
             path.display().to_string(),
             "a private key that every user of the machine can read",
             "chmod o-r the file, and replace the key if a user may have read it",
@@ -253,14 +253,8 @@ fn flaws(report: &Report, told: &[String]) -> Vec<Finding> {
             continue;
         }
         let at = found.at().map(ToString::to_string);
-        let cure = match found.cure() {
-            "" => {
-                "write the certificate first and then its intermediates into the file, as the authority's full chain has them"
-            }
-            cure => cure,
-        };
         let what = at.unwrap_or_else(|| "certificate".to_owned());
-        findings.push(Group::Certificates.warning(what, message, cure));
+        findings.push(Group::Certificates.warning(what, message, found.cure()));
     }
     findings
 }
@@ -415,8 +409,9 @@ mod tests {
         let key: PathBuf = "/etc/tls/a.key".into();
         let readable = Warning::ReadableByOthers { path: key.clone() }.to_string();
         for message in ["the chain is wrong", "the chain is wrong", &readable] {
-            report.push(Code::CertificateDoubtful, message, "", "");
+            report.push(Code::CertificateDoubtful, message, "", "write it anew");
         }
+        report.push(Code::CertificateDoubtful, "the chain is short", "", "");
         report.push(Code::CertificateExpired, "expired", "", "");
         let facts = KnownCerts {
             certs: Vec::new(),
@@ -426,6 +421,27 @@ mod tests {
         };
         let found = findings(&facts, &report, day(1));
         let levels: Vec<_> = found.iter().map(|one| one.level).collect();
-        assert_eq!(levels, [Level::Problem, Level::Warning], "{found:?}");
+        assert_eq!(levels, [Level::Warning; 3], "{found:?}");
+        let cures: Vec<_> = found.iter().skip(1).map(|one| &*one.cure).collect();
+        assert_eq!(cures, ["write it anew", ""], "a cure is that of its flaw");
+    }
+
+    #[test]
+    fn two_paths_to_one_file_share_no_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let [real, link, other] =
+            ["a.pem", "link.pem", "b.pem"].map(|name| folder.path().join(name));
+        std::fs::write(&real, "").unwrap();
+        std::fs::write(&other, "").unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let shared = |paths: &[&PathBuf]| {
+            let certs = paths.iter().map(|path| (&b"key"[..], PathBuf::from(path)));
+            shared_keys(certs)
+        };
+        assert!(shared(&[&real, &link]).is_empty());
+        assert_eq!(
+            shared(&[&real, &link, &other]),
+            [[real.clone(), other.clone()]]
+        );
     }
 }

@@ -3,6 +3,7 @@
 //! Writes nothing: the kernel is asked.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,8 +22,8 @@ const SCARCE: u64 = 1_000_000_000;
 const FULL: u64 = 10_000_000;
 /// Days until a disk is full from which a log is to be rotated.
 const FULL_SOON: u64 = 14;
-/// The least age of a log by which its growth is judged.
-const JUDGED: Duration = Duration::from_secs(3_600);
+/// The least age of a log by which its growth is judged: the load of a whole day.
+const JUDGED: Duration = Duration::from_secs(DAY);
 /// Seconds of a day.
 const DAY: u64 = 24 * 60 * 60;
 /// The share of free files below which they run out soon.
@@ -100,13 +101,38 @@ struct KeptThere {
 }
 
 /// The bytes a day by which a log has grown since its file was made, as far as the file system knows
-/// when that was.
+/// when that was; 0 for one that another program rotates.
 fn daily(path: &Path) -> u64 {
     let Ok(found) = std::fs::metadata(path) else {
         return 0;
     };
+    if is_rotated(path) {
+        return 0;
+    }
     let age = found.created().ok().and_then(|made| made.elapsed().ok());
     age.map_or(0, |age| daily_of(found.len(), age))
+}
+
+/// Whether older files of a log are beside it, as logrotate(8) names them: LOG.1, LOG.1.gz, LOG-DATE,
+/// and with its `extension` access-DATE.log.
+fn is_rotated(path: &Path) -> bool {
+    let name = |path: Option<&OsStr>| path.and_then(OsStr::to_str).map(str::to_owned);
+    let (Some(whole), Some(stem)) = (name(path.file_name()), name(path.file_stem())) else {
+        return false;
+    };
+    let Ok(beside) = std::fs::read_dir(parent(path)) else {
+        return false;
+    };
+    let is_older = |other: &str, of: &str| {
+        let rest = other.strip_prefix(of);
+        let rest = rest.and_then(|rest| rest.strip_prefix(['.', '-']));
+        rest.is_some_and(|rest| rest.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    beside.flatten().any(|entry| {
+        let other = entry.file_name();
+        let other = other.to_string_lossy();
+        other != whole && (is_older(&other, &whole) || is_older(&other, &stem))
+    })
 }
 
 fn daily_of(bytes: u64, age: Duration) -> u64 {
@@ -293,8 +319,8 @@ mod tests {
     #[test]
     fn a_log_without_rotation_is_judged_by_its_growth() {
         let hours = |hours: u64| Duration::from_secs(hours * 3_600);
-        assert_eq!(daily_of(GB, hours(12)), 2 * GB);
-        assert_eq!(daily_of(GB, Duration::from_secs(60)), 0, "too young");
+        assert_eq!(daily_of(GB, hours(48)), GB / 2);
+        assert_eq!(daily_of(GB, hours(23)), 0, "too young");
         let mut one = folder(free(50 * GB), 0);
         one.daily = GB;
         let found = space_of(&one);
@@ -302,6 +328,25 @@ mod tests {
         assert!(found[0].found.ends_with("full in 50 days"), "{found:?}");
         one.daily = 10 * GB;
         assert_eq!(space_of(&one)[0].level, Level::Warning);
+    }
+
+    #[test]
+    fn a_log_with_older_files_beside_it_is_rotated() {
+        for (other, is_so) in [
+            ("access.log.1", true),
+            ("access.log.2.gz", true),
+            ("access.log-20260701", true),
+            ("access-20260701.log", true),
+            ("access.log.swp", false),
+            ("access-api.log", false),
+            ("error.log.1", false),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("access.log");
+            std::fs::write(&path, "").unwrap();
+            std::fs::write(folder.path().join(other), "").unwrap();
+            assert_eq!(is_rotated(&path), is_so, "{other}");
+        }
     }
 
     #[test]

@@ -29,6 +29,8 @@ pub(super) struct LimitUse {
     cure: &'static str,
     /// Whether it counts bytes.
     is_bytes: bool,
+    /// Whether it can be compared with the peaks of the others.
+    is_ranked: bool,
 }
 
 impl LimitUse {
@@ -41,6 +43,7 @@ impl LimitUse {
             waiting: answer.waiting,
             cure,
             is_bytes: false,
+            is_ranked: true,
         })
     }
 
@@ -150,10 +153,13 @@ const LEAST_PER_CONNECTION: u64 = 32 << 10;
 
 fn of_running(answer: &RunningAnswer, machine: &MachineFacts) -> Vec<Finding> {
     let mut limits = uses(answer, machine);
-    limits.sort_by(|one, other| other.share().total_cmp(&one.share()));
+    limits.sort_by(|one, other| {
+        let by_share = other.share().total_cmp(&one.share());
+        other.is_ranked.cmp(&one.is_ranked).then(by_share)
+    });
     let within = span(answer.status.limits.peak_seconds);
     let mut findings = Vec::new();
-    if let Some(first) = limits.first() {
+    if let Some(first) = limits.first().filter(|first| first.is_ranked) {
         findings.push(reached_first(first, &within));
     }
     findings.extend(limits.iter().map(LimitUse::finding));
@@ -181,13 +187,13 @@ fn reached_first(limit: &LimitUse, within: &str) -> Finding {
         Some(_) => format!("at the peak of the last {within}"),
         None => "now".to_owned(),
     };
-    let found = match limit.most() {
-        0 => format!("none: nothing of any limit was used in the last {within}"),
-        most => format!(
-            "{}: {} % {when}; the limit carries {:.1} times that load",
+    let found = match limit.percent() {
+        // A factor of so small a load tells nothing: some of it does not grow with clients.
+        0 => format!("nothing is near: less than 1 % of each limit {when}"),
+        percent => format!(
+            "{}: {percent} % {when}; the limit carries {:.1} times that load",
             limit.name,
-            limit.percent(),
-            limit.size as f64 / most as f64
+            1.0 / limit.share()
         ),
     };
     GROUP.ok("reached first", found)
@@ -213,6 +219,11 @@ fn uses(answer: &RunningAnswer, machine: &MachineFacts) -> Vec<LimitUse> {
             &used,
             "raise the hard limit (systemd: LimitNOFILE=)",
         )
+    });
+    // They have no peak, and many of them are open without any client.
+    let descriptors = descriptors.map(|descriptors| LimitUse {
+        is_ranked: false,
+        ..descriptors
     });
     [
         LimitUse::of(
@@ -286,6 +297,38 @@ mod tests {
             "memory has no limit"
         );
         assert!(found.iter().all(|one| one.level == Level::Ok), "{found:?}");
+    }
+
+    #[test]
+    fn open_descriptors_are_never_reached_first() {
+        let machine = MachineFacts {
+            descriptors: 100,
+            open_descriptors: Some(60),
+            are_of_running: true,
+            ..machine()
+        };
+        for (peak, first) in [
+            (
+                2,
+                "nothing is near: less than 1 % of each limit at the peak of the last 1h",
+            ),
+            (
+                20,
+                "connections: 2 % at the peak of the last 1h; the limit carries 50.0 times that load",
+            ),
+        ] {
+            let found = of_running(
+                &answer(json!({
+                    "connections": { "used": 1, "size": 1000, "peak": peak },
+                    "peak_seconds": 3600,
+                })),
+                &machine,
+            );
+            assert_eq!(found[0].found, first);
+            let last = found.last().unwrap();
+            assert_eq!(last.what, "open descriptors");
+            assert_eq!(last.found, "60 of 100 in use (60 %)");
+        }
     }
 
     #[test]

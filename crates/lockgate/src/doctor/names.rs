@@ -75,6 +75,8 @@ pub(super) struct FoundAddress {
     pub(super) ip: IpAddr,
     /// Whether it is an address of this machine.
     pub(super) is_here: bool,
+    /// Whether a listener of the site has it.
+    pub(super) is_covered: bool,
     /// The result of a connection, for one of the first addresses elsewhere.
     pub(super) reached: Option<Result<Reached, String>>,
 }
@@ -110,6 +112,8 @@ pub(super) enum LookupFailure {
 #[derive(Debug, Default)]
 struct AskedName {
     port: Option<ClientPort>,
+    /// The addresses of the listeners of its sites; none are known of a name without a site.
+    listen: Vec<ListenAddr>,
     is_validated: bool,
 }
 
@@ -153,7 +157,10 @@ fn asked(config: &Config, wanted: &WantedSet) -> BTreeMap<String, AskedName> {
             if let HostPattern::Exact(name) = host {
                 // An address is one that clients connect to, too.
                 let name = name.trim_matches(['[', ']']);
-                names.entry(name.to_owned()).or_default().port = port;
+                let one = names.entry(name.to_owned()).or_default();
+                one.port = port;
+                let listen = site.listen.iter().map(|listener| listener.addr.clone());
+                one.listen.extend(listen);
             }
         }
     }
@@ -223,14 +230,18 @@ async fn look_up_at_once(
     ours: &Arc<[CertFacts]>,
 ) -> Vec<LookedUpName> {
     let mut tasks = JoinSet::new();
-    for (name, AskedName { port, is_validated }) in asked {
-        let (port, ours) = (port.unwrap_or(USUAL), Arc::clone(ours));
+    for (name, asked) in asked {
+        let (port, ours) = (asked.port.unwrap_or(USUAL), Arc::clone(ours));
         tasks.spawn(async move {
+            let mut addresses = addresses(&name, port, &ours).await;
+            for one in addresses.iter_mut().flatten() {
+                one.is_covered = is_covered(&asked.listen, one.ip);
+            }
             LookedUpName {
-                addresses: addresses(&name, port, &ours).await,
+                addresses,
                 name,
                 port,
-                is_validated,
+                is_validated: asked.is_validated,
             }
         });
     }
@@ -246,9 +257,14 @@ async fn addresses(
     port: ClientPort,
     ours: &Arc<[CertFacts]>,
 ) -> Result<Vec<FoundAddress>, LookupFailure> {
+    // RFC 6761 §6.4: no name server is asked for these.
+    if name == "invalid" || name.ends_with(".invalid") {
+        let why = "no name below `invalid` has one (RFC 6761)";
+        return Err(LookupFailure::None(why.to_owned()));
+    }
     let found = timeout(LOOK_UP, lookup_host((name, port.number))).await;
     let found = found.map_err(|_| LookupFailure::Silence)?;
-    let found = found.map_err(|error| LookupFailure::None(error.to_string()))?;
+    let found = found.map_err(failure_of)?;
     let mut addresses: Vec<FoundAddress> = Vec::new();
     for address in found {
         let ip = address.ip();
@@ -264,6 +280,7 @@ async fn addresses(
         addresses.push(FoundAddress {
             ip,
             is_here,
+            is_covered: true,
             reached,
         });
     }
@@ -273,11 +290,30 @@ async fn addresses(
     }
 }
 
+/// The resolver gives up by itself with EAI_AGAIN (getaddrinfo(3)), which has only its text here.
+fn failure_of(error: io::Error) -> LookupFailure {
+    match error.to_string() {
+        why if why.contains("Temporary failure in name resolution") => LookupFailure::Silence,
+        why => LookupFailure::None(why),
+    }
+}
+
 /// Whether an address can be bound, which is true of those of this machine alone, unless the kernel
 /// was told to bind any.
 fn is_here(ip: IpAddr) -> bool {
-    let bound = UdpSocket::bind(SocketAddr::new(ip, 0));
-    !matches!(bound, Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable)
+    !ip.is_unspecified() && UdpSocket::bind(SocketAddr::new(ip, 0)).is_ok()
+}
+
+/// Whether one of the listeners has an address. In front of a Unix socket is another server, which
+/// may have any.
+fn is_covered(listen: &[ListenAddr], ip: IpAddr) -> bool {
+    let has = |listener: &ListenAddr| match listener {
+        ListenAddr::All(_) | ListenAddr::Unix(_) => true,
+        // A listener at [::] takes IPv6 alone.
+        ListenAddr::Ip(at) if at.ip().is_unspecified() => at.is_ipv4() == ip.is_ipv4(),
+        ListenAddr::Ip(at) => at.ip() == ip,
+    };
+    listen.is_empty() || listen.iter().any(has)
 }
 
 fn binds_any() -> bool {
@@ -341,11 +377,25 @@ pub(super) fn findings(facts: &NameFacts) -> Vec<Finding> {
             "compare the addresses below with `ip address`",
         ));
     }
-    findings.extend(facts.names.iter().map(finding));
+    let is_silent = |name: &&LookedUpName| matches!(name.addresses, Err(LookupFailure::Silence));
+    let silent = facts.names.iter().filter(is_silent).count();
+    let is_asked = |name: &&LookedUpName| name.name.parse::<IpAddr>().is_err();
+    if silent > 0 && silent == facts.names.iter().filter(is_asked).count() {
+        let found = format!(
+            "the name server does not answer: no look-up of {silent} had an answer within {} s",
+            LOOK_UP.as_secs()
+        );
+        let cure = "correct /etc/resolv.conf, or let this machine reach its name server";
+        findings.push(group.problem("name server", found, cure));
+        let others = facts.names.iter().filter(|name| !is_silent(name));
+        findings.extend(others.map(finding));
+    } else {
+        findings.extend(facts.names.iter().map(finding));
+    }
     if facts.names.iter().any(|name| name.is_validated) {
         findings.push(group.note(
             "validation",
-            "whether an authority reaches the ports 80 and 443 from the Internet cannot be seen from this machine",
+            "whether an authority reaches the ports 80 and 443 from the Internet cannot be seen from this machine; port 80 of addresses elsewhere was not tried",
             "`lockgate cert obtain NAME --dry-run` tries a whole order at the authority's directory for trials",
         ));
     }
@@ -355,7 +405,7 @@ pub(super) fn findings(facts: &NameFacts) -> Vec<Finding> {
     }
     if facts.left_out > 0 {
         let found = format!("{} of them are looked up, {} are not", MOST, facts.left_out);
-        findings.push(group.note("names", found, "examine the sites in several files"));
+        findings.push(group.note("names", found, ""));
     }
     findings
 }
@@ -367,13 +417,12 @@ fn finding(name: &LookedUpName) -> Finding {
         Err(failure) => {
             let found = match failure {
                 LookupFailure::None(why) => format!("no address: {why}"),
-                LookupFailure::Silence => {
-                    format!(
-                        "the name server did not answer within {} s",
-                        LOOK_UP.as_secs()
-                    )
-                }
+                LookupFailure::Silence => "the name server did not answer".to_owned(),
             };
+            if matches!(failure, LookupFailure::Silence) {
+                let cure = "try again, or ask its name server: `dig NAME`";
+                return group.note(what, found, cure);
+            }
             return match name.is_validated {
                 true => group.problem(
                     what,
@@ -395,6 +444,14 @@ fn finding(name: &LookedUpName) -> Finding {
             .collect::<Vec<_>>()
             .join(", ")
     };
+    let uncovered = list(&|one| one.is_here && !one.is_covered);
+    if !uncovered.is_empty() {
+        return group.warning(
+            what,
+            format!("{uncovered}: of this machine, but no listener of the site has it"),
+            "let the site listen on that address, or remove its record: clients and authorities take IPv6 first",
+        );
+    }
     let here = list(&|one| one.is_here);
     let elsewhere = list(&|one| !one.is_here);
     if elsewhere.is_empty() {
@@ -467,13 +524,14 @@ mod tests {
         FoundAddress {
             ip: ip.parse().unwrap(),
             is_here: reached.is_none(),
+            is_covered: true,
             reached: reached.map(|result| result.map_err(str::to_owned)),
         }
     }
 
     fn level(is_validated: bool, addresses: Vec<FoundAddress>) -> Level {
         let addresses = match addresses.is_empty() {
-            true => Err(LookupFailure::Silence),
+            true => Err(LookupFailure::None("none is known".to_owned())),
             false => Ok(addresses),
         };
         let one = finding(&LookedUpName {
@@ -507,6 +565,7 @@ mod tests {
                 .map(|one| FoundAddress {
                     ip: one.ip,
                     is_here: one.is_here,
+                    is_covered: one.is_covered,
                     reached: one.reached.clone(),
                 })
                 .collect();
@@ -565,6 +624,60 @@ mod tests {
     fn an_address_is_here_where_it_can_be_bound() {
         assert!(is_here("127.0.0.1".parse().unwrap()));
         // RFC 5737: no machine has it.
-        assert!(binds_any() || !is_here("192.0.2.1".parse().unwrap()));
+        assert!(binds_any() || !is_here("203.0.113.7".parse().unwrap()));
+        // It is bound with a scope alone.
+        assert!(!is_here("fe80::1".parse().unwrap()));
+        assert!(!is_here("0.0.0.0".parse().unwrap()));
+    }
+
+    #[test]
+    fn an_address_here_needs_a_listener_of_the_site() {
+        let v4 = [ListenAddr::Ip("0.0.0.0:443".parse().unwrap())];
+        let v6 = [ListenAddr::Ip("[::]:443".parse().unwrap())];
+        let loopback = [ListenAddr::Ip("127.0.0.1:443".parse().unwrap())];
+        for (listen, ip, expected) in [
+            (&v4, "192.0.2.2", true),
+            (&v4, "fd00::2", false),
+            (&v6, "fd00::2", true),
+            (&v6, "192.0.2.2", false),
+            (&loopback, "127.0.0.1", true),
+            (&loopback, "192.0.2.2", false),
+            (&[ListenAddr::All(443)], "fd00::2", true),
+        ] {
+            assert_eq!(
+                is_covered(listen, ip.parse().unwrap()),
+                expected,
+                "{listen:?} {ip}"
+            );
+        }
+        let uncovered = FoundAddress {
+            is_covered: false,
+            ..at("fd00::2", None)
+        };
+        assert_eq!(
+            level(false, vec![at("192.0.2.2", None), uncovered]),
+            Level::Warning
+        );
+    }
+
+    #[test]
+    fn a_name_server_that_is_silent_is_one_problem() {
+        let silent = |name: &str| LookedUpName {
+            name: name.to_owned(),
+            port: USUAL,
+            is_validated: false,
+            addresses: Err(LookupFailure::Silence),
+        };
+        let facts = NameFacts {
+            names: vec![silent("a.example.com"), silent("b.example.com")],
+            local: 0,
+            left_out: 0,
+            binds_any: false,
+        };
+        let found = findings(&facts);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].level, Level::Problem);
+        let again = io::Error::other("Temporary failure in name resolution");
+        assert!(matches!(failure_of(again), LookupFailure::Silence));
     }
 }

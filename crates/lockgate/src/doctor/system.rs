@@ -167,12 +167,15 @@ fn pipes(machine: &MachineFacts, needs: &Needs) -> Option<Finding> {
     let pipes = (needs.division.pipes * needs.workers) as u64;
     let what = "fs.pipe-user-pages-soft";
     let full = soft / PAGES_OF_PIPE;
-    // The limit is that of users, not of root; 0 is none.
-    if needs.is_root || soft == 0 || full >= pipes {
-        return Some(GROUP.ok(
-            what,
-            format!("{soft} pages, enough for {pipes} pipes of splice"),
-        ));
+    // pipe(7): of processes without CAP_SYS_RESOURCE and CAP_SYS_ADMIN.
+    let enough = match soft {
+        0 => Some("0: no limit".to_owned()),
+        _ if needs.is_root => Some(format!("{soft} pages, a limit that does not hold for root")),
+        _ if full >= pipes => Some(format!("{soft} pages, enough for {pipes} pipes of splice")),
+        _ => None,
+    };
+    if let Some(found) = enough {
+        return Some(GROUP.ok(what, found));
     }
     let wanted = pipes.saturating_mul(PAGES_OF_PIPE);
     Some(GROUP.note(
@@ -353,15 +356,25 @@ mod tests {
     }
 
     #[test]
-    fn limits_of_users_do_not_hold_for_root() {
-        let few = MachineFacts {
-            pipe_pages: Some(64),
-            ..machine()
+    fn pages_of_pipes_are_limited_for_users_alone() {
+        let found = |pages, is_root| {
+            let machine = MachineFacts {
+                pipe_pages: Some(pages),
+                ..machine()
+            };
+            let needs = Needs { is_root, ..needs() };
+            let found = pipes(&machine, &needs).unwrap();
+            (found.level, found.found)
         };
-        let root = Needs {
-            is_root: true,
-            ..needs()
-        };
-        assert_eq!(worst(&few, &root).0, Level::Ok);
+        let (level, text) = found(64, true);
+        assert_eq!(level, Level::Ok);
+        assert!(text.ends_with("does not hold for root"), "{text}");
+        for is_root in [true, false] {
+            assert_eq!(found(0, is_root), (Level::Ok, "0: no limit".to_owned()));
+        }
+        assert_eq!(found(64, false).0, Level::Note);
+        let (level, text) = found(16_384, false);
+        assert_eq!(level, Level::Ok);
+        assert!(text.ends_with("enough for 200 pipes of splice"), "{text}");
     }
 }

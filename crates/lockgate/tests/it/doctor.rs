@@ -321,6 +321,7 @@ fn flaws_of_certificates_and_keys_are_found() {
     folder.write("open.pem", open.pem());
     let key = folder.write("open.key", open.key_pem());
     std::fs::set_permissions(&key, PermissionsExt::from_mode(0o644)).unwrap();
+    std::fs::set_permissions(folder.dir(), PermissionsExt::from_mode(0o755)).unwrap();
     let stray = Authority::new("Stray Authority").pem();
     let chain = authority.issue(&["chain.test"]).both() + &stray;
     let chain = text(&folder.write("chain.pem", chain));
@@ -342,7 +343,7 @@ fn flaws_of_certificates_and_keys_are_found() {
         "{found}"
     );
     let (level, found) = only(&all, "certificates", "open.key");
-    assert_eq!(level, "problem");
+    assert_eq!(level, "warning");
     assert!(found.contains("every user"), "{found}");
     let chain: Vec<_> = about(&all, "certificates", "lockgate.toml")
         .into_iter()
@@ -358,6 +359,9 @@ fn flaws_of_certificates_and_keys_are_found() {
         found.contains("open.pem") && found.contains("twin.pem"),
         "{found}"
     );
+    // In a folder that no other user can search.
+    std::fs::set_permissions(folder.dir(), PermissionsExt::from_mode(0o700)).unwrap();
+    assert_eq!(about(&patient.findings(), "certificates", "open.key"), []);
 }
 
 #[test]
@@ -373,6 +377,8 @@ fn a_name_without_an_address_cannot_be_validated() {
     let all = findings(&ended);
     let (level, found) = only(&all, "names", "shop.invalid");
     assert_eq!(level, "problem");
+    // The answer is doctor's own: the resolver of this machine is not asked.
+    assert!(found.contains("(RFC 6761)"), "{found}");
     assert!(found.ends_with("no authority can validate it"), "{found}");
     assert_eq!(only(&all, "names", "local names").0, "ok");
     assert_eq!(only(&all, "names", "validation").0, "note");
@@ -385,13 +391,13 @@ fn a_name_without_an_address_cannot_be_validated() {
 fn an_address_that_is_not_of_this_machine_is_noted() {
     // RFC 5737: no machine has it.
     let all = Patient::new(
-        "[site.\"192.0.2.1:8080\"]\nrespond = \"a\"\n[site.\"127.0.0.1:8080\"]\nrespond = \"b\"\n",
+        "[site.\"203.0.113.7:8080\"]\nrespond = \"a\"\n[site.\"127.0.0.1:8080\"]\nrespond = \"b\"\n",
     )
     .findings();
-    let (level, found) = only(&all, "names", "192.0.2.1");
+    let (level, found) = only(&all, "names", "203.0.113.7");
     assert_eq!(level, "note");
     assert!(
-        found.starts_with("192.0.2.1, not of this machine"),
+        found.starts_with("203.0.113.7, not of this machine"),
         "{found}"
     );
     let here = only(&all, "names", "127.0.0.1");

@@ -358,11 +358,16 @@ fn a_misordered_or_incomplete_certificate_chain_is_warned_about() {
 fn a_world_readable_private_key_is_warned_about() {
     let (folder, issued) = (Folder::new(), Ca::new("ca").issue(&["a.example"]));
     let path = folder.write("a.pem", issued.both());
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
-    assert_eq!(
-        load(&path).unwrap().warnings(noon(2030, 1, 1)),
-        [Warning::ReadableByOthers { path }]
-    );
+    let set = |path: &Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    set(&path, 0o644);
+    let warnings = || load(&path).unwrap().warnings(noon(2030, 1, 1));
+    set(path.parent().unwrap(), 0o700);
+    assert_eq!(warnings(), [], "no other user can search the folder");
+    set(path.parent().unwrap(), 0o711);
+    let path = path.clone();
+    assert_eq!(warnings(), [Warning::ReadableByOthers { path }]);
 }
 
 fn with_ocsp(folder: &Folder, issued: &Issued, response: &[u8]) -> Result<Certificate, CertError> {
