@@ -387,34 +387,34 @@ impl Lockgate {
         std::fs::read_to_string(path).expect("the process is there")
     }
 
-    /// The resident memory, in bytes.
+    /// The resident memory, in bytes, without pages of files: how many of the program's own come with
+    /// one that is read is up to the kernel.
     ///
     /// # Panics
     /// When the program has ended.
     pub fn resident(&self) -> usize {
-        self.memory("VmRSS:")
+        self.memory_without_files("VmRSS:")
     }
 
-    /// Its peak resident memory, in bytes.
+    /// Its peak, in bytes.
     ///
     /// # Panics
     /// When the program has ended.
     pub fn most_resident(&self) -> usize {
-        self.memory("VmHWM:")
+        self.memory_without_files("VmHWM:")
     }
 
-    fn memory(&self, field: &str) -> usize {
+    fn memory_without_files(&self, field: &str) -> usize {
         let status = self.proc("status");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix(field))
-            .expect("Linux says so");
-        let kilobytes: usize = line
-            .trim()
-            .trim_end_matches(" kB")
-            .parse()
-            .expect("a number");
-        kilobytes * 1024
+        let bytes = |field: &str| {
+            let mut lines = status.lines();
+            let value = lines.find_map(|line| line.strip_prefix(field));
+            let value = value.expect("Linux has this field").trim();
+            let kilobytes: usize = value.trim_end_matches(" kB").parse().expect("a number");
+            kilobytes * 1024
+        };
+        // Pages of files stay once they are there, so that the peak has no more of them.
+        bytes(field).saturating_sub(bytes("RssFile:"))
     }
 
     /// Sends a signal.
