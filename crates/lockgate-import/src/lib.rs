@@ -14,6 +14,7 @@ mod caddy;
 mod certbot;
 mod conversion_report;
 mod draft;
+mod field_names;
 mod haproxy;
 mod hitch;
 mod nginx;

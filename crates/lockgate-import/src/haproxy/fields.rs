@@ -3,6 +3,7 @@
 use super::acls::worse;
 use super::conditions::HaproxyPart;
 use super::words::has_variable;
+use crate::field_names::is_of_connection;
 use crate::{DraftValue, Verdict};
 
 /// How many fields a route may change.
@@ -55,7 +56,7 @@ pub(super) fn field_change(
     if !is_field(&name) {
         return Verdict::not_supported("this is not the name of a field", None);
     }
-    if of_connection(&name) {
+    if is_of_connection(&name) || name == "expect" {
         return Verdict::not_supported(
             "the field belongs to one connection or to the framing, which Lockgate manages",
             None,
@@ -115,23 +116,6 @@ fn is_field(name: &str) -> bool {
         && name
             .bytes()
             .all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b))
-}
-
-/// Fields that a route leaves alone.
-fn of_connection(name: &str) -> bool {
-    matches!(
-        name,
-        "content-length"
-            | "transfer-encoding"
-            | "connection"
-            | "keep-alive"
-            | "proxy-connection"
-            | "te"
-            | "expect"
-            | "trailer"
-            | "upgrade"
-            | "http2-settings"
-    )
 }
 
 /// Fields of requests that Lockgate makes anew.

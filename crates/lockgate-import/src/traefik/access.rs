@@ -5,6 +5,7 @@ use super::node::{TraefikNode, is_known};
 use super::route_parts::{RouteContext, RouteParts};
 use super::source::TraefikItem;
 use super::values::{is_network, unreadable, url};
+use crate::field_names::is_of_connection;
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// Reads it.
@@ -175,10 +176,10 @@ pub(super) fn forward_auth(
                                 | "expect"
                                 | "max-forwards"
                         );
-                    match fields::is_name(&name) && !ours && fields::may_change(&name) {
+                    match fields::is_name(&name) && !ours && !is_of_connection(&name) {
                         true => copy.push(name),
                         false => {
-                            if fields::is_name(&name) && fields::may_change(&name) && name != "host"
+                            if fields::is_name(&name) && !is_of_connection(&name) && name != "host"
                             {
                                 // A client must not send what the service would have set.
                                 parts.request_headers.push((name.clone(), false.into()));

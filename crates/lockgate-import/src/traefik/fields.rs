@@ -8,19 +8,3 @@ pub(super) fn is_name(name: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || b"!#$&'*+-.^_|~".contains(&b))
         && !name.starts_with(['+', '-', '!', '*'])
 }
-
-/// Whether Lockgate lets a field be changed.
-pub(super) fn may_change(name: &str) -> bool {
-    !matches!(
-        name,
-        "content-length"
-            | "transfer-encoding"
-            | "connection"
-            | "keep-alive"
-            | "proxy-connection"
-            | "te"
-            | "trailer"
-            | "upgrade"
-            | "http2-settings"
-    )
-}

@@ -1,10 +1,11 @@
 //! The middleware `headers`: fields of requests and responses, and what browsers are told.
 
 use super::cors;
-use super::fields::{is_name, may_change};
+use super::fields::is_name;
 use super::node::TraefikNode;
 use super::route_parts::{RouteContext, RouteParts};
 use super::values::unreadable;
+use crate::field_names::is_of_connection;
 use crate::{ConversionReport, DraftValue, Verdict};
 
 /// How many fields of requests, and of responses, a route may change.
@@ -178,7 +179,7 @@ fn custom(
     parts: &mut RouteParts,
 ) {
     let lower = name.to_ascii_lowercase();
-    if !is_name(&lower) || !may_change(&lower) || (lower == "host" && !request) {
+    if !is_name(&lower) || is_of_connection(&lower) || (lower == "host" && !request) {
         value.mark(
             report,
             &Verdict::not_supported("Lockgate does not let this field be changed", None),
