@@ -393,18 +393,16 @@ impl KeeperTask {
                 id.on_demand && !task.task.is_finished() && on_demand.iter().any(permits)
             });
             tasks.running.extend(before);
+            // The state of an order that has begun meanwhile is not to be taken for a leftover.
+            while let Ok(begun) = beginning.try_recv() {
+                self.begin(begun, &mut tasks, demands);
+            }
             self.shared
                 .lock()
                 .retain(|id, _| !id.on_demand || tasks.running.contains_key(id));
             loop {
                 tokio::select! {
-                    Some(wanted) = beginning.recv() => {
-                        let known = tasks.running.get(&wanted.id);
-                        if known.is_none_or(|task| task.task.is_finished()) {
-                            let task = self.start(&wanted, &mut tasks.clients, demands);
-                            tasks.running.insert(wanted.id, task);
-                        }
-                    }
+                    Some(begun) = beginning.recv() => self.begin(begun, &mut tasks, demands),
                     Some(trial) = self.trials.recv() => {
                         self.try_out(trial, &wanted, &tasks.clients);
                     }
@@ -440,6 +438,15 @@ impl KeeperTask {
                 *refused = true;
                 None
             }
+        }
+    }
+
+    /// Starts an order on demand, unless it is under way.
+    fn begin(&self, wanted: WantedCert, tasks: &mut OrderTasks, demands: &Rc<Demands>) {
+        let known = tasks.running.get(&wanted.id);
+        if known.is_none_or(|task| task.task.is_finished()) {
+            let task = self.start(&wanted, &mut tasks.clients, demands);
+            tasks.running.insert(wanted.id, task);
         }
     }
 

@@ -57,14 +57,16 @@ impl RunningServer {
     /// Obtains the certificates that the configuration wants, and keeps them up to date.
     pub(super) fn keep_certificates(&mut self) {
         let wanted = self.generation.assembly.wanted_certs.clone();
-        if !wanted.is_empty() {
+        let some = !wanted.is_empty();
+        if some {
             // One may have come since this configuration was assembled.
             self.reread(&[]);
-            if self.certificates.running.is_none() {
-                self.certificates.running = self.start_keeper();
-            }
         }
+        // Before the thread begins: it refuses clients that ask for names that are not wanted.
         self.certificates.keeper.keep(wanted);
+        if some && self.certificates.running.is_none() {
+            self.certificates.running = self.start_keeper();
+        }
     }
 
     fn start_keeper(&self) -> Option<(Arc<Background>, OwnedTask)> {
