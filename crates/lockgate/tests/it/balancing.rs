@@ -320,7 +320,7 @@ fn timeouts_and_unreadable_responses_eject_an_endpoint() {
             good.address(),
             "eject = { errors = 2, for = \"60s\" }",
         );
-        let gate = lockgate().start(&(toml + "timeouts = { response = \"100ms\" }\n"));
+        let gate = lockgate().start(&(toml + "timeouts = { response = \"1s\" }\n"));
         let answers = statuses(&gate, 12);
         assert_eq!(
             answers.iter().filter(|status| **status != 200).count(),

@@ -166,7 +166,7 @@ fn drain_sends_goaway_and_finishes_open_streams() {
 #[test]
 fn an_idle_http2_connection_ends_with_goaway() {
     let origin = application();
-    let toml = "timeouts = { idle = \"200ms\" }\n".to_owned() + &plain_site(origin.address());
+    let toml = "timeouts = { idle = \"1s\" }\n".to_owned() + &plain_site(origin.address());
     let gate = lockgate().start(&toml);
     let mut fresh = Peer::connect(gate.address());
     let mut used = Peer::connect(gate.address());

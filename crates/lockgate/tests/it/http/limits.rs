@@ -439,7 +439,7 @@ fn waiting_for_100_continue_is_not_slow() {
 #[test]
 fn a_slow_head_is_a_408_and_idle_ends_silently() {
     let gate = lockgate().start(
-        &("timeouts = { head = \"300ms\", idle = \"300ms\" }\n".to_owned() + &local_site("")),
+        &("timeouts = { head = \"1s\", idle = \"1s\" }\n".to_owned() + &local_site("")),
     );
     let mut client = Http::connect(gate.address());
     assert_eq!(ask(&mut client, "").status(), 200);

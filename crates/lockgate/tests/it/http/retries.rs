@@ -350,7 +350,7 @@ fn all_pending_requests_of_a_dying_endpoint_are_retried() {
 
 #[test]
 fn a_response_timeout_is_a_504_or_a_retry() {
-    let timeout = "timeouts = { response = \"300ms\" }\n";
+    let timeout = "timeouts = { response = \"1s\" }\n";
     let origin = Origin::tcp();
     let mut gate = lockgate().start(&(timeout.to_owned() + &plain_site(origin.address())));
     for request in [get("/").into_bytes(), with_body("POST", b"pay")] {
@@ -587,7 +587,7 @@ fn a_retry_repeats_the_proxy_protocol_header() {
 #[test]
 fn a_timeout_behind_proxy_protocol_is_retried_elsewhere() {
     let origins = [Origin::tcp(), Origin::tcp()];
-    let timeout = "timeouts = { response = \"300ms\" }\n";
+    let timeout = "timeouts = { response = \"1s\" }\n";
     let gate = lockgate()
         .start(&(timeout.to_owned() + &two_endpoints(&origins, "proxy_protocol = \"v1\"")));
     let introduced = |origin: &Origin| {

@@ -167,7 +167,7 @@ fn a_malformed_client_hello_gets_its_alert() {
 #[test]
 fn an_endless_client_hello_takes_bounded_memory_and_time() {
     let origin = Origin::tcp();
-    let mut gate = started(&origin, "timeouts = { handshake = \"300ms\" }\n");
+    let mut gate = started(&origin, "timeouts = { handshake = \"1s\" }\n");
     // It announces 16 MB, in records as they are allowed.
     let mut client = Wire::connect(gate.address());
     let endless = [&[1, 0xff, 0xff, 0xff][..], &[0; 16_000]].concat();

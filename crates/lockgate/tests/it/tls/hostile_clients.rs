@@ -21,7 +21,7 @@ fn started(site: &Site) -> (Serving, Lockgate) {
 fn hasty(site: &Site) -> (Serving, Lockgate) {
     let origin = Origin::tcp().echo();
     let toml =
-        "timeouts = { handshake = \"300ms\" }\n".to_owned() + &site.tls(origin.address(), "");
+        "timeouts = { handshake = \"1s\" }\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().start(&toml);
     (origin, gate)
 }
