@@ -211,7 +211,7 @@ fn mistakes_of_export_have_their_cures() {
             "write statsd = { address = \"127.0.0.1:8125\", tags = \"dogstatsd\" }",
         ),
         (
-            "influx = { url = \"udp://10.0.0.9:8094\", token = \"a b\" }",
+            "influx = { url = \"https://a.test/write\", token = \"a b\" }",
             Code::BadText,
             "write \"${file:/etc/lockgate/influx.token}\"",
         ),
