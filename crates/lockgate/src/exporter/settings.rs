@@ -1,5 +1,7 @@
 //! What is pushed to one program: its configuration, and what is made of it.
 
+use std::time::Duration;
+
 use lockgate_config::{ExportForm, ExportSink, InfluxTarget};
 use lockgate_export::{GraphiteEncoder, InfluxEncoder, PointEncoder, StatsdEncoder};
 use lockgate_rules::MetricFilter;
@@ -15,9 +17,24 @@ pub(crate) struct SinkSettings {
     pub(crate) filter: MetricFilter,
     /// The name of this machine.
     pub(crate) host: String,
+    /// The longest time for one step: a name, a connection, a write, a request.
+    pub(crate) limit: Duration,
 }
 
+/// The longest limit. It is never longer than the time between two readings.
+const STEP: Duration = Duration::from_secs(10);
+
 impl SinkSettings {
+    /// What the configuration says of a program, on the machine `host`.
+    pub(crate) fn new(sink: &ExportSink, filter: &MetricFilter, host: &str) -> Self {
+        Self {
+            sink: sink.clone(),
+            filter: filter.clone(),
+            host: host.to_owned(),
+            limit: STEP.min(sink.every),
+        }
+    }
+
     pub(super) fn encoder(&self) -> Box<dyn PointEncoder> {
         match &self.sink.form {
             ExportForm::Graphite {
