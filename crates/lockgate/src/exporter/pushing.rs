@@ -12,8 +12,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use super::connection::PushError;
+use super::settings::{CountedBefore, FigureSource, SinkSettings};
 use super::status::{LossReason, SinkState, SinkStatus};
-use super::{CountedBefore, FigureSource, SinkSettings};
 
 /// The time for a last push.
 pub(super) const LAST_PUSH: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use lockgate_config::{
     EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
 };
-use lockgate_metrics::MetricFamilies;
+use lockgate_metrics::{MetricFamilies, MetricSink};
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
 use lockgate_testkit::{DEADLINE, Http, Origin, Wire, eventually};
 
