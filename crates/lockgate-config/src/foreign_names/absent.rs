@@ -8,7 +8,7 @@ pub(super) const ROWS: &[ForeignName] = &[
         "let ddclient or your router keep the name at this address",
     ),
     later(
-        "otlp opentelemetry opentelemetry_metrics",
+        "otlp opentelemetry_metrics",
         "write statsd, influx or graphite into [export], or metrics = \"127.0.0.1:9090\" at the top and let a collector ask there",
     ),
     later(
