@@ -10,7 +10,7 @@ use crate::values::*;
 use super::Unset::{Absent, Required};
 use super::{ConfigKey, Defaulted, KeyRow};
 
-/// One receiver or several, each an address or a table.
+/// One sink or several, each an address or a table.
 pub(crate) type Sinks<T> = Items<ShortOrLong<T>>;
 
 const GRAPHITE_ONE: &str = r#"graphite = "10.0.0.9:2003""#;
@@ -25,7 +25,7 @@ table! {
         }),
         Absent("no Graphite gets the figures"),
         r#""10.0.0.9:2003""#,
-        "Receivers of Graphite, over TCP. The short form is the value of `address`. A series is named \
+        "Sinks of Graphite, over TCP. The short form is the value of `address`. A series is named \
          as in `/metrics`, with the prefix for `lockgate_`; labels are parts of its path, and other \
          characters than letters, digits, `-` and `_` in them are underscores: \
          `lockgate.requests_total.site.app_example_com.method.GET.code.2xx`. Of several machines, each \
@@ -40,7 +40,7 @@ table! {
         }),
         Absent("no statsd gets the figures"),
         r#""10.0.0.9:8125""#,
-        "Receivers of statsd, over UDP, in datagrams of at most 1,432 bytes. The short form is the \
+        "Sinks of statsd, over UDP, in datagrams of at most 1,432 bytes. The short form is the \
          value of `address`. Names are those of `graphite`. Counters are sent as what was added since \
          the last time, if anything was; of histograms their count and sum likewise.",
     );
@@ -53,7 +53,7 @@ table! {
         }),
         Absent("no InfluxDB gets the figures"),
         r#""http://10.0.0.9:8086/write?db=lockgate""#,
-        "Receivers of InfluxDB's line protocol: by POST to an `http://` or `https://` URL, or to \
+        "Sinks of InfluxDB's line protocol: by POST to an `http://` or `https://` URL, or to \
          Telegraf's `socket_listener` at `udp://HOST:PORT` or `tcp://HOST:PORT`. The short form is the \
          value of `url`. Measurements have the names of `/metrics`, labels are tags beside `host`, the \
          name of this machine; fields are `counter` or `gauge`, and for histograms their bounds, \
@@ -140,7 +140,7 @@ table! {
         &NamePrefix,
         OF_EXPORT,
         r#""web1""#,
-        "The `prefix` of this receiver.",
+        "The `prefix` of this sink.",
     )
     .with(r#"address = "10.0.0.9:2003""#);
 
@@ -149,7 +149,7 @@ table! {
         &PushInterval,
         OF_EXPORT,
         r#""1m""#,
-        "The `every` of this receiver.",
+        "The `every` of this sink.",
     )
     .with(r#"address = "10.0.0.9:2003""#);
 }
@@ -185,7 +185,7 @@ table! {
         &NamePrefix,
         OF_EXPORT,
         r#""web1""#,
-        "The `prefix` of this receiver.",
+        "The `prefix` of this sink.",
     )
     .with(r#"address = "127.0.0.1:8125""#);
 
@@ -194,7 +194,7 @@ table! {
         &PushInterval,
         OF_EXPORT,
         r#""1m""#,
-        "The `every` of this receiver.",
+        "The `every` of this sink.",
     )
     .with(r#"address = "127.0.0.1:8125""#);
 }
@@ -225,7 +225,7 @@ table! {
         &PushInterval,
         OF_EXPORT,
         r#""1m""#,
-        "The `every` of this receiver.",
+        "The `every` of this sink.",
     )
     .with(r#"url = "udp://127.0.0.1:8094""#);
 }

@@ -15,7 +15,7 @@ pub struct Export {
     pub filter: MetricFilter,
 }
 
-/// A receiver of metrics.
+/// A sink of metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExportSink {
     /// Its kind and address, `graphite:10.0.0.9:2003`, for logs and labels.

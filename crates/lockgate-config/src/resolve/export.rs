@@ -106,11 +106,11 @@ impl Resolver<'_> {
             return;
         };
         let cure = "write graphite = \"10.0.0.9:2003\", statsd or influx into it, or remove it";
-        self.no_effect("export", at, "it names no receiver", cure);
+        self.no_effect("export", at, "it names no sink", cure);
     }
 }
 
-/// The receivers of a key: the short form if it was written, and the table over that of `[export]`.
+/// The sinks of a key: the short form if it was written, and the table over that of `[export]`.
 fn each<'a, T: Clone + 'static>(
     export: &View<'a>,
     key: &ConfigKey<Sinks<T>, Optional>,
@@ -128,7 +128,7 @@ fn each<'a, T: Clone + 'static>(
     written.value.values().map(sink).collect()
 }
 
-/// Numbers receivers with one name: series of metrics have it.
+/// Numbers sinks with one name: series of metrics have it.
 fn name_apart(sinks: &mut [ExportSink]) {
     let mut names = HashSet::new();
     for sink in sinks {

@@ -1,4 +1,4 @@
-//! Tasks against real receivers. What goes over the wire says what was read.
+//! Tasks against real sinks. What goes over the wire says what was read.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
