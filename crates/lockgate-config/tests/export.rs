@@ -30,7 +30,7 @@ fn sinks(written: &str) -> Vec<ExportSink> {
 }
 
 fn ip(addr: &str) -> EndpointAddr {
-    EndpointAddr::Ip(addr.parse().unwrap())
+    EndpointAddr::Ip(addr.parse().expect("an address"))
 }
 
 fn graphite(to: &str, prefix: &str) -> ExportForm {
@@ -61,7 +61,7 @@ fn a_sink_is_an_address_a_table_or_a_list_of_them() {
         "graphite = { address = \"10.0.0.9:2003\" }",
         "graphite = [{ address = \"10.0.0.9:2003\" }]",
     ] {
-        assert_eq!(sinks(written), [short.clone()], "{written}");
+        assert_eq!(sinks(written), std::slice::from_ref(&short), "{written}");
     }
     let statsd = ExportForm::Statsd {
         to: EndpointAddr::Name {
