@@ -262,6 +262,10 @@ fn keys_of_export_that_do_nothing_are_told() {
             "influx = { url = \"udp://127.0.0.1:8094\", token = \"t\" }",
             "`token` has no effect",
         ),
+        (
+            "influx = { url = \"http://10.0.0.9:8086/write\", ca = \"/ca.pem\" }",
+            "`ca` has no effect",
+        ),
     ] {
         let warnings = load(written).unwrap().warnings;
         let messages: Vec<_> = warnings.iter().map(|one| one.message()).collect();

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use lockgate_rules::{GraphiteProtocol, SecretText, StatsdTags};
 
-use crate::model::{EndpointAddr, InfluxTarget};
+use crate::model::{AuthoritySource, EndpointAddr, InfluxTarget};
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
+use super::tls::AUTHORITIES;
 use super::{ConfigKey, Defaulted, KeyRow};
 
 /// One sink or several, each an address or a table.
@@ -217,6 +218,15 @@ table! {
         Absent("requests have no Authorization field"),
         r#""${file:/etc/lockgate/influx.token}""#,
         "The token of InfluxDB 2, sent as `Authorization: Token …`.",
+    )
+    .with(r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#);
+
+    const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
+        "ca",
+        &AUTHORITIES,
+        r#""system""#,
+        r#""/etc/lockgate/influx-ca.pem""#,
+        "The authorities that an `https` server is verified by: the system's, or a PEM file.",
     )
     .with(r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#);
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
 
+use super::AuthoritySource;
 use crate::address::EndpointAddr;
 
 /// Metrics that are pushed.
@@ -77,6 +78,8 @@ pub struct InfluxUrl {
     pub path: SecretText,
     /// The token of the field Authorization, if there is one.
     pub token: Option<SecretText>,
+    /// The authorities that verify the server of an `https` URL.
+    pub ca: AuthoritySource,
 }
 
 /// A scheme of HTTP.

@@ -7,7 +7,7 @@ use lockgate_rules::{GraphiteNaming, MetricFilter};
 use crate::keys::export::{self as keys, Sinks, graphite, influx, statsd};
 use crate::keys::top;
 use crate::keys::{ConfigKey, Optional};
-use crate::model::{Export, ExportForm, ExportSink, InfluxTarget};
+use crate::model::{Export, ExportForm, ExportSink, InfluxTarget, UrlScheme};
 use crate::table::MayBeTable;
 use crate::values::ShortOrLong;
 
@@ -70,14 +70,23 @@ impl Resolver<'_> {
 
     fn influx(&mut self, mut target: InfluxTarget, view: &View<'_>) -> ExportSink {
         let token = view.get(&influx::TOKEN);
-        match &mut target {
-            InfluxTarget::Http(url) => url.token = token,
+        let is_secure = match &mut target {
+            InfluxTarget::Http(url) => {
+                url.token = token;
+                url.ca = view.get(&influx::CA);
+                url.scheme == UrlScheme::Https
+            }
             InfluxTarget::Udp(_) | InfluxTarget::Tcp(_) => {
                 if let Some(at) = view.key_at(&influx::TOKEN) {
                     let why = "only requests have a field for it";
                     self.no_effect("token", at, why, "write an `https://` URL, or remove it");
                 }
+                false
             }
+        };
+        if let (Some(at), false) = (view.key_at(&influx::CA), is_secure) {
+            let why = "only the server of an `https` URL has a certificate";
+            self.no_effect("ca", at, why, "write an `https://` URL, or remove it");
         }
         let to = match &target {
             InfluxTarget::Http(url) => &url.addr,

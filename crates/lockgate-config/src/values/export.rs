@@ -7,7 +7,7 @@ use lockgate_rules::SecretText;
 use crate::address::AddressError;
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::model::{EndpointAddr, InfluxTarget, InfluxUrl, UrlScheme};
+use crate::model::{AuthoritySource, EndpointAddr, InfluxTarget, InfluxUrl, UrlScheme};
 use crate::units;
 
 use super::quantity::not_a_quantity;
@@ -129,6 +129,7 @@ fn influx_url(scheme: UrlScheme, rest: &str) -> Result<InfluxUrl, &'static str> 
         host: host.to_owned(),
         path: SecretText(path.to_owned()),
         token: None,
+        ca: AuthoritySource::System,
     })
 }
 
