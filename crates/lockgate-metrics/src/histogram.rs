@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::Counter;
+use crate::{Counter, SampleValue};
 
 /// The most bounds of a histogram; the bucket above the last bound is extra.
 const MOST: usize = 20;
@@ -232,6 +232,30 @@ impl HistogramSnapshot {
         self.sum as f64 / 1e6
     }
 
+    /// The samples that stand for it in Prometheus' data model: a cumulative count for each bound
+    /// and one for infinity, the sum, the count.
+    pub fn samples(&self) -> impl Iterator<Item = HistogramSample> {
+        let count = self.count();
+        let bucket = |(bound, below): (f64, u64)| HistogramSample {
+            suffix: "_bucket",
+            le: Some(bound),
+            value: below.into(),
+        };
+        let buckets = self.cumulative().chain([(f64::INFINITY, count)]);
+        buckets.map(bucket).chain([
+            HistogramSample {
+                suffix: "_sum",
+                le: None,
+                value: self.sum().into(),
+            },
+            HistogramSample {
+                suffix: "_count",
+                le: None,
+                value: count.into(),
+            },
+        ])
+    }
+
     /// Each bound in seconds with the number of durations up to it, in Prometheus' cumulative form.
     /// [`count`](Self::count) stands for the bucket above the last bound.
     pub fn cumulative(&self) -> impl Iterator<Item = (f64, u64)> {
@@ -244,6 +268,17 @@ impl HistogramSnapshot {
                 Some((bound.as_secs_f64(), *sum))
             })
     }
+}
+
+/// One of the samples that stand for a histogram.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct HistogramSample {
+    /// What its name has behind that of the family: `_bucket`, `_sum`, `_count`.
+    pub suffix: &'static str,
+    /// The bound of a bucket in seconds; it may be infinite.
+    pub le: Option<f64>,
+    /// The value.
+    pub value: SampleValue,
 }
 
 #[cfg(test)]

@@ -16,7 +16,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use lockgate_limits::clock::TrafficCounter;
 use lockgate_limits::{ListenerIndex, RelayIndex};
-use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
+use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, MetricFamilies, Shards};
 use lockgate_net::nanos::Nanos;
 use lockgate_net::tls::handshake::Negotiated;
 
@@ -268,38 +268,46 @@ impl TrafficCounter for ListenerCells {
 }
 
 /// Writes everything that the workers count, for the listeners with these names.
-pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
-    per_listener(text, shards, listeners);
-    per_worker(text, shards);
-    let mut family = text.counter(
+pub fn write(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
+    per_listener(families, shards, listeners);
+    per_worker(families, shards);
+    let mut family = families.counter(
         "lockgate_accept_failures_total",
         "Attempts to accept that failed for want of descriptors or memory.",
     );
     family.sample(&[], shards.counter(|cells| &cells.process.accept_failures));
-    text.counter(
-        "lockgate_connections_abandoned_total",
-        "Connections that clients closed before there was a slot for them.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.abandoned));
-    text.counter(
-        "lockgate_clients_banned_total",
-        "Connections and requests of banned clients, which were refused.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.banned));
-    text.counter(
-        "lockgate_memory_cut_total",
-        "Connections that were cut because memory had run out.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.memory_cut));
-    text.counter(
-        "lockgate_memory_refused_total",
-        "Requests and handshakes that were refused because memory had run out.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.memory_refused));
+    families
+        .counter(
+            "lockgate_connections_abandoned_total",
+            "Connections that clients closed before there was a slot for them.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.abandoned));
+    families
+        .counter(
+            "lockgate_clients_banned_total",
+            "Connections and requests of banned clients, which were refused.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.banned));
+    families
+        .counter(
+            "lockgate_memory_cut_total",
+            "Connections that were cut because memory had run out.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.memory_cut));
+    families
+        .counter(
+            "lockgate_memory_refused_total",
+            "Requests and handshakes that were refused because memory had run out.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.memory_refused));
 }
 
-fn per_worker(text: &mut ExpositionText, shards: &Shards<WorkerCells>) {
-    let mut family = text.counter(
+fn per_worker(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>) {
+    let mut family = families.counter(
         "lockgate_worker_connections_accepted_total",
         "Connections accepted, by worker.",
     );
@@ -309,12 +317,16 @@ fn per_worker(text: &mut ExpositionText, shards: &Shards<WorkerCells>) {
     }
 }
 
-fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
+fn per_listener(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
     let counter = |listener: usize, cell: fn(&ListenerCells) -> &Counter| {
         shards.counter(|cells| cell(&cells.listeners[listener]))
     };
     let each = || listeners.iter().map(String::as_str).enumerate();
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_connections_accepted_total",
         "Connections accepted.",
     );
@@ -324,14 +336,14 @@ fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listene
             counter(index, |cells| &cells.accepted),
         );
     }
-    let mut family = text.gauge("lockgate_connections", "Connections that are open.");
+    let mut family = families.gauge("lockgate_connections", "Connections that are open.");
     for (index, name) in each() {
         family.sample(
             &[("listener", name)],
             shards.gauge(|cells| &cells.listeners[index].open),
         );
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_connections_ended_total",
         "Connections that ended, by cause.",
     );
@@ -341,14 +353,14 @@ fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listene
             family.sample(&[("listener", name), ("cause", cause.as_str())], ended);
         }
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_connections_empty_total",
         "Connections that ended without a byte; they are not logged.",
     );
     for (index, name) in each() {
         family.sample(&[("listener", name)], counter(index, |cells| &cells.empty));
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_connection_bytes_total",
         "Application data, as seen from Lockgate's clients.",
     );
@@ -362,7 +374,7 @@ fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listene
             counter(index, |cells| &cells.sent),
         );
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_connection_shaped_seconds_total",
         "Time for which connections waited because of their rates, each direction on its own.",
     );
@@ -370,12 +382,16 @@ fn per_listener(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listene
         let nanos = counter(index, |cells| &cells.held_nanos);
         family.sample(&[("listener", name)], nanos as f64 / 1e9);
     }
-    handshakes(text, shards, listeners);
-    histograms(text, shards, listeners);
+    handshakes(families, shards, listeners);
+    histograms(families, shards, listeners);
 }
 
-fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
-    let mut family = text.counter(
+fn handshakes(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
+    let mut family = families.counter(
         "lockgate_tls_handshakes_total",
         "Finished handshakes with clients.",
     );
@@ -408,7 +424,7 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
             family.sample(&labels, sum);
         }
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_tls_handshake_failures_total",
         "Handshakes with clients that failed, by reason.",
     );
@@ -420,7 +436,7 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
             }
         }
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_http2_violations_total",
         "Clients that were disconnected for abuse of HTTP/2, by reason.",
     );
@@ -434,8 +450,12 @@ fn handshakes(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
     }
 }
 
-fn histograms(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners: &[String]) {
-    let mut family = text.histogram(
+fn histograms(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
+    let mut family = families.histogram(
         "lockgate_tls_handshake_duration_seconds",
         "Time from the acceptance of a connection to the end of its handshake.",
     );
@@ -444,7 +464,7 @@ fn histograms(text: &mut ExpositionText, shards: &Shards<WorkerCells>, listeners
             family.sample(&[("listener", name)], &sum);
         }
     }
-    let mut family = text.histogram(
+    let mut family = families.histogram(
         "lockgate_upstream_connect_duration_seconds",
         "Time to connect to an endpoint, fail-over included.",
     );

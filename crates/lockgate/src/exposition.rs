@@ -1,5 +1,6 @@
 //! The texts of `/metrics` and `/top`: the workers' counters, and the figures of the process.
 
+mod exports;
 mod figures;
 mod process;
 
@@ -12,7 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use lockgate_certs::{CertId, CertKeeper, FailureKind};
 use lockgate_limits::clock;
 use lockgate_metrics::{
-    ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
+    ExpositionText, MetricFamilies, MetricSink, Shards, TopEntry, TopListing, TopOrder,
+    TopSnapshot, Traffic,
 };
 use lockgate_net::tls::Acceptor;
 use lockgate_proxy::admit::client_bans::ClientBans;
@@ -31,6 +33,7 @@ use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
 use crate::endpoint_changes::{ChangeablePool, EndpointChanges};
 use crate::explain::{ExplainRequest, ExplainedConfig};
+use crate::exporter::SinkStatuses;
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
 pub(crate) use figures::{
@@ -85,6 +88,8 @@ pub(crate) struct SharedState {
     pub(crate) bound: Vec<BoundAddress>,
     /// The certificates that come by themselves.
     pub(crate) certificates: Arc<CertKeeper>,
+    /// How pushing figures goes.
+    pub(crate) sinks: Arc<SinkStatuses>,
     /// The configuration, for questions about requests.
     pub(crate) explained: ExplainedConfig,
 }
@@ -145,18 +150,26 @@ impl Exposition {
         self.state.shared.sockets.size()
     }
 
+    /// The Prometheus text of all figures.
     pub(crate) fn metrics(&self) -> String {
         let mut text = ExpositionText::new();
-        metrics::write(&mut text, &self.state.shards, &self.names);
-        relay::write(&mut text, &self.state.shards, &self.relays);
-        self.process(&mut text);
-        self.configuration(&mut text);
-        self.upstream(&mut text);
-        http::write(&mut text, &self.state.shards, &self.sites, &self.states());
-        self.checks(&mut text);
-        self.certificates(&mut text);
-        self.clients(&mut text);
+        self.write(&mut text);
         text.finish()
+    }
+
+    /// Gives all figures, as they are now, to `sink`.
+    pub(crate) fn write(&self, sink: &mut dyn MetricSink) {
+        let families = &mut MetricFamilies::new(sink);
+        metrics::write(families, &self.state.shards, &self.names);
+        relay::write(families, &self.state.shards, &self.relays);
+        self.process(families);
+        self.configuration(families);
+        self.upstream(families);
+        http::write(families, &self.state.shards, &self.sites, &self.states());
+        self.checks(families);
+        self.certificates(families);
+        self.clients(families);
+        self.exports(families);
     }
 
     /// What becomes of a request.
@@ -237,10 +250,10 @@ impl Exposition {
             .filter(|endpoint| !endpoint.is_vacant())
     }
 
-    fn upstream(&self, text: &mut ExpositionText) {
+    fn upstream(&self, families: &mut MetricFamilies<'_>) {
         if !self.pools.is_empty() {
             let mut family =
-                text.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while an operator has taken it out, while others are preferred after a failure, and after a failed connect until it serves again.");
+                families.gauge("lockgate_upstream_up", "1 while an endpoint may be chosen; 0 while its health checks fail, while an operator has taken it out, while others are preferred after a failure, and after a failed connect until it serves again.");
             let now = clock::now();
             for pool in &self.pools {
                 for member in pool
@@ -259,7 +272,7 @@ impl Exposition {
                 }
             }
         }
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_upstream_connections",
             "Connections to an endpoint.",
         );
@@ -268,7 +281,7 @@ impl Exposition {
             family.sample(&labels, endpoint.connections() as i64);
         }
         let now = clock::now();
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_upstream_ejected",
             "1 while an endpoint is ejected because it kept failing, else 0.",
         );
@@ -278,7 +291,7 @@ impl Exposition {
                 i64::from(endpoint.is_ejected(now)),
             );
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_upstream_ejections_total",
             "Ejections of an endpoint.",
         );
@@ -307,12 +320,12 @@ impl Exposition {
         members.map(state).collect()
     }
 
-    fn checks(&self, text: &mut ExpositionText) {
+    fn checks(&self, families: &mut MetricFamilies<'_>) {
         let statuses = self.statuses.now();
         if statuses.is_empty() {
             return;
         }
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_upstream_check_duration_seconds",
             "Duration of the last health check.",
         );
@@ -332,7 +345,7 @@ impl Exposition {
         }
     }
 
-    fn certificates(&self, text: &mut ExpositionText) {
+    fn certificates(&self, families: &mut MetricFamilies<'_>) {
         // One certificate may serve several listeners and have several names: its file tells it
         // apart.
         let mut expiries = BTreeMap::new();
@@ -351,7 +364,7 @@ impl Exposition {
                 );
             }
         }
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_cert_not_after_timestamp_seconds",
             "When a certificate expires, in seconds since 1970.",
         );
@@ -361,17 +374,17 @@ impl Exposition {
                 *expiry,
             );
         }
-        self.managed_certificates(text);
+        self.managed_certificates(families);
     }
 
     /// Certificates that the program obtains. Without one there are no families.
-    fn managed_certificates(&self, text: &mut ExpositionText) {
+    fn managed_certificates(&self, families: &mut MetricFamilies<'_>) {
         let managed = self.managed_certs();
         if managed.is_empty() {
             return;
         }
         let labels = |id: &CertId| [("name", id.name.clone()), ("key", id.key.name().to_owned())];
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_managed_cert_valid",
             "Whether there is a valid certificate for a name whose certificate Lockgate obtains.",
         );
@@ -383,7 +396,7 @@ impl Exposition {
                 .is_some_and(|validity| now < validity.not_after);
             family.sample(&[(name.0, &name.1), (key.0, &key.1)], i64::from(valid));
         }
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_managed_cert_failures",
             "Failed tries to obtain the certificate since the last success, by the kind of the last.",
         );
@@ -401,7 +414,7 @@ impl Exposition {
         if tried.peek().is_none() {
             return;
         }
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_managed_cert_last_try_timestamp_seconds",
             "When the last try to obtain the certificate began, in seconds since 1970.",
         );
@@ -412,9 +425,9 @@ impl Exposition {
     }
 
     /// Gauges, not counters: the bytes of a client that enters the list leave `other`.
-    fn clients(&self, text: &mut ExpositionText) {
+    fn clients(&self, families: &mut MetricFamilies<'_>) {
         let listing = self.snapshot().top(SERIES, TopOrder::Bytes);
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_client_bytes",
             "Bytes of the clients with the most traffic.",
         );
@@ -428,7 +441,7 @@ impl Exposition {
                 traffic.sent as i64,
             );
         });
-        let mut family = text.gauge(
+        let mut family = families.gauge(
             "lockgate_client_throughput_bytes_per_second",
             "Throughput of the clients with the most traffic, over the last five seconds.",
         );

@@ -5,21 +5,25 @@ use std::time::Duration;
 use lockgate_testkit::exposition::parse;
 
 use super::*;
-use crate::{Bounds, Histogram};
+use crate::{Bounds, Histogram, MetricFamilies};
 
 #[test]
 fn the_prometheus_text_is_exact() {
     let mut text = ExpositionText::new();
-    text.counter("lockgate_connections_total", "Connections accepted.")
+    let mut families = MetricFamilies::new(&mut text);
+    families
+        .counter("lockgate_connections_total", "Connections accepted.")
         .sample(&[("listener", ":443"), ("side", "downstream")], 3_u64)
         .sample(&[], 4_u64);
-    text.gauge("lockgate_connections", "Connections open.")
+    families
+        .gauge("lockgate_connections", "Connections open.")
         .sample(&[], -1_i64);
     const BOUNDS: Bounds = Bounds::new(&[Duration::from_millis(5)]);
     let histogram = Histogram::new(BOUNDS);
     histogram.record(Duration::from_millis(2));
     histogram.record(Duration::from_secs(1));
-    text.histogram("lockgate_tls_handshake_seconds", "Handshakes.")
+    families
+        .histogram("lockgate_tls_handshake_seconds", "Handshakes.")
         .sample(&[("listener", ":443")], &histogram.snapshot());
     let expected = "\
 # HELP lockgate_connections_total Connections accepted.
@@ -57,7 +61,8 @@ fn escaped_label_values_are_read_back_by_a_parser() {
         "\r\t\0",
     ];
     let mut text = ExpositionText::new();
-    let mut family = text.gauge("g", "back\\slash, \"quote\" and\nline feed");
+    let mut families = MetricFamilies::new(&mut text);
+    let mut family = families.gauge("g", "back\\slash, \"quote\" and\nline feed");
     for (i, value) in values.iter().enumerate() {
         family.sample(&[("v", value), ("i", &i.to_string())], i as u64);
     }
@@ -86,7 +91,8 @@ fn sample_values_are_written_so_that_they_read_back() {
         f64::NAN.into(),
     ];
     let mut text = ExpositionText::new();
-    let mut family = text.gauge("g", "Numbers.");
+    let mut families = MetricFamilies::new(&mut text);
+    let mut family = families.gauge("g", "Numbers.");
     for (i, number) in numbers.into_iter().enumerate() {
         family.sample(&[("i", &i.to_string())], number);
     }
@@ -116,7 +122,8 @@ fn several_histograms_of_one_family_stay_valid() {
         histogram.record(Duration::from_micros(micros));
     }
     let mut text = ExpositionText::new();
-    text.histogram("connect_seconds", "Connecting.")
+    MetricFamilies::new(&mut text)
+        .histogram("connect_seconds", "Connecting.")
         .sample(&[("endpoint", "a")], &histogram.snapshot())
         .sample(
             &[("endpoint", "b")],
@@ -129,28 +136,4 @@ fn several_histograms_of_one_family_stay_valid() {
 #[test]
 fn an_empty_exposition_is_valid() {
     assert_eq!(parse(&ExpositionText::new().finish()), []);
-}
-
-#[test]
-#[should_panic(expected = "a family is written once")]
-fn a_family_opened_twice_is_a_mistake_in_the_source() {
-    let mut text = ExpositionText::new();
-    text.gauge("g", "One.");
-    text.gauge("g", "Two.");
-}
-
-#[test]
-fn metric_and_label_names_follow_the_data_model() {
-    for (name, metric, label) in [
-        ("a", true, true),
-        ("_9", true, true),
-        ("a:b", true, false),
-        ("", false, false),
-        ("9a", false, false),
-        ("a-b", false, false),
-        ("ä", false, false),
-    ] {
-        assert_eq!(is_name(name, Colon::Allowed), metric, "{name}");
-        assert_eq!(is_name(name, Colon::Refused), label, "{name}");
-    }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lockgate_http::head::Method;
 use lockgate_metrics::{
-    Bounds, Counter, ExpositionText, Gauge, Histogram, HistogramSnapshot, Shards,
+    Bounds, Counter, Gauge, Histogram, HistogramSnapshot, MetricFamilies, Shards,
 };
 use lockgate_net::index_type;
 use lockgate_upstream::{DialError, EndpointIndex, LeaseMetrics};
@@ -247,7 +247,7 @@ pub struct EndpointState {
 /// Writes everything that the workers count of HTTP: `sites` and `endpoints` in the order of the
 /// cells.
 pub fn write(
-    text: &mut ExpositionText,
+    families: &mut MetricFamilies<'_>,
     shards: &Shards<WorkerCells>,
     sites: &[String],
     endpoints: &[EndpointState],
@@ -257,14 +257,14 @@ pub fn write(
             shards,
             names: sites,
         }
-        .write(text);
+        .write(families);
     }
     if !endpoints.is_empty() {
         EndpointFamilies {
             shards,
             states: endpoints,
         }
-        .write(text);
+        .write(families);
     }
 }
 
@@ -274,8 +274,8 @@ struct SiteFamilies<'a> {
 }
 
 impl SiteFamilies<'_> {
-    fn write(&self, text: &mut ExpositionText) {
-        let mut family = text.counter("lockgate_requests_total", "Finished exchanges.");
+    fn write(&self, families: &mut MetricFamilies<'_>) {
+        let mut family = families.counter("lockgate_requests_total", "Finished exchanges.");
         for (site, name) in self.each() {
             for (method, method_name) in METHODS.iter().enumerate() {
                 for (code, code_name) in CODES.iter().enumerate() {
@@ -288,7 +288,7 @@ impl SiteFamilies<'_> {
                 }
             }
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_request_errors_total",
             "Exchanges that Lockgate ended in an error, by cause.",
         );
@@ -300,7 +300,7 @@ impl SiteFamilies<'_> {
                 }
             }
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_grpc_calls_total",
             "gRPC calls by their final status, set by endpoints or by Lockgate.",
         );
@@ -317,7 +317,7 @@ impl SiteFamilies<'_> {
                 }
             }
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_requests_unknown_client_total",
             "Requests of trusted proxies with an X-Forwarded-For that names no address: their client is unknown.",
         );
@@ -325,7 +325,7 @@ impl SiteFamilies<'_> {
             &[],
             self.shards.counter(|cells| &cells.process.unknown_clients),
         );
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_request_bytes_total",
             "Bytes of bodies, as seen from Lockgate's clients.",
         );
@@ -338,37 +338,37 @@ impl SiteFamilies<'_> {
             family.sample(&[("site", name), ("direction", "sent")], sent);
         }
         self.counters(
-            text,
+            families,
             "lockgate_upgrades_total",
             "Connections that were upgraded to another protocol.",
             |cells| &cells.upgrades,
         );
         self.gauges(
-            text,
+            families,
             "lockgate_requests_in_flight",
             "Exchanges in progress.",
             |cells| &cells.in_flight,
         );
         self.gauges(
-            text,
+            families,
             "lockgate_requests_queued",
             "Requests that wait for an endpoint.",
             |cells| &cells.queued,
         );
         self.gauges(
-            text,
+            families,
             "lockgate_upgraded_connections",
             "Open connections that were upgraded to another protocol.",
             |cells| &cells.upgraded,
         );
         self.histograms(
-            text,
+            families,
             "lockgate_request_duration_seconds",
             "Time from the first byte of a request to the last byte of its response.",
             |cells| &cells.duration,
         );
         self.histograms(
-            text,
+            families,
             "lockgate_request_queue_duration_seconds",
             "Time that requests waited for an endpoint, of those that had to wait.",
             |cells| &cells.queue_wait,
@@ -388,12 +388,12 @@ impl SiteFamilies<'_> {
 
     fn counters(
         &self,
-        text: &mut ExpositionText,
+        families: &mut MetricFamilies<'_>,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Counter,
     ) {
-        let mut family = text.counter(name, help);
+        let mut family = families.counter(name, help);
         for (site, label) in self.each() {
             family.sample(&[("site", label)], self.counter(site, cell));
         }
@@ -401,12 +401,12 @@ impl SiteFamilies<'_> {
 
     fn gauges(
         &self,
-        text: &mut ExpositionText,
+        families: &mut MetricFamilies<'_>,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Gauge,
     ) {
-        let mut family = text.gauge(name, help);
+        let mut family = families.gauge(name, help);
         for (site, label) in self.each() {
             family.sample(
                 &[("site", label)],
@@ -417,12 +417,12 @@ impl SiteFamilies<'_> {
 
     fn histograms(
         &self,
-        text: &mut ExpositionText,
+        families: &mut MetricFamilies<'_>,
         name: &'static str,
         help: &str,
         cell: fn(&SiteCells) -> &Histogram,
     ) {
-        let mut family = text.histogram(name, help);
+        let mut family = families.histogram(name, help);
         for (site, label) in self.each() {
             if let Some(sum) = self.shards.histogram(|cells| cell(cells.http.site(site))) {
                 family.sample(&[("site", label)], &sum);
@@ -437,8 +437,8 @@ struct EndpointFamilies<'a> {
 }
 
 impl EndpointFamilies<'_> {
-    fn write(&self, text: &mut ExpositionText) {
-        let mut family = text.gauge(
+    fn write(&self, families: &mut MetricFamilies<'_>) {
+        let mut family = families.gauge(
             "lockgate_upstream_latency_ewma_seconds",
             "The moving average of an endpoint's response times.",
         );
@@ -447,7 +447,7 @@ impl EndpointFamilies<'_> {
                 family.sample(&labels, latency.as_secs_f64());
             }
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_upstream_requests_total",
             "Responses of an endpoint.",
         );
@@ -459,20 +459,20 @@ impl EndpointFamilies<'_> {
                 }
             }
         }
-        self.failures(text);
+        self.failures(families);
         self.counters(
-            text,
+            families,
             "lockgate_upstream_retries_total",
             "Requests that were retried after a failure of this endpoint.",
             |cells| &cells.retries,
         );
         self.counters(
-            text,
+            families,
             "lockgate_upstream_connects_total",
             "Connections made to an endpoint.",
             |cells| &cells.connects,
         );
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_upstream_connect_seconds_total",
             "Total time to connect to an endpoint.",
         );
@@ -481,24 +481,24 @@ impl EndpointFamilies<'_> {
             family.sample(&labels, micros as f64 / 1e6);
         }
         self.counters(
-            text,
+            families,
             "lockgate_upstream_reused_total",
             "Exchanges over a reused connection.",
             |cells| &cells.reused,
         );
         self.gauges(
-            text,
+            families,
             "lockgate_upstream_requests_in_flight",
             "Exchanges in progress.",
             |cells| &cells.in_flight,
         );
         self.gauges(
-            text,
+            families,
             "lockgate_upstream_idle_connections",
             "Idle connections that are kept for reuse.",
             |cells| &cells.idle,
         );
-        let mut family = text.histogram(
+        let mut family = families.histogram(
             "lockgate_upstream_response_duration_seconds",
             "Time from a request to the first byte of its response.",
         );
@@ -510,8 +510,8 @@ impl EndpointFamilies<'_> {
         }
     }
 
-    fn failures(&self, text: &mut ExpositionText) {
-        let mut family = text.counter(
+    fn failures(&self, families: &mut MetricFamilies<'_>) {
+        let mut family = families.counter(
             "lockgate_upstream_failures_total",
             "Failures at an endpoint, by the error types of RFC 9209.",
         );
@@ -557,12 +557,12 @@ impl EndpointFamilies<'_> {
 
     fn counters(
         &self,
-        text: &mut ExpositionText,
+        families: &mut MetricFamilies<'_>,
         name: &'static str,
         help: &str,
         cell: fn(&EndpointCells) -> &Counter,
     ) {
-        let mut family = text.counter(name, help);
+        let mut family = families.counter(name, help);
         for (index, labels, _) in self.each() {
             family.sample(&labels, self.counter(index, cell));
         }
@@ -570,12 +570,12 @@ impl EndpointFamilies<'_> {
 
     fn gauges(
         &self,
-        text: &mut ExpositionText,
+        families: &mut MetricFamilies<'_>,
         name: &'static str,
         help: &str,
         cell: fn(&EndpointCells) -> &Gauge,
     ) {
-        let mut family = text.gauge(name, help);
+        let mut family = families.gauge(name, help);
         for (index, labels, _) in self.each() {
             let sum: i64 = self.cells(index).map(|cells| cell(cells).value()).sum();
             family.sample(&labels, sum);
@@ -585,6 +585,8 @@ impl EndpointFamilies<'_> {
 
 #[cfg(test)]
 mod tests {
+    use lockgate_metrics::ExpositionText;
+
     use super::*;
 
     fn shards(workers: usize) -> Shards<WorkerCells> {
@@ -605,7 +607,12 @@ mod tests {
             vacant: false,
             latency: Some(Duration::from_millis(250)),
         }];
-        write(&mut text, shards, &sites, &endpoints);
+        write(
+            &mut MetricFamilies::new(&mut text),
+            shards,
+            &sites,
+            &endpoints,
+        );
         text.finish()
     }
 
@@ -688,7 +695,7 @@ mod tests {
     #[test]
     fn without_sites_no_http_metrics_are_written() {
         let mut text = ExpositionText::new();
-        write(&mut text, &shards(1), &[], &[]);
+        write(&mut MetricFamilies::new(&mut text), &shards(1), &[], &[]);
         assert_eq!(text.finish(), "");
     }
 

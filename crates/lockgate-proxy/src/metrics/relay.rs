@@ -1,7 +1,7 @@
 //! What is counted of relays, by listener and pool.
 
 use lockgate_limits::clock::TrafficCounter;
-use lockgate_metrics::{Bounds, Counter, ExpositionText, Gauge, Histogram, Shards};
+use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, MetricFamilies, Shards};
 use lockgate_net::nanos::Nanos;
 
 use super::WorkerCells;
@@ -66,26 +66,30 @@ impl RelayName {
 }
 
 /// Writes what the workers count of relays with these names, in the order of their cells.
-pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, relays: &[RelayName]) {
+pub fn write(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    relays: &[RelayName],
+) {
     let counter = |index: usize, cell: fn(&RelayCells) -> &Counter| {
         shards.counter(|cells| cell(&cells.relays[index]))
     };
     let each = || relays.iter().enumerate();
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_relays_total",
         "Connections that began to be relayed.",
     );
     for (index, relay) in each() {
         family.sample(&relay.labels(), counter(index, |cells| &cells.begun));
     }
-    let mut family = text.gauge("lockgate_relays", "Relayed connections that are open.");
+    let mut family = families.gauge("lockgate_relays", "Relayed connections that are open.");
     for (index, relay) in each() {
         family.sample(
             &relay.labels(),
             shards.gauge(|cells| &cells.relays[index].open),
         );
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_relays_ended_total",
         "Relayed connections that ended, by cause.",
     );
@@ -97,7 +101,7 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, relays: &[
             }
         }
     }
-    let mut family = text.counter(
+    let mut family = families.counter(
         "lockgate_relay_bytes_total",
         "Relayed bytes, as seen from Lockgate's clients.",
     );
@@ -111,7 +115,7 @@ pub fn write(text: &mut ExpositionText, shards: &Shards<WorkerCells>, relays: &[
             counter(index, |cells| &cells.sent),
         );
     }
-    let mut family = text.histogram(
+    let mut family = families.histogram(
         "lockgate_relay_connect_duration_seconds",
         "Time to connect to an endpoint of a relay, fail-over included.",
     );

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use lockgate_metrics::{Bounds, ExpositionText, Histogram, HistogramSnapshot};
+use lockgate_metrics::{Bounds, ExpositionText, Histogram, HistogramSnapshot, MetricFamilies};
 
 use lockgate_load::result::{FailureKind, NanosecondHistogram, StageCounts};
 
@@ -120,13 +120,14 @@ impl RunTotals {
     /// As Prometheus text. There is no sample of stages that have not begun.
     pub(super) fn text(&self) -> String {
         let mut text = ExpositionText::new();
+        let mut families = MetricFamilies::new(&mut text);
         let stages = || {
             self.stages
                 .iter()
                 .filter_map(|(name, totals)| Some((&**name, totals.as_ref()?)))
         };
 
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_load_requests_total",
             "Finished requests, by result.",
         );
@@ -140,7 +141,7 @@ impl RunTotals {
                 totals.failures.iter().sum::<u64>(),
             );
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_load_failures_total",
             "Requests that failed, by the kind of failure.",
         );
@@ -149,14 +150,14 @@ impl RunTotals {
                 family.sample(&[("stage", stage), ("kind", kind.name())], count);
             }
         }
-        let mut family = text.histogram(
+        let mut family = families.histogram(
             "lockgate_load_latency_seconds",
             "Latency of successes, from their due time; in a closed loop from their sending.",
         );
         for (stage, totals) in stages() {
             family.sample(&[("stage", stage)], &totals.latency);
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_load_bytes_total",
             "Bytes of messages, heads included; under TLS those inside it.",
         );
@@ -167,7 +168,7 @@ impl RunTotals {
                 totals.received,
             );
         }
-        let mut family = text.counter(
+        let mut family = families.counter(
             "lockgate_load_connections_opened_total",
             "Opened connections, without those of the warm-up.",
         );
@@ -176,7 +177,9 @@ impl RunTotals {
         }
         if let Some(due) = self.due {
             let help = "Scheduled requests per second in an open loop; 0 after the run.";
-            text.gauge("lockgate_load_rate_due", help).sample(&[], due);
+            families
+                .gauge("lockgate_load_rate_due", help)
+                .sample(&[], due);
         }
         text.finish()
     }
