@@ -438,9 +438,8 @@ fn waiting_for_100_continue_is_not_slow() {
 
 #[test]
 fn a_slow_head_is_a_408_and_idle_ends_silently() {
-    let gate = lockgate().start(
-        &("timeouts = { head = \"1s\", idle = \"1s\" }\n".to_owned() + &local_site("")),
-    );
+    let gate = lockgate()
+        .start(&("timeouts = { head = \"1s\", idle = \"1s\" }\n".to_owned() + &local_site("")));
     let mut client = Http::connect(gate.address());
     assert_eq!(ask(&mut client, "").status(), 200);
     client.send("GET /half HTTP/1.1\r\nHost:");

@@ -20,8 +20,7 @@ fn started(site: &Site) -> (Serving, Lockgate) {
 /// A listener with a short handshake timeout.
 fn hasty(site: &Site) -> (Serving, Lockgate) {
     let origin = Origin::tcp().echo();
-    let toml =
-        "timeouts = { handshake = \"1s\" }\n".to_owned() + &site.tls(origin.address(), "");
+    let toml = "timeouts = { handshake = \"1s\" }\n".to_owned() + &site.tls(origin.address(), "");
     let gate = lockgate().start(&toml);
     (origin, gate)
 }
