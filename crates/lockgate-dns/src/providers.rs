@@ -15,8 +15,10 @@ use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error};
 use hickory_proto::rr::Name;
 use lockgate_rules::DnsProvider;
 use tokio::sync::Mutex;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use crate::addresses::WantedAddresses;
 use crate::error::{DnsError, bounded, shown};
 use crate::update::Change;
 
@@ -24,6 +26,9 @@ use crate::update::Change;
 const REQUEST_TIME: Option<Duration> = Some(Duration::from_secs(30));
 /// The time for a change, which takes several requests.
 const TIME: Duration = Duration::from_secs(90);
+
+/// The providers that keep one TXT record of a name and list none: to add one is to set it.
+const SINGLE: [&str; 2] = ["ddnss", "duckdns"];
 
 /// Held during a change.
 static CHANGES: Mutex<()> = Mutex::const_new(());
@@ -73,6 +78,15 @@ impl ProviderAccount {
         let _one = CHANGES.lock().await;
         let changed = async {
             let kind = DnsRecordType::TXT;
+            if SINGLE.contains(&self.name) {
+                let records = match change {
+                    Change::Add => records,
+                    Change::Remove => Vec::new(),
+                };
+                let ttl = self.ttl();
+                let updater = &self.updater;
+                return updater.set_rrset(&*name, kind, ttl, records, &*zone).await;
+            }
             match change {
                 Change::Add => {
                     let ttl = self.ttl();
@@ -87,10 +101,42 @@ impl ProviderAccount {
                 }
             }
         };
-        let why = match timeout(TIME, changed).await {
-            Ok(Ok(())) => return Ok(()),
+        match timeout(TIME, changed).await {
             // It is gone already.
-            Ok(Err(Error::NotFound)) if change == Change::Remove => return Ok(()),
+            Ok(Err(Error::NotFound)) if change == Change::Remove => Ok(()),
+            changed => self.result(changed),
+        }
+    }
+
+    /// Gives a name these addresses and no others of their families.
+    ///
+    /// # Errors
+    /// When the provider refuses or cannot be reached; one of two families may be set already.
+    pub(crate) async fn set_addresses(
+        &self,
+        zone: &Name,
+        name: &Name,
+        addresses: WantedAddresses,
+    ) -> Result<(), DnsError> {
+        let (name, zone) = (shown(name), shown(zone));
+        let ipv4 = addresses.ipv4.map(|address| (DnsRecordType::A, DnsRecord::A(address)));
+        let ipv6 = addresses
+            .ipv6
+            .map(|address| (DnsRecordType::AAAA, DnsRecord::AAAA(address)));
+        let _one = CHANGES.lock().await;
+        for (kind, record) in ipv4.into_iter().chain(ipv6) {
+            let records = vec![record];
+            let changed = self
+                .updater
+                .set_rrset(&*name, kind, self.ttl(), records, &*zone);
+            self.result(timeout(TIME, changed).await)?;
+        }
+        Ok(())
+    }
+
+    fn result(&self, changed: Result<Result<(), Error>, Elapsed>) -> Result<(), DnsError> {
+        let why = match changed {
+            Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => bounded(&error.to_string()),
             Err(_) => format!("no answer within {} s", TIME.as_secs()),
         };

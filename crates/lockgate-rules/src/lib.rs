@@ -16,7 +16,8 @@
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
 //! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
-//! - [`dns_provider`]: the provider that writes TXT records for them.
+//! - [`dns_provider`]: the provider that writes records of DNS.
+//! - [`dynamic_dns`]: names that are kept at the machine's address, and where that is learnt.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ pub mod client_address;
 pub mod compression;
 pub mod cors;
 pub mod dns_provider;
+pub mod dynamic_dns;
 pub mod fixed_response;
 pub mod headers;
 pub mod host_pattern;
@@ -55,6 +57,7 @@ pub use client_address::ClientAddress;
 pub use compression::Compression;
 pub use cors::{Cors, Origin, Origins};
 pub use dns_provider::{DnsProvider, KnownDnsProvider, SecretText};
+pub use dynamic_dns::{AddressSource, DynamicDns, SourceUrl, SourceUrlError};
 pub use fixed_response::FixedResponse;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};
 pub use host_pattern::HostPattern;
