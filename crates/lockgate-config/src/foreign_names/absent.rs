@@ -4,10 +4,6 @@ use super::{ForeignName, absent, later};
 
 pub(super) const ROWS: &[ForeignName] = &[
     later(
-        "ddns dyndns dynamic_dns",
-        "let ddclient or your router keep the name at this address",
-    ),
-    later(
         "export exporters graphite statsd influx influxdb otlp datadog influx_db2 metrics_exporters",
         "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there",
     ),

@@ -83,7 +83,7 @@ pub(crate) fn example(way: &[&'static KeyRow]) -> String {
             break;
         }
         entries = match parent.name {
-            name @ ("tls" | "acme") if depth == 0 => under(name),
+            name @ ("tls" | "acme" | "ddns") if depth == 0 => under(name),
             name => {
                 let name = match parent.language.tables_by() {
                     Some(names) => format!("{name}.{}", names.sample()),
