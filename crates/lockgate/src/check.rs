@@ -13,6 +13,7 @@ use crate::examine::{Examination, examine};
 use crate::print::{self, out};
 use crate::start_steps::Mode;
 
+mod ddns;
 pub(crate) mod describe;
 mod lints;
 mod names;
@@ -51,12 +52,17 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
         }
         _ => None,
     };
+    let names = config.filter(|_| served.is_some());
+    let names = names.and_then(|config| ddns::describe(config));
     match check.output {
-        PrintFormat::Json => print_json(&report, served.as_ref()),
+        PrintFormat::Json => print_json(&report, served.as_ref(), names.as_ref()),
         PrintFormat::Text => {
             print::report(&report);
             if let Some(served) = &served {
                 text::print(served);
+            }
+            if let Some(names) = &names {
+                ddns::print(names);
             }
             if !report.has_errors() {
                 out!(
@@ -91,10 +97,13 @@ fn summary(report: &Report, config: Option<&Config>, assembly: Option<&Assembly>
     summary
 }
 
-fn print_json(report: &Report, served: Option<&Value>) {
+fn print_json(report: &Report, served: Option<&Value>, names: Option<&Value>) {
     let mut out = json!({ "report": report.to_json() });
     if let Some(served) = served {
         out["listeners"] = served.clone();
+    }
+    if let Some(names) = names {
+        out["ddns"] = names.clone();
     }
     out!("{out:#}");
 }

@@ -1,5 +1,6 @@
 //! The texts of `/metrics` and `/top`: the workers' counters, and the figures of the process.
 
+mod ddns;
 mod figures;
 mod process;
 
@@ -10,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_certs::{CertId, CertKeeper, FailureKind};
+use lockgate_ddns::DdnsKeeper;
 use lockgate_limits::clock;
 use lockgate_metrics::{
     ExpositionText, Shards, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic,
@@ -85,6 +87,8 @@ pub(crate) struct SharedState {
     pub(crate) bound: Vec<BoundAddress>,
     /// The certificates that come by themselves.
     pub(crate) certificates: Arc<CertKeeper>,
+    /// The names that are kept at this machine's address.
+    pub(crate) ddns: Arc<DdnsKeeper>,
     /// The configuration, for questions about requests.
     pub(crate) explained: ExplainedConfig,
 }
@@ -155,6 +159,7 @@ impl Exposition {
         http::write(&mut text, &self.state.shards, &self.sites, &self.states());
         self.checks(&mut text);
         self.certificates(&mut text);
+        self.ddns(&mut text);
         self.clients(&mut text);
         text.finish()
     }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use foldhash::{HashMap, HashMapExt};
 use lockgate_certs::CertKeeper;
 use lockgate_config::{AccessFormat, AccessLog, Config, LoadedConfig};
+use lockgate_ddns::DdnsKeeper;
 use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
 use lockgate_net::listen::{self, BoundListener, ListenAddress, SocketOwner};
@@ -81,6 +82,7 @@ pub(crate) struct GenerationParts {
     pub(crate) logs: Logs,
     pub(crate) statuses: EndpointStatuses,
     pub(crate) certificates: Arc<CertKeeper>,
+    pub(crate) ddns: Arc<DdnsKeeper>,
 }
 
 /// How the listeners of a generation come to their sockets.
@@ -207,6 +209,7 @@ impl RunningGeneration {
             logs,
             statuses,
             certificates,
+            ddns,
         } = parts;
         let config = Arc::clone(&loaded.config);
         let number = before.map_or(1, |before| before.rules.number + 1);
@@ -276,6 +279,7 @@ impl RunningGeneration {
                 generation: number,
                 bound,
                 certificates,
+                ddns,
                 explained: ExplainedConfig {
                     loaded,
                     assembly: Arc::clone(&assembly),

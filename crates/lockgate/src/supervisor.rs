@@ -6,6 +6,7 @@ mod certificates;
 mod closing;
 mod commands;
 mod confirmation;
+mod ddns;
 mod files;
 mod reload;
 mod stopping;
@@ -51,6 +52,7 @@ use crate::{descriptors, operator_log, print, state, systemd};
 use background::RunningBackground;
 use certificates::RunningCertificates;
 use closing::ClosingListeners;
+use ddns::RunningDdns;
 use reload::Reloads;
 use stopping::LoopEnd;
 use upgrade::{Duplicates, HandedSocketIds, Upgrades};
@@ -227,6 +229,7 @@ async fn supervise(
     // A worker that died is no failed start: the service manager may restart the process.
     let end = running.serve(&mut signals, watch).await;
     running.certificates.end();
+    running.ddns.end();
     match end {
         ServeEnd::Stop { is_urgent } => Ok(running.stop(signals, is_urgent).await),
         ServeEnd::HandedOver(sockets) => Ok(running.finish_begun(sockets, signals).await),
@@ -295,6 +298,7 @@ pub(crate) struct RunningServer {
     monitor: MemoryMonitor,
     background: RunningBackground,
     certificates: RunningCertificates,
+    ddns: RunningDdns,
     /// Files that have changed, told to the loop.
     changed: UnboundedSender<Vec<PathBuf>>,
     watched: Arc<WatchedFiles>,
@@ -367,6 +371,7 @@ impl RunningServer {
             }
         }
         let certificates = RunningCertificates::default();
+        let ddns = RunningDdns::default();
         let parts = GenerationParts {
             loaded: Arc::clone(&loaded),
             file,
@@ -374,6 +379,7 @@ impl RunningServer {
             logs,
             statuses,
             certificates: Arc::clone(&certificates.keeper),
+            ddns: Arc::clone(&ddns.keeper),
         };
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let started_with = Arc::clone(&generation.config);
@@ -407,6 +413,7 @@ impl RunningServer {
             memory,
             background,
             certificates,
+            ddns,
             changed: unbounded_channel().0,
             watched,
             closing: ClosingListeners::default(),
@@ -427,6 +434,7 @@ impl RunningServer {
         files::tell_changes(watch, changed.clone());
         self.changed = changed;
         self.keep_certificates();
+        self.keep_names();
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
         self.watch_files();
