@@ -5,6 +5,7 @@ use std::path::Path;
 
 #[test]
 fn every_kept_input_holds() {
+    replay("address_answer", lockgate_fuzz::address_answer);
     replay("authorization", lockgate_fuzz::authorization);
     replay("change_body", lockgate_fuzz::change_body);
     replay("client_hello", lockgate_fuzz::client_hello);
@@ -25,6 +26,7 @@ fn every_kept_input_holds() {
     replay("hpack", lockgate_fuzz::hpack);
     replay("hpack_account", lockgate_fuzz::hpack_account);
     replay("htpasswd", lockgate_fuzz::htpasswd);
+    replay("interface_addresses", lockgate_fuzz::interface_addresses);
     replay("page_html", lockgate_fuzz::page_html);
     replay("priority", lockgate_fuzz::priority);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
