@@ -30,6 +30,35 @@ const TIME: Duration = Duration::from_secs(90);
 /// The providers that keep one TXT record of a name and list none: to add one is to set it.
 const SINGLE: [&str; 2] = ["ddnss", "duckdns"];
 
+/// The providers that replace all records of a kind by one request. At the others, `dns-update` deletes
+/// what is no longer wanted and then creates what is.
+const WHOLE_SETS: [&str; 24] = [
+    "autodns",
+    "azure",
+    "constellix",
+    "cpanel",
+    "desec",
+    "gandi",
+    "gcore",
+    "godaddy",
+    "google",
+    "hetzner",
+    "hostingde",
+    "hostinger",
+    "huaweicloud",
+    "joker",
+    "mythicbeasts",
+    "netcup",
+    "nifcloud",
+    "ns1",
+    "powerdns",
+    "route53",
+    "scaleway",
+    "selectel",
+    "ultradns",
+    "yandexcloud",
+];
+
 /// Held during a change.
 static CHANGES: Mutex<()> = Mutex::const_new(());
 
@@ -126,12 +155,32 @@ impl ProviderAccount {
         let _one = CHANGES.lock().await;
         for (kind, record) in ipv4.into_iter().chain(ipv6) {
             let records = vec![record];
+            if !WHOLE_SETS.contains(&self.name) {
+                self.add_first(&name, kind, records.clone(), &zone).await;
+            }
             let changed = self
                 .updater
                 .set_rrset(&*name, kind, self.ttl(), records, &*zone);
             self.result(timeout(TIME, changed).await)?;
         }
         Ok(())
+    }
+
+    /// Adds a record before the others of its kind are removed, so that the name is never without one.
+    /// Where that fails, the change of the whole set tells why, or does without.
+    async fn add_first(
+        &self,
+        name: &str,
+        kind: DnsRecordType,
+        records: Vec<DnsRecord>,
+        zone: &str,
+    ) {
+        let added = self
+            .updater
+            .add_to_rrset(name, kind, self.ttl(), records, zone);
+        if let Err(error) = self.result(timeout(TIME, added).await) {
+            tracing::debug!(name, %error, "the new address is not added before the old one goes");
+        }
     }
 
     fn result(&self, changed: Result<Result<(), Error>, Elapsed>) -> Result<(), DnsError> {
@@ -299,6 +348,16 @@ mod tests {
     use lockgate_rules::dns_provider::{ACME_DNS, DNS_PROVIDERS, EXEC, RFC2136};
 
     use super::*;
+
+    #[test]
+    fn providers_with_manners_of_their_own_are_known_ones() {
+        for name in WHOLE_SETS.iter().chain(&SINGLE) {
+            assert!(
+                DNS_PROVIDERS.iter().any(|known| known.name == *name),
+                "{name}"
+            );
+        }
+    }
 
     /// With a text for each required parameter there is a client, or what it lacks is its form.
     #[test]
