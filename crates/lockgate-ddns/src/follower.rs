@@ -147,8 +147,8 @@ impl Follower {
         if wanted.is_empty() {
             return Step::Wait(later.into_iter().min());
         }
-        let count = self.names.len();
-        for name in (0..count).map(|at| (self.turn + at) % count) {
+        let (count, turn) = (self.names.len(), self.turn);
+        for name in (0..count).map(|at| (turn + at) % count) {
             let Some(state) = self.names.get_mut(name) else {
                 continue;
             };

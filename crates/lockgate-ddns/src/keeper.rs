@@ -92,11 +92,12 @@ impl Statuses {
 impl DdnsTask {
     /// Keeps names until the [`DdnsKeeper`] is gone. To be run in a runtime of tokio with IO and time.
     pub async fn run(mut self) {
+        let statuses = Arc::clone(&self.statuses);
         loop {
             let wanted = self.wanted.borrow_and_update().clone();
             let following = async {
                 match wanted {
-                    Some(settings) => follow(&settings, &self.statuses).await,
+                    Some(settings) => follow(&settings, &statuses).await,
                     None => pending().await,
                 }
             };
