@@ -10,6 +10,8 @@ use crate::values::*;
 use super::Unset::Absent;
 use super::{ConfigKey, Defaulted, KeyRow, dns_provider};
 
+const NAMED: &str = r#"names = ["home.example.org"]"#;
+
 const SOURCES: Unless<False, OneOrMore<AddressSourceName>> = Unless(
     False,
     OneOrMore(List {
@@ -36,7 +38,8 @@ table! {
         r#"{ provider = "desec", token = "${file:/etc/lockgate/dns.token}" }"#,
         "The provider that sets the records, with the keys of `dns` in `[acme]`. `acme-dns`, `ddnss` and \
          `freemyip` set no addresses.",
-    );
+    )
+    .with(NAMED);
 
     const IPV4: Defaulted<Option<Items<AddressSource>>> = ConfigKey::defaulted(
         "ipv4",
@@ -53,7 +56,8 @@ table! {
          Addresses that the Internet does not reach are never set: those for documentation, benchmarks and \
          multicast, and, unless `private` permits them, private (RFC 1918), shared (100.64.0.0/10, RFC 6598) \
          and link-local ones. Of several public addresses, the one that is set stays while it is there.",
-    );
+    )
+    .with(NAMED);
 
     const IPV6: Defaulted<Option<Items<AddressSource>>> = ConfigKey::defaulted(
         "ipv6",
@@ -62,7 +66,8 @@ table! {
         "false",
         "Where the IPv6 address is learnt, as `ipv4` says. Of an interface, temporary addresses (RFC 8981) are \
          not taken, nor those that are deprecated or not yet in use. `false` leaves AAAA records alone.",
-    );
+    )
+    .with(NAMED);
 
     const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
@@ -71,7 +76,8 @@ table! {
         r#""5m""#,
         "The time between two looks at the sources. When an address of an interface changes, they are looked \
          at sooner.",
-    );
+    )
+    .with(NAMED);
 
     const PRIVATE: Defaulted<bool> = ConfigKey::defaulted(
         "private",
@@ -80,5 +86,6 @@ table! {
         "true",
         "Whether addresses that only networks of your own reach are set too: private, shared, unique local \
          and link-local ones. Public ones come first.",
-    );
+    )
+    .with(NAMED);
 }

@@ -35,9 +35,6 @@ fn complete(way: &[&'static KeyRow]) -> String {
         return example;
     }
     // What is for the hosts of sites.
-    if example.contains("ddns") {
-        return format!("{example}\n[site.\"example.com:8080\"]\nproxy = \"127.0.0.1:3000\"\n");
-    }
     if example.contains("acme") || example.contains("issuer = ") {
         return format!("{example}\n[site.\"example.com\"]\nproxy = \"127.0.0.1:3000\"\n");
     }
