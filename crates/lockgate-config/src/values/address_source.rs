@@ -94,7 +94,7 @@ mod tests {
                 "write \"interface\", \"interface:eth0\" or a URL",
             ),
             (
-                "interface:a-name-too-long",
+                "interface:a-name-too-long-x",
                 "write \"interface\", \"interface:eth0\" or a URL",
             ),
             ("", "write \"interface\", \"interface:eth0\" or a URL"),
