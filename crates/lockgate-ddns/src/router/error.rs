@@ -47,11 +47,7 @@ pub enum RouterError {
         protocol: RouterProtocol,
     },
     /// The router tells no address by any protocol.
-    #[error(
-        "the router {gateway} does not tell its address:{}; switch on UPnP, NAT-PMP or PCP in its \
-         settings",
-        list(.failures)
-    )]
+    #[error("the router {gateway} does not tell its address:{}; {}", list(.failures), cure(.failures))]
     NotTold {
         /// The router's address in this network.
         gateway: Ipv4Addr,
@@ -66,6 +62,13 @@ fn list(failures: &[(RouterProtocol, ProtocolFailure)]) -> String {
         .map(|(protocol, failure)| format!(" by {protocol}: {failure}"))
         .collect();
     parts.join(",")
+}
+
+fn cure(failures: &[(RouterProtocol, ProtocolFailure)]) -> &'static str {
+    match failures.iter().any(|(_, failure)| failure.is_answer()) {
+        true => "its settings show whether it is connected, and whether that is behind another NAT",
+        false => "switch on UPnP, NAT-PMP or PCP in its settings",
+    }
 }
 
 /// A protocol by which a router tells its address.
@@ -113,6 +116,20 @@ pub enum ProtocolFailure {
     /// A step of UPnP failed.
     #[error(transparent)]
     Upnp(#[from] UpnpFailure),
+}
+
+impl ProtocolFailure {
+    /// Whether the router has the protocol, and has answered the question itself.
+    fn is_answer(&self) -> bool {
+        match self {
+            Self::NotAsked | Self::Unsent(_) | Self::Closed(_) | Self::Silent(_) => false,
+            Self::Refused(_) | Self::Unusable(_) => true,
+            Self::Upnp(failure) => matches!(
+                failure,
+                UpnpFailure::Fault { .. } | UpnpFailure::Empty { .. } | UpnpFailure::NoAddress { .. }
+            ),
+        }
+    }
 }
 
 /// Why UPnP did not tell the address. The texts of the router in it are bounded.
@@ -179,13 +196,25 @@ pub enum UpnpFailure {
         /// Its number and description, cut.
         text: String,
     },
-    /// The answer holds no address.
+    /// The device has no address itself (WANIPConnection:2 §2.3.13), or it is a private one.
+    #[error("{url}: the answer holds no address: its line is down, or it is behind another NAT")]
+    Empty {
+        /// The URL of the control.
+        url: String,
+    },
+    /// The answer holds something else instead of an address.
     #[error("{url}: the answer holds `{text}` instead of an address")]
     NoAddress {
         /// The URL of the control.
         url: String,
-        /// What stands in place of the address, cut; may be empty.
+        /// What stands in place of the address, cut.
         text: String,
+    },
+    /// The answer is not one to the question.
+    #[error("{url}: the answer is to another question")]
+    OtherAnswer {
+        /// The URL of the control.
+        url: String,
     },
 }
 

@@ -205,6 +205,10 @@ fn a_mapping_without_answer_is_ended_all_the_same() {
             search_wait: Duration::from_millis(100),
             ..inquiry(control, search)
         };
+        let error = short.ask().await.unwrap_err();
+        let cure = "; switch on UPnP, NAT-PMP or PCP in its settings";
+        assert!(error.to_string().ends_with(cure), "{error}");
+        asked.take();
         let failures = failures(short).await;
         let silent = |failure: &ProtocolFailure| matches!(failure, ProtocolFailure::Silent(_));
         assert!(failures[..2].iter().all(silent), "{failures:?}");
@@ -234,9 +238,9 @@ fn refusals_of_all_protocols_are_told_together() {
         let text = error.to_string();
         for part in [
             "the router 127.0.0.1 does not tell its address: by NAT-PMP: it answers with result 3 \
-             (network failure: it has no address itself), by PCP: it answers with result 2 (not \
-             authorized), by UPnP: http://127.0.0.1:",
-            "/igd/root.xml: status 404; switch on UPnP, NAT-PMP or PCP in its settings",
+             (network failure: its line is down, or it is behind another NAT), by PCP: it answers with \
+             result 2 (not authorized), by UPnP: http://127.0.0.1:",
+            "/igd/root.xml: status 404; its settings show whether it is connected",
         ] {
             assert!(text.contains(part), "{text}");
         }
@@ -415,10 +419,13 @@ fn a_router_whose_line_is_down_is_told_as_such() {
 fn answers_of_services_that_hold_no_address_are_told() {
     run(async {
         for (answer, expected) in [
-            (soap(""), "the answer holds `` instead of an address"),
+            (
+                soap(""),
+                "the answer holds no address: its line is down, or it is behind another NAT",
+            ),
             (soap("2001:db8::1"), "the answer holds `2001:db8::1` instead of an address"),
             (soap("1.2.3.4 5"), "the answer holds `1.2.3.4 5` instead of an address"),
-            ("<a/>".to_owned(), "the answer holds `` instead of an address"),
+            ("<a/>".to_owned(), "the answer is to another question"),
             ("<a>".to_owned(), "the XML is cut off"),
             (
                 "<UPnPError><errorCode>401</errorCode><errorDescription>Invalid\u{7} Action\

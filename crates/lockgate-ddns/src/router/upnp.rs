@@ -127,6 +127,7 @@ impl UpnpGateway {
         })?;
         let url = url.to_string();
         match answer {
+            SoapAnswer::Address(text) if text.is_empty() => Err(UpnpFailure::Empty { url }),
             SoapAnswer::Address(text) => text.parse().map_err(|_| UpnpFailure::NoAddress {
                 url,
                 text: bounded(&text),
@@ -135,10 +136,7 @@ impl UpnpGateway {
                 url,
                 text: bounded(&text),
             }),
-            SoapAnswer::Other => Err(UpnpFailure::NoAddress {
-                url,
-                text: String::new(),
-            }),
+            SoapAnswer::Other => Err(UpnpFailure::OtherAnswer { url }),
         }
     }
 
