@@ -159,7 +159,9 @@ mod tests {
                 "<root><service><serviceType>{kind}</serviceType></service>\
                  <service><controlURL>/a</controlURL></service></root>"
             ),
-            format!("<service><serviceType>{kind}0</serviceType><controlURL>/a</controlURL></service>"),
+            format!(
+                "<service><serviceType>{kind}0</serviceType><controlURL>/a</controlURL></service>"
+            ),
         ] {
             let empty = DeviceDescription {
                 base: None,

@@ -170,7 +170,10 @@ mod tests {
     #[test]
     fn urls_of_the_device_are_read() {
         for (url, shown) in [
-            ("http://192.168.1.1:5000/root.xml", "http://192.168.1.1:5000/root.xml"),
+            (
+                "http://192.168.1.1:5000/root.xml",
+                "http://192.168.1.1:5000/root.xml",
+            ),
             ("HTTP://192.168.1.1/a?b=c#d", "http://192.168.1.1/a?b=c"),
             ("http://192.168.1.1", "http://192.168.1.1/"),
             ("http://192.168.1.1:/", "http://192.168.1.1/"),

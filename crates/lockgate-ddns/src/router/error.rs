@@ -126,7 +126,9 @@ impl ProtocolFailure {
             Self::Refused(_) | Self::Unusable(_) => true,
             Self::Upnp(failure) => matches!(
                 failure,
-                UpnpFailure::Fault { .. } | UpnpFailure::Empty { .. } | UpnpFailure::NoAddress { .. }
+                UpnpFailure::Fault { .. }
+                    | UpnpFailure::Empty { .. }
+                    | UpnpFailure::NoAddress { .. }
             ),
         }
     }

@@ -119,7 +119,8 @@ mod tests {
     #[cfg(target_endian = "little")]
     #[test]
     fn addresses_are_in_the_byte_order_of_the_machine() {
-        let text = format!("{HEAD}eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0   \n");
+        let text =
+            format!("{HEAD}eth0\t00000000\t0101A8C0\t0003\t0\t0\t100\t00000000\t0\t0\t0   \n");
         assert_eq!(default_route(&text), gateway([192, 168, 1, 1]));
     }
 

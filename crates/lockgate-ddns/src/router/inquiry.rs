@@ -181,8 +181,9 @@ async fn ask_by_pcp(
     match &answer {
         Ok(Ok(_)) => {
             let parse = |octets: &[u8]| mapping.parse_end(octets);
-            let ended = socket.exchange(&mapping.encode(0), retransmission, parse);
-            if !matches!(ended.await, Ok(Ok(()))) {
+            let request = mapping.encode(0);
+            let ended = socket.exchange(&request, retransmission, parse).await;
+            if !matches!(ended, Ok(Ok(()))) {
                 tracing::debug!("the router does not confirm the end of the mapping: it expires");
             }
         }

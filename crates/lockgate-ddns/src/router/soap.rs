@@ -98,7 +98,8 @@ mod tests {
             })
             .collect();
         assert_eq!(names, ["Envelope", "Body", ACTION]);
-        let element = "<u:GetExternalIPAddress xmlns:u=\"urn:schemas-upnp-org:service:WANIPConnection:1\">";
+        let element =
+            "<u:GetExternalIPAddress xmlns:u=\"urn:schemas-upnp-org:service:WANIPConnection:1\">";
         assert!(request.contains(element), "{request}");
         assert_eq!(
             soap_action(SERVICES[1]),
@@ -127,7 +128,9 @@ mod tests {
             ),
             (response("<NewExternalIPAddress/>"), address("")),
             (
-                response("<NewExternalIPAddress>1.2.3.4</NewExternalIPAddress><NewExternalIPAddress>5.6.7.8</NewExternalIPAddress>"),
+                response(
+                    "<NewExternalIPAddress>1.2.3.4</NewExternalIPAddress><NewExternalIPAddress>5.6.7.8</NewExternalIPAddress>",
+                ),
                 address("1.2.3.4"),
             ),
             (response(""), SoapAnswer::Other),
@@ -146,7 +149,10 @@ mod tests {
                 fault("501 Action Failed"),
             ),
             (envelope("<s:Fault/>"), fault("")),
-            ("<html><body>404</body></html>".to_owned(), SoapAnswer::Other),
+            (
+                "<html><body>404</body></html>".to_owned(),
+                SoapAnswer::Other,
+            ),
         ] {
             assert_eq!(SoapAnswer::parse(&text), Ok(answer), "{text}");
         }

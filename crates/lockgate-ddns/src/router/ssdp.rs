@@ -52,7 +52,9 @@ pub(super) async fn find_description(
         socket.set_multicast_ttl_v4(HOPS)?;
         for _ in 0..ROUNDS {
             for service in SERVICES {
-                socket.send_to(search_request(service).as_bytes(), search).await?;
+                socket
+                    .send_to(search_request(service).as_bytes(), search)
+                    .await?;
             }
             let until = end.min(Instant::now() + wait);
             if let Ok(received) = timeout_at(until, receive(&socket, gateway)).await {
@@ -144,7 +146,9 @@ mod tests {
             // What devices do besides: other cases, line ends, no last line.
             format!("HTTP/1.0 200 OK\nlocation:{URL}\nst:\t{st} \n\n"),
             format!("HTTP/1.1 200\r\nno field\r\nSt: {st}\r\nLocation: {URL}"),
-            format!("HTTP/1.1 200 OK\r\nST: {st}\r\nLOCATION: {URL}\r\nLOCATION: http://10.0.0.1/\r\n\r\n"),
+            format!(
+                "HTTP/1.1 200 OK\r\nST: {st}\r\nLOCATION: {URL}\r\nLOCATION: http://10.0.0.1/\r\n\r\n"
+            ),
         ] {
             assert_eq!(parse_answer(answer.as_bytes()), Some(URL), "{answer}");
         }

@@ -11,7 +11,9 @@ use fake_router::{Asked, datagrams, datagrams_beside_a_liar, http, response};
 
 use super::device_url::UrlFault;
 use super::ssdp::SERVICES;
-use super::{ProtocolFailure, RouterAnswer, RouterError, RouterInquiry, RouterProtocol, UpnpFailure};
+use super::{
+    ProtocolFailure, RouterAnswer, RouterError, RouterInquiry, RouterProtocol, UpnpFailure,
+};
 
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
 /// No service has the lowest port.
@@ -87,7 +89,9 @@ fn description(services: &[(usize, &str)]) -> String {
             format!("<service><serviceType>{kind}</serviceType><controlURL>{control}</controlURL></service>")
         })
         .collect();
-    format!("<?xml version=\"1.0\"?><root><device><serviceList>{services}</serviceList></device></root>")
+    format!(
+        "<?xml version=\"1.0\"?><root><device><serviceList>{services}</serviceList></device></root>"
+    )
 }
 
 /// The answer of a service.
@@ -297,7 +301,10 @@ fn upnp_tells_the_address_where_the_port_of_nat_pmp_is_closed() {
             "{post}"
         );
         let action = "\"urn:schemas-upnp-org:service:WANIPConnection:1#GetExternalIPAddress\"";
-        assert!(post.contains(&format!("Soapaction: {action}\r\n")), "{post}");
+        assert!(
+            post.contains(&format!("Soapaction: {action}\r\n")),
+            "{post}"
+        );
         assert!(post.contains("<u:GetExternalIPAddress "), "{post}");
     });
 }
@@ -321,7 +328,10 @@ fn searches_name_each_service_that_knows_the_address() {
         // All of them twice, since datagrams are lost.
         assert_eq!(searches.len(), 2 * SERVICES.len());
         for (search, service) in searches.iter().zip(SERVICES.iter().cycle()) {
-            assert!(search.contains(&format!("\r\nST: {service}\r\n")), "{search}");
+            assert!(
+                search.contains(&format!("\r\nST: {service}\r\n")),
+                "{search}"
+            );
         }
     });
 }
@@ -368,7 +378,8 @@ fn urls_of_a_router_lead_to_no_other_machine() {
         let text = description(&[(1, "/ctl")]).replace("<root>", &base);
         is_refused(upnp_failure(move |_| response(200, &text)).await);
         // A redirect is not followed.
-        let redirect = format!("HTTP/1.1 302 Found\r\nLocation: {url}\r\nContent-Length: 0\r\n\r\n");
+        let redirect =
+            format!("HTTP/1.1 302 Found\r\nLocation: {url}\r\nContent-Length: 0\r\n\r\n");
         let failure = upnp_failure(move |_| Some(redirect.clone())).await;
         assert!(
             matches!(failure, UpnpFailure::Status { status: 302, .. }),
@@ -389,7 +400,10 @@ fn each_service_of_a_device_is_asked_until_one_has_an_address() {
                 "/down" => response(200, &soap("0.0.0.0")),
                 "/fault" => response(500, fault),
                 "/up" => response(200, &soap("203.0.113.5")),
-                _ => response(200, &description(&[(2, "/up"), (1, "/fault"), (0, "/down")])),
+                _ => response(
+                    200,
+                    &description(&[(2, "/up"), (1, "/fault"), (0, "/down")]),
+                ),
             }
         })
         .await;
@@ -423,8 +437,14 @@ fn answers_of_services_that_hold_no_address_are_told() {
                 soap(""),
                 "the answer holds no address: its line is down, or it is behind another NAT",
             ),
-            (soap("2001:db8::1"), "the answer holds `2001:db8::1` instead of an address"),
-            (soap("1.2.3.4 5"), "the answer holds `1.2.3.4 5` instead of an address"),
+            (
+                soap("2001:db8::1"),
+                "the answer holds `2001:db8::1` instead of an address",
+            ),
+            (
+                soap("1.2.3.4 5"),
+                "the answer holds `1.2.3.4 5` instead of an address",
+            ),
             ("<a/>".to_owned(), "the answer is to another question"),
             ("<a>".to_owned(), "the XML is cut off"),
             (
@@ -465,13 +485,19 @@ fn descriptions_and_answers_have_a_largest_size() {
         // A byte more.
         let too_long = padded(&text, (64 << 10) + 1);
         let failure = upnp_failure(move |_| response(200, &too_long)).await;
-        assert!(failure.to_string().ends_with(": more than 65536 bytes"), "{failure}");
+        assert!(
+            failure.to_string().ends_with(": more than 65536 bytes"),
+            "{failure}"
+        );
         let failure = upnp_failure(move |request| match request.starts_with("GET ") {
             true => response(200, &text),
             false => response(200, &soap(&" ".repeat(16 << 10))),
         })
         .await;
-        assert!(failure.to_string().ends_with(": more than 16384 bytes"), "{failure}");
+        assert!(
+            failure.to_string().ends_with(": more than 16384 bytes"),
+            "{failure}"
+        );
     });
 }
 
@@ -479,7 +505,10 @@ fn descriptions_and_answers_have_a_largest_size() {
 fn descriptions_without_such_a_service_are_told() {
     run(async {
         let failure = upnp_failure(|_| response(200, &description(&[]))).await;
-        assert!(matches!(failure, UpnpFailure::NoService { .. }), "{failure:?}");
+        assert!(
+            matches!(failure, UpnpFailure::NoService { .. }),
+            "{failure:?}"
+        );
         let failure = upnp_failure(|_| response(200, "<!DOCTYPE root><root/>")).await;
         let text = failure.to_string();
         assert!(text.ends_with("the XML declares a document type"), "{text}");

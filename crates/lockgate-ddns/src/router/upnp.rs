@@ -59,7 +59,9 @@ impl UpnpGateway {
         let url = url.map_err(|fault| refused(&location, fault))?;
         let description = self.describe(&url).await?;
         let base = match &description.base {
-            Some(base) => DeviceUrl::parse(base, self.gateway).map_err(|fault| refused(base, fault))?,
+            Some(base) => {
+                DeviceUrl::parse(base, self.gateway).map_err(|fault| refused(base, fault))?
+            }
             None => url.clone(),
         };
         let mut failure = UpnpFailure::NoService {

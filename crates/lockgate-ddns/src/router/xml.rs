@@ -103,7 +103,9 @@ impl<'a> XmlScanner<'a> {
                     _ => Err(XmlError::Unbalanced),
                 };
             } else {
-                return self.open_element(markup.get(1..).unwrap_or_default()).map(Some);
+                return self
+                    .open_element(markup.get(1..).unwrap_or_default())
+                    .map(Some);
             }
         }
     }
@@ -237,7 +239,10 @@ mod tests {
             // Namespaces in XML 1.0 §4: only the local name.
             ("<s:a xmlns:s=\"u\">b</s:a>", "a \"b\" /"),
             // §2.5, §2.6, §2.7
-            ("<!-- <x> --><a>b<!-- > --><?c <d>?>e</a>", "a \"b\" \"e\" /"),
+            (
+                "<!-- <x> --><a>b<!-- > --><?c <d>?>e</a>",
+                "a \"b\" \"e\" /",
+            ),
             ("<a><![CDATA[<b>&amp;]]></a>", "a \"<b>&amp;\" /"),
             // What follows the first element is not read.
             ("<a/><b", "a /"),
@@ -257,7 +262,10 @@ mod tests {
             ("&#65;&#x42;&#x0010FFFF;", "AB\u{10ffff}"),
             ("&amp;amp;", "&amp;"),
             ("a & b; &c; &;", "a & b; &c; &;"),
-            ("&#xD800; &#x110000; &#; &#x; &#-1; &#+1; &#1a;", "&#xD800; &#x110000; &#; &#x; &#-1; &#+1; &#1a;"),
+            (
+                "&#xD800; &#x110000; &#; &#x; &#-1; &#+1; &#1a;",
+                "&#xD800; &#x110000; &#; &#x; &#-1; &#+1; &#1a;",
+            ),
             ("&amp", "&amp"),
         ] {
             assert_eq!(resolve_entities(text), expected, "{text}");
