@@ -10,6 +10,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     tracing_subscriber::fmt()
         .with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG)
         .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
         .without_time()
         .init();
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -87,8 +87,11 @@ mod tests {
     const HEAD: &str =
         "Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT\n";
 
-    /// A table with these routes: interface, destination, gateway, flags, metric, mask.
-    fn table(routes: &[(&str, [u8; 4], [u8; 4], u32, u32, [u8; 4])]) -> String {
+    /// Interface, destination, gateway, flags, metric, mask.
+    type Route<'a> = (&'a str, [u8; 4], [u8; 4], u32, u32, [u8; 4]);
+
+    /// A table with these routes.
+    fn table(routes: &[Route<'_>]) -> String {
         let mut text = HEAD.to_owned();
         for (interface, destination, gateway, flags, metric, mask) in routes {
             let [destination, gateway, mask] = [destination, gateway, mask]
