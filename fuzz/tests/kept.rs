@@ -34,7 +34,10 @@ fn every_kept_input_holds() {
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("import_config", lockgate_fuzz::import_config);
     replay("redirect_map", lockgate_fuzz::redirect_map);
+    replay("router_datagram", lockgate_fuzz::router_datagram);
+    replay("router_xml", lockgate_fuzz::router_xml);
     replay("server_hello", lockgate_fuzz::server_hello);
+    replay("ssdp_answer", lockgate_fuzz::ssdp_answer);
     replay("tls_session", lockgate_fuzz::tls_session);
     replay("traceparent", lockgate_fuzz::traceparent);
     replay("ws_frame", lockgate_fuzz::ws_frame);

@@ -17,7 +17,9 @@ use crate::codes::Code;
 use crate::document::Integrity;
 use crate::environment::Environment;
 use crate::include::SourceTree;
-use crate::keys::{ddns as ddns_keys, ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
+use crate::keys::{
+    ddns as ddns_keys, ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top,
+};
 use crate::model::{
     AccessLog, AdminSocket, CertPaths, Config, Drain, EndpointAddr, HostedSite, ManagedCerts,
     Metrics, Ports, ProcessLimits, Protocol, RedirectFile, SocketOptions, Tcp, Timeouts, Workers,

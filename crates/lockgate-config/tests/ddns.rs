@@ -53,7 +53,7 @@ fn names_without_a_list_are_the_public_hosts_of_sites() {
     let ddns = ddns(&format!("[ddns]\n{DNS}{SITES}"));
     assert_eq!(ddns.names, ["*.apps.example.org", "www.example.org"]);
     assert_eq!(ddns.dns.provider.name, "desec");
-    assert_eq!(sources(&ddns), "interface | interface");
+    assert_eq!(sources(&ddns), "interface router | interface");
     assert_eq!(ddns.every, Duration::from_secs(60));
     assert!(!ddns.private);
 }
@@ -125,6 +125,10 @@ fn mistakes_in_ddns_are_told_with_their_cure() {
         (
             format!("[ddns]\n{DNS}{names}ipv4 = \"eth0\"\n{SITES}"),
             "E0015 \"eth0\" is not a source of an address; write \"interface:eth0\"",
+        ),
+        (
+            format!("[ddns]\n{DNS}{names}ipv6 = \"router\"\n{SITES}"),
+            "E0015 \"router\" is not a source of an address; write \"interface\"",
         ),
         (
             format!("[ddns]\n{DNS}{names}ipv4 = \"https://u:p@a/\"\n{SITES}"),

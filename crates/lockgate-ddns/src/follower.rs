@@ -270,7 +270,11 @@ impl Follower {
         };
         state.read_at = now + READ_AGAIN + READ_AGAIN.mul_f64(SPREAD * jitter);
         state.back_off.succeeded();
-        if let Some(of_zone) = state.zone.as_ref().and_then(|zone| self.zones.get_mut(zone)) {
+        if let Some(of_zone) = state
+            .zone
+            .as_ref()
+            .and_then(|zone| self.zones.get_mut(zone))
+        {
             of_zone.succeeded();
         }
         Some(NameNews::Set(wanted))

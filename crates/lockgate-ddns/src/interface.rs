@@ -3,9 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use lockgate_net::interface_addresses::{
-    InterfaceAddress, interface_addresses, interface_index,
-};
+use lockgate_net::interface_addresses::{InterfaceAddress, interface_addresses, interface_index};
 
 use crate::family::AddressFamily;
 use crate::publishable::{is_publishable, refusal};

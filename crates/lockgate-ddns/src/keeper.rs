@@ -248,7 +248,12 @@ fn tell(statuses: &Statuses, name: &str, news: Option<NameNews>) {
             });
             let ipv4 = addresses.ipv4.map(tracing::field::display);
             let ipv6 = addresses.ipv6.map(tracing::field::display);
-            tracing::info!(name, ipv4, ipv6, "the name was set to this machine's address");
+            tracing::info!(
+                name,
+                ipv4,
+                ipv6,
+                "the name was set to this machine's address"
+            );
         }
         Some(NameNews::NotShown(lacking)) => {
             let addresses: Vec<String> = lacking

@@ -7,7 +7,7 @@
 //! - `follower`: what is to be done next, a state machine without clock and IO · `settling`: the
 //!   address that is published, of all that are seen · `back_off`: waits after failures
 //! - `publishable`: which addresses the Internet can reach
-//! - `sources`: where the address is learnt · `interface`, `url`, [`answer`]: each of them
+//! - `sources`: where the address is learnt · `interface`, `url`, [`answer`], [`router`]: each of them
 
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod follower;
 mod interface;
 mod keeper;
 mod publishable;
+pub mod router;
 mod settling;
 mod sources;
 mod status;
@@ -28,4 +29,5 @@ mod tests;
 
 pub use family::AddressFamily;
 pub use keeper::{DdnsKeeper, DdnsTask};
+pub use router::{RouterAnswer, RouterError, RouterInquiry, RouterProtocol, external_ipv4};
 pub use status::NameStatus;

@@ -43,7 +43,9 @@ fn ipv4_refusal(address: Ipv4Addr) -> Option<AddressRefusal> {
     Some(match address.octets() {
         [0, ..] => Reserved("no address of a machine (RFC 1122)"),
         [10, ..] | [172, 16..=31, ..] | [192, 168, ..] => Private("a private address (RFC 1918)"),
-        [100, 64..=127, ..] => Private("an address that a provider shares among customers (RFC 6598)"),
+        [100, 64..=127, ..] => {
+            Private("an address that a provider shares among customers (RFC 6598)")
+        }
         [127, ..] => Reserved("an address of the machine itself (RFC 1122)"),
         [169, 254, ..] => Private("a link-local address (RFC 3927)"),
         [192, 0, 0, _] => Reserved("an address for protocols (RFC 6890)"),
@@ -61,7 +63,9 @@ fn ipv4_refusal(address: Ipv4Addr) -> Option<AddressRefusal> {
 fn ipv6_refusal(address: Ipv6Addr) -> Option<AddressRefusal> {
     use AddressRefusal::{Private, Reserved};
     if address.to_ipv4_mapped().is_some() {
-        return Some(Reserved("an address of IPv4 in the notation of IPv6 (RFC 4291)"));
+        return Some(Reserved(
+            "an address of IPv4 in the notation of IPv6 (RFC 4291)",
+        ));
     }
     let segments = address.segments();
     Some(match segments {

@@ -149,7 +149,13 @@ mod tests {
             (vec![reported(1), nothing(), reported(1)], None),
             (vec![reported(1), reported(1), reported(2)], Some(1)),
             (
-                vec![reported(1), reported(1), reported(2), reported(1), reported(2)],
+                vec![
+                    reported(1),
+                    reported(1),
+                    reported(2),
+                    reported(1),
+                    reported(2),
+                ],
                 Some(1),
             ),
             (

@@ -1,9 +1,13 @@
 //! The sources of an address, each asked where those before have none.
 
+use std::net::IpAddr;
+
 use lockgate_rules::{AddressSource, DynamicDns};
 
 use crate::family::AddressFamily;
 use crate::interface;
+use crate::publishable::{is_publishable, refusal};
+use crate::router::external_ipv4;
 use crate::settling::{Asked, Sighting};
 use crate::url::AnsweringServer;
 
@@ -16,6 +20,7 @@ pub(crate) struct Sources {
 
 enum Source {
     Interface(Option<String>),
+    Router,
     Server(AnsweringServer),
     /// It cannot be asked, and why.
     Broken(String),
@@ -58,11 +63,28 @@ impl Sources {
                     Ok(address) => return Sighting::Reported(address),
                     Err(why) => why,
                 },
+                Source::Router => match self.ask_router().await {
+                    Ok(address) => return Sighting::Reported(address),
+                    Err(why) => why,
+                },
                 Source::Broken(why) => why.clone(),
             };
             reasons.push(why);
         }
         Sighting::Nothing(reasons.join("; "))
+    }
+
+    /// The address of the router, if it may be published.
+    async fn ask_router(&self) -> Result<IpAddr, String> {
+        let address = external_ipv4().await;
+        let address = IpAddr::V4(address.map_err(|error| error.to_string())?);
+        match refusal(address) {
+            Some(refusal) if !is_publishable(address, self.private) => Err(format!(
+                "the router's address {address} is {}",
+                refusal.as_str()
+            )),
+            _ => Ok(address),
+        }
     }
 
     fn of(&self, family: AddressFamily) -> &[Source] {
@@ -77,6 +99,7 @@ impl Source {
     fn new(source: &AddressSource) -> Self {
         match source {
             AddressSource::Interface(name) => Self::Interface(name.clone()),
+            AddressSource::Router => Self::Router,
             AddressSource::Url(url) => match AnsweringServer::new(url.clone()) {
                 Ok(server) => Self::Server(server),
                 Err(why) => Self::Broken(format!("{url}: {why}")),

@@ -113,7 +113,14 @@ impl DnsError {
             return false;
         };
         let why = why.to_ascii_lowercase();
-        let words = ["http 429", "status 429", "rate limit", "ratelimit", "too many requests", "throttl"];
+        let words = [
+            "http 429",
+            "status 429",
+            "rate limit",
+            "ratelimit",
+            "too many requests",
+            "throttl",
+        ];
         words.iter().any(|word| why.contains(word))
     }
 }
@@ -163,7 +170,10 @@ mod tests {
         ] {
             assert!(of(why).is_rate_limit(), "{why}");
         }
-        for error in [of("API error: HTTP 500: 429"), DnsError::NoZone("a".to_owned())] {
+        for error in [
+            of("API error: HTTP 500: 429"),
+            DnsError::NoZone("a".to_owned()),
+        ] {
             assert!(!error.is_rate_limit(), "{error}");
         }
         assert!(of("x").is_of_provider());

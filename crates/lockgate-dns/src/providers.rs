@@ -148,7 +148,9 @@ impl ProviderAccount {
         addresses: WantedAddresses,
     ) -> Result<(), DnsError> {
         let (name, zone) = (shown(name), shown(zone));
-        let ipv4 = addresses.ipv4.map(|address| (DnsRecordType::A, DnsRecord::A(address)));
+        let ipv4 = addresses
+            .ipv4
+            .map(|address| (DnsRecordType::A, DnsRecord::A(address)));
         let ipv6 = addresses
             .ipv6
             .map(|address| (DnsRecordType::AAAA, DnsRecord::AAAA(address)));

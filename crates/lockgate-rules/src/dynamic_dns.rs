@@ -32,6 +32,8 @@ pub struct DynamicDns {
 pub enum AddressSource {
     /// The network interface of this name, or all but the loopback.
     Interface(Option<String>),
+    /// The home router, by NAT-PMP, PCP or UPnP; of IPv4 alone.
+    Router,
     /// A server that answers with the address of its client.
     Url(SourceUrl),
 }
@@ -77,6 +79,7 @@ impl fmt::Display for AddressSource {
         match self {
             Self::Interface(None) => f.write_str("interface"),
             Self::Interface(Some(name)) => write!(f, "interface:{name}"),
+            Self::Router => f.write_str("router"),
             Self::Url(url) => url.fmt(f),
         }
     }
@@ -180,13 +183,22 @@ mod tests {
     #[test]
     fn urls_of_sources_have_host_port_and_path() {
         for (text, shown) in [
-            ("https://ip.example.com", "ip.example.com 443 ip.example.com /"),
+            (
+                "https://ip.example.com",
+                "ip.example.com 443 ip.example.com /",
+            ),
             (
                 "https://IP.example.com/v4?a=b",
                 "ip.example.com 443 ip.example.com /v4?a=b",
             ),
-            ("http://192.168.1.1:8080", "192.168.1.1 8080 192.168.1.1:8080 /"),
-            ("https://[2001:DB8::1]/x", "2001:db8::1 443 [2001:db8::1] /x"),
+            (
+                "http://192.168.1.1:8080",
+                "192.168.1.1 8080 192.168.1.1:8080 /",
+            ),
+            (
+                "https://[2001:DB8::1]/x",
+                "2001:db8::1 443 [2001:db8::1] /x",
+            ),
             ("http://[::1]:81?q", "::1 81 [::1]:81 /?q"),
             ("http://a:80/", "a 80 a /"),
             ("https://a:80/", "a 80 a:80 /"),

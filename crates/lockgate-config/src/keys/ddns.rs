@@ -12,13 +12,19 @@ use super::{ConfigKey, Defaulted, KeyRow, dns_provider};
 
 const NAMED: &str = r#"names = ["home.example.org"]"#;
 
-const SOURCES: Unless<False, OneOrMore<AddressSourceName>> = Unless(
-    False,
-    OneOrMore(List {
-        of: AddressSourceName,
-        least: 1,
-    }),
-);
+/// `false`, a source, or a list of sources.
+const fn sources(router: bool) -> Unless<False, OneOrMore<AddressSourceName>> {
+    Unless(
+        False,
+        OneOrMore(List {
+            of: AddressSourceName { router },
+            least: 1,
+        }),
+    )
+}
+
+const IPV4_SOURCES: Unless<False, OneOrMore<AddressSourceName>> = sources(true);
+const IPV6_SOURCES: Unless<False, OneOrMore<AddressSourceName>> = sources(false);
 
 table! {
     const NAMES: ConfigKey<Items<HostPattern>> = ConfigKey::new(
@@ -43,16 +49,20 @@ table! {
 
     const IPV4: Defaulted<Option<Items<AddressSource>>> = ConfigKey::defaulted(
         "ipv4",
-        &SOURCES,
-        r#""interface""#,
+        &IPV4_SOURCES,
+        r#"["interface", "router"]"#,
         r#"["interface:eth0", "https://ip.example.com/"]"#,
         "Where the IPv4 address is learnt. Of several sources, the next one is asked when the one before has \
          no public address. `false` leaves A records alone.\n\n\
          - `\"interface\"`: the network interfaces of this machine, but for the loopback; \
          `\"interface:eth0\"`: the one of that name. A change is seen at once.\n\
+         - `\"router\"`: the home router, the gateway of this machine. It is asked by NAT-PMP (RFC 6886), PCP \
+         (RFC 6887) and UPnP, one after the other, and tells its own address. One that is itself behind \
+         another NAT is told so.\n\
          - A URL: a server that answers with the address of its client, as plain text or JSON. It is asked \
          over IPv4; with `https://` its certificate is verified. It has 10 s, and 1 KB of its answer are \
-         read. An address is set once it was told twice.\n\n\
+         read.\n\n\
+         What the router or a server tells is set once it was told twice.\n\n\
          Addresses that the Internet does not reach are never set: those for documentation, benchmarks and \
          multicast, and, unless `private` permits them, private (RFC 1918), shared (100.64.0.0/10, RFC 6598) \
          and link-local ones. Of several public addresses, the one that is set stays while it is there.",
@@ -61,7 +71,7 @@ table! {
 
     const IPV6: Defaulted<Option<Items<AddressSource>>> = ConfigKey::defaulted(
         "ipv6",
-        &SOURCES,
+        &IPV6_SOURCES,
         r#""interface""#,
         "false",
         "Where the IPv6 address is learnt, as `ipv4` says. Of an interface, temporary addresses (RFC 8981) are \

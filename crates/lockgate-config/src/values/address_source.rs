@@ -1,4 +1,4 @@
-//! The language of sources of this machine's address: interfaces, and servers that tell it.
+//! The language of sources of this machine's address: interfaces, the router, and servers that tell it.
 
 use lockgate_rules::{AddressSource, SourceUrl};
 use serde_json::{Value as Json, json};
@@ -9,7 +9,10 @@ use crate::document::TomlString;
 use super::{InvalidText, TextLanguage};
 
 /// A source of this machine's address.
-pub(crate) struct AddressSourceName;
+pub(crate) struct AddressSourceName {
+    /// Whether the router is one: it has no address of ours in IPv6.
+    pub(crate) router: bool,
+}
 
 /// The longest name of an interface, in bytes (`IFNAMSIZ` without the end).
 const LONGEST_INTERFACE: usize = 15;
@@ -20,12 +23,17 @@ impl TextLanguage for AddressSourceName {
     const EXPECTED: &str = "a source such as \"interface\"";
 
     fn reference(&self) -> String {
-        "`interface`, `interface:NAME`, or a URL that begins with `https://` or `http://`".to_owned()
+        let router = if self.router { "`router`, " } else { "" };
+        format!(
+            "`interface`, `interface:NAME`, {router}or a URL that begins with `https://` or `http://`"
+        )
     }
 
     fn schema(&self) -> Json {
+        let router = if self.router { "router|" } else { "" };
+        let matched = format!("^({router}interface(:.+)?|https?://.+)$");
         json!({ "anyOf": [
-            { "type": "string", "pattern": "^(interface(:.+)?|https?://.+)$" },
+            { "type": "string", "pattern": matched },
             { "$ref": "#/definitions/reference" },
         ] })
     }
@@ -44,6 +52,12 @@ impl TextLanguage for AddressSourceName {
         }
         match value.split_once(':') {
             None if value == "interface" => return Ok(AddressSource::Interface(None)),
+            None if value == "router" && self.router => return Ok(AddressSource::Router),
+            None if value == "router" => {
+                let why = "routers do not translate IPv6: the machine has the address itself";
+                let cure = "write \"interface\"";
+                return Err(text.invalid(Code::UnknownWord, message, why, cure));
+            }
             Some(("interface", name)) if is_interface(name) => {
                 return Ok(AddressSource::Interface(Some(name.to_owned())));
             }
@@ -53,6 +67,9 @@ impl TextLanguage for AddressSourceName {
         let invalid = text.invalid(Code::UnknownWord, message, "no source has this name", cure);
         let meant = match value {
             "auto" | "interfaces" | "if" => Some("interface".to_owned()),
+            "upnp" | "nat-pmp" | "natpmp" | "pcp" | "gateway" if self.router => {
+                Some("router".to_owned())
+            }
             "web" | "http" | "https" => Some("https://ip.example.com/".to_owned()),
             _ if value.contains('.') => Some(format!("https://{value}")),
             _ if is_interface(value) => Some(format!("interface:{value}")),
@@ -64,7 +81,8 @@ impl TextLanguage for AddressSourceName {
 
 /// Whether the kernel lets an interface have this name.
 fn is_interface(name: &str) -> bool {
-    let is_bad = |char: char| char.is_whitespace() || char.is_control() || matches!(char, '/' | ':');
+    let is_bad =
+        |char: char| char.is_whitespace() || char.is_control() || matches!(char, '/' | ':');
     (1..=LONGEST_INTERFACE).contains(&name.len()) && !name.contains(is_bad)
 }
 
@@ -74,9 +92,10 @@ mod tests {
 
     #[test]
     fn sources_of_addresses_are_interfaces_and_urls() {
-        let read = |text: &str| AddressSourceName.parse(&TomlString::plain(text));
+        let read = |text: &str| AddressSourceName { router: true }.parse(&TomlString::plain(text));
         for text in [
             "interface",
+            "router",
             "interface:eth0",
             "interface:br-lan.7",
             "https://ip.example.com/",
@@ -87,6 +106,7 @@ mod tests {
         for (text, cure) in [
             ("eth0", "write \"interface:eth0\""),
             ("auto", "write \"interface\""),
+            ("upnp", "write \"router\""),
             ("ip.example.com", "write \"https://ip.example.com\""),
             ("ftp://a", "write \"https://ip.example.com/\""),
             (
@@ -102,5 +122,8 @@ mod tests {
             let (_, _, found) = read(text).unwrap_err().into_texts();
             assert_eq!(found, cure, "{text}");
         }
+        let of_ipv6 = AddressSourceName { router: false };
+        let invalid = of_ipv6.parse(&TomlString::plain("router")).unwrap_err();
+        assert_eq!(invalid.into_texts().2, "write \"interface\"");
     }
 }

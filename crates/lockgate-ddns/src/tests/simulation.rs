@@ -286,7 +286,11 @@ fn servers_of_the_zone_that_are_silent_hold_up_no_change() {
 #[test]
 fn a_change_of_an_interface_is_seen_at_once() {
     let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
-        let last = if since < Duration::from_secs(90) { 1 } else { 2 };
+        let last = if since < Duration::from_secs(90) {
+            1
+        } else {
+            2
+        };
         Sighting::Interfaces(vec![v4(last).into()])
     });
     simulation.run_to(Duration::from_secs(89));

@@ -22,7 +22,9 @@ fn run<T>(test: impl Future<Output = T>) -> T {
 async fn learnt(response: &str, family: AddressFamily, private: bool) -> Result<String, String> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let url: SourceUrl = format!("http://127.0.0.1:{port}/ip?token=s3cret").parse().unwrap();
+    let url: SourceUrl = format!("http://127.0.0.1:{port}/ip?token=s3cret")
+        .parse()
+        .unwrap();
     let server = AnsweringServer::new(url).unwrap();
     let serving = async {
         let (mut stream, _) = listener.accept().await.unwrap();
@@ -72,7 +74,11 @@ fn the_address_that_a_server_tells_is_learnt() {
                 true,
                 Err("URL: 203.0.113.7 is an address for documentation (RFC 5737)"),
             ),
-            ("no idea", false, Err("URL: its answer holds no IPv4 address")),
+            (
+                "no idea",
+                false,
+                Err("URL: its answer holds no IPv4 address"),
+            ),
         ] {
             let found = learnt(&ok(body), v4, private).await;
             let expected = expected.map(str::to_owned).map_err(str::to_owned);

@@ -142,10 +142,7 @@ fn servers_that_hold_no_zone_tell_nothing_of_a_name() {
 fn one_server_of_the_zone_that_shows_the_address_is_enough() {
     run(LocalSet::new().run_until(async {
         let (first, second) = (start(None).await, "127.0.0.2:0".parse().unwrap());
-        let (first_ip, port) = (
-            first.server.address.ip(),
-            first.server.address.port(),
-        );
+        let (first_ip, port) = (first.server.address.ip(), first.server.address.port());
         let mut second: std::net::SocketAddr = second;
         second.set_port(port);
         let later = start(Some(second)).await;

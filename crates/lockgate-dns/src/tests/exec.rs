@@ -78,7 +78,8 @@ fn a_command_that_fails_is_told_with_a_part_of_its_stderr() {
     assert_eq!(reason(why), "exit status: 3: no such zone");
     // More than a pipe holds: the command is not stopped by it, and the error is short.
     let (_folder, path) = script("yes é | head -c 300000 >&2; exit 1");
-    let why = reason(run(command(&[&path]).run("present", "a.com", &["v".to_owned()])).unwrap_err());
+    let why =
+        reason(run(command(&[&path]).run("present", "a.com", &["v".to_owned()])).unwrap_err());
     assert!(why.starts_with("exit status: 1: é"), "{why}");
     assert!(why.len() < 700, "{}", why.len());
     let why = run(command(&["/no/such/program"]).run("present", "a.com", &["v".to_owned()]));

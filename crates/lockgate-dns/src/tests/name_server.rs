@@ -218,7 +218,10 @@ impl NameServer {
             response.metadata.response_code = ResponseCode::YXRRSet;
         } else {
             self.updates.set(self.updates.get() + 1);
-            request.authorities.iter().for_each(|record| self.carry_out(record));
+            request
+                .authorities
+                .iter()
+                .for_each(|record| self.carry_out(record));
         }
         let octets = response.to_vec().unwrap();
         if self.unsigned.get() {

@@ -317,9 +317,21 @@ mod tests {
             bytes
         };
         // Of the message, and of its attribute; none of them may stand still or reach too far.
-        for (at, length) in [(0, 0), (0, 15), (0, 20), (0, 255), (24, 0), (24, 3), (24, 21)] {
+        for (at, length) in [
+            (0, 0),
+            (0, 15),
+            (0, 20),
+            (0, 255),
+            (24, 0),
+            (24, 3),
+            (24, 21),
+        ] {
             let bytes = with_length(at, length);
-            assert_eq!(parse_dump(&bytes), Err(MessageError::Length), "{at} {length}");
+            assert_eq!(
+                parse_dump(&bytes),
+                Err(MessageError::Length),
+                "{at} {length}"
+            );
         }
         let refused = message(NLMSG_ERROR, 0, &(-1_i32).to_ne_bytes());
         assert_eq!(parse_dump(&refused), Err(MessageError::Refused(1)));

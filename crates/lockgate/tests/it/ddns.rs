@@ -90,7 +90,10 @@ fn names_follow_the_address_with_one_update_each() {
             wait_shown(&gate, name, address);
             assert_eq!(updates(&gate, name), f64::from(count));
         }
-        let expected: Vec<_> = names.iter().map(|name| format!("{name} {address}")).collect();
+        let expected: Vec<_> = names
+            .iter()
+            .map(|name| format!("{name} {address}"))
+            .collect();
         let made = zone.updates();
         assert_eq!(made.len(), 2 * usize::try_from(count).unwrap());
         assert_eq!(made[made.len() - 2..], expected);
@@ -172,7 +175,11 @@ fn check_tells_the_names_and_sources_of_ddns() {
     let folder = lockgate_testkit::Folder::new();
     let file = folder.path("lockgate.toml");
     let listed = "[\"a.example.org\", \"*.a.example.org\"]";
-    std::fs::write(&file, format!("{}{RESPOND}", ddns(&zone, &addresses, listed))).unwrap();
+    std::fs::write(
+        &file,
+        format!("{}{RESPOND}", ddns(&zone, &addresses, listed)),
+    )
+    .unwrap();
     let checked = lockgate().run(&["check", "-v", "-c", &text(&file)]);
     let expected = format!(
         "dynamic DNS\n  names        a.example.org, *.a.example.org\n  set by       rfc2136\n  \
