@@ -21,7 +21,7 @@ pub(crate) struct Sources {
 enum Source {
     Interface(Option<String>),
     Router,
-    Server(AnsweringServer),
+    Server(Box<AnsweringServer>),
     /// It cannot be asked, and why.
     Broken(String),
 }
@@ -101,7 +101,7 @@ impl Source {
             AddressSource::Interface(name) => Self::Interface(name.clone()),
             AddressSource::Router => Self::Router,
             AddressSource::Url(url) => match AnsweringServer::new(url.clone()) {
-                Ok(server) => Self::Server(server),
+                Ok(server) => Self::Server(Box::new(server)),
                 Err(why) => Self::Broken(format!("{url}: {why}")),
             },
         }
