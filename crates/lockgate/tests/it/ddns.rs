@@ -160,7 +160,7 @@ fn a_reload_changes_the_names_that_are_kept() {
     wait_shown(&gate, "b.example.org", "8.8.4.4");
     assert!(!gate.metrics().contains("a.example.org"));
     // Its record stays, and is not changed any more.
-    gate.rewrite(&format!("{RESPOND}"));
+    gate.rewrite(RESPOND);
     gate.signal(lockgate_testkit::Signal::HUP);
     eventually("no name is kept", || {
         (!gate.metrics().contains("lockgate_ddns")).then_some(())
