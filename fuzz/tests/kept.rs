@@ -5,6 +5,7 @@ use std::path::Path;
 
 #[test]
 fn every_kept_input_holds() {
+    replay("address_answer", lockgate_fuzz::address_answer);
     replay("authorization", lockgate_fuzz::authorization);
     replay("change_body", lockgate_fuzz::change_body);
     replay("client_hello", lockgate_fuzz::client_hello);
@@ -25,6 +26,7 @@ fn every_kept_input_holds() {
     replay("hpack", lockgate_fuzz::hpack);
     replay("hpack_account", lockgate_fuzz::hpack_account);
     replay("htpasswd", lockgate_fuzz::htpasswd);
+    replay("interface_addresses", lockgate_fuzz::interface_addresses);
     replay("page_html", lockgate_fuzz::page_html);
     replay("priority", lockgate_fuzz::priority);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);
@@ -32,7 +34,10 @@ fn every_kept_input_holds() {
     replay("h1_target", lockgate_fuzz::h1_target);
     replay("import_config", lockgate_fuzz::import_config);
     replay("redirect_map", lockgate_fuzz::redirect_map);
+    replay("router_datagram", lockgate_fuzz::router_datagram);
+    replay("router_xml", lockgate_fuzz::router_xml);
     replay("server_hello", lockgate_fuzz::server_hello);
+    replay("ssdp_answer", lockgate_fuzz::ssdp_answer);
     replay("tls_session", lockgate_fuzz::tls_session);
     replay("traceparent", lockgate_fuzz::traceparent);
     replay("ws_frame", lockgate_fuzz::ws_frame);

@@ -35,6 +35,7 @@ pub(crate) mod access_log;
 pub(crate) mod acme;
 pub(crate) mod answers;
 pub(crate) mod content;
+pub(crate) mod ddns;
 pub(crate) mod dns_provider;
 mod examples;
 pub(crate) mod export;

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_rules::{CertFallback, CertIssuer, Cidr, Http2, MinRates, OnDemand};
+use lockgate_rules::{CertFallback, CertIssuer, Cidr, DynamicDns, Http2, MinRates, OnDemand};
 
 use crate::source::SourceSpan;
 
@@ -48,6 +48,8 @@ pub struct Config {
     pub state: Option<PathBuf>,
     /// Texts that are fetched while Lockgate runs; each name once.
     pub values: Vec<NamedValue>,
+    /// The names that are kept at this machine's address.
+    pub ddns: Option<Arc<DynamicDns>>,
     /// The networks of trusted proxies: PROXY headers and forwarding fields from them are believed.
     pub trusted: Vec<Cidr>,
     /// The metrics address.

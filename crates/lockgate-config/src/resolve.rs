@@ -17,7 +17,9 @@ use crate::codes::Code;
 use crate::document::Integrity;
 use crate::environment::Environment;
 use crate::include::SourceTree;
-use crate::keys::{ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top};
+use crate::keys::{
+    ddns as ddns_keys, ports as port_keys, rates as rate_keys, timeouts as timeout_keys, top,
+};
 use crate::model::{
     AccessLog, AdminSocket, CertPaths, Config, Drain, EndpointAddr, HostedSite, ManagedCerts,
     Metrics, Ports, ProcessLimits, Protocol, RedirectFile, SocketOptions, Tcp, Timeouts, Workers,
@@ -32,6 +34,7 @@ mod auth;
 mod bindings;
 mod certificates;
 mod content;
+mod ddns;
 mod dns_provider;
 mod export;
 mod files;
@@ -117,6 +120,7 @@ pub(crate) fn resolve(
     let tunnels = resolver.tunnels();
     let sites = resolver.sites();
     let tests = resolver.request_tests();
+    let ddns = resolver.dynamic_dns(&sites);
     let state = resolver.state(managed(&tcp, &sites).next());
     let mut config = Config {
         workers: workers(&top),
@@ -134,6 +138,7 @@ pub(crate) fn resolve(
         name_servers: resolver.name_servers(&top.section(&top::DNS)),
         socket: socket(&top.section(&top::SOCKET)),
         values,
+        ddns,
         trusted: resolver.shared.trusted.clone(),
         timeouts: resolver.shared.timeouts,
         rates: resolver.shared.rates,
@@ -249,8 +254,11 @@ impl<'a> Resolver<'a> {
         let no_tls = relays.all(|relay| relay.tls.is_none())
             && tunnels.iter().all(|tunnel| tunnel.tls.is_none())
             && sites.iter().all(|site| site.tls.is_none());
-        let no_acme = managed(&config.tcp, sites)
-            .all(|managed| !matches!(managed.issuer, CertIssuer::Acme(_)));
+        let mut managed = managed(&config.tcp, sites);
+        let takes_provider =
+            config.ddns.is_some() && !self.top().section(&top::DDNS).has(&ddns_keys::DNS);
+        let no_acme = managed.all(|managed| !matches!(managed.issuer, CertIssuer::Acme(_)))
+            && !takes_provider;
         let protocols = sites.iter().map(|site| &site.protocols);
         let protocols = protocols.chain(tunnels.iter().map(|tunnel| &tunnel.protocols));
         let no_http2 = protocols

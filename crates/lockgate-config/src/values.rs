@@ -4,6 +4,7 @@
 
 mod acme;
 mod address;
+mod address_source;
 mod cache_policy;
 mod certificate;
 mod choice;
@@ -44,6 +45,7 @@ pub(crate) use acme::{DirectoryName, MacKey, MailAddress};
 pub(crate) use address::{
     BindAddress, Ip, PoolOrAddress, PoolOrEndpoint, SocketPath, UpstreamAddress,
 };
+pub(crate) use address_source::AddressSourceName;
 pub(crate) use cache_policy::CachePolicy;
 pub(crate) use certificate::CertificateFile;
 pub(crate) use choice::{

@@ -1,33 +1,21 @@
 //! A server of acme-dns: it holds one name for each of its accounts, of which it keeps the last two
 //! TXT records. Nothing is ever removed there.
 
-use std::time::Duration;
-
 use bytes::Bytes;
-use lockgate_client::{
-    ClientError, ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer,
-};
-use lockgate_net::tls::{CaSource, ClientSettings, Connector};
+use lockgate_client::ClientRequest;
 use lockgate_rules::DnsProvider;
 use lockgate_rules::dns_provider::ACME_DNS;
 
 use crate::error::{DnsError, bounded};
-
-const LIMITS: ExchangeLimits = ExchangeLimits {
-    time: Duration::from_secs(30),
-    head_bytes: 16 << 10,
-    body_bytes: 16 << 10,
-};
+use crate::web::WebServer;
 
 /// An account at a server of acme-dns.
 pub(crate) struct AcmeDns {
-    host: String,
-    port: u16,
+    server: WebServer,
     /// The host, with its port where that is not the scheme's own.
     authority: String,
     /// The path of an update.
     path: String,
-    tls: Option<Connector>,
     user: String,
     password: String,
     subdomain: String,
@@ -65,19 +53,11 @@ impl AcmeDns {
         if host.is_empty() || authority.contains('@') {
             return Err(not_url());
         }
-        let tls = match is_secure {
-            true => Some(
-                Connector::new(ClientSettings::new(CaSource::System))
-                    .map_err(|error| bad(error.to_string()))?,
-            ),
-            false => None,
-        };
+        let host = host.trim_matches(['[', ']']);
         Ok(Self {
-            host: host.trim_matches(['[', ']']).to_owned(),
-            port,
+            server: WebServer::new(host, port, is_secure).map_err(bad)?,
             authority: authority.to_owned(),
             path: format!("{}/update", path.trim_end_matches('/')),
-            tls,
             user: required("user")?,
             password: required("password")?,
             subdomain: required("subdomain")?,
@@ -93,26 +73,6 @@ impl AcmeDns {
             provider: ACME_DNS,
             why: format!("{}: {why}", self.authority),
         };
-        let sent = LIMITS.bound(self.send(value)).await;
-        let (status, body) = sent.map_err(|error| failed(error.to_string()))?;
-        match status {
-            200..300 => Ok(()),
-            status => {
-                let body = bounded(&String::from_utf8_lossy(&body));
-                Err(failed(format!("status {status}: {body}")))
-            }
-        }
-    }
-
-    async fn send(&self, value: &str) -> Result<(u16, Vec<u8>), ClientError> {
-        let found = tokio::net::lookup_host((&*self.host, self.port)).await;
-        let found = found.map_err(ClientError::Unreachable)?;
-        let server = RemoteServer {
-            addresses: found.map(DialTarget::Tcp).collect(),
-            tls: self.tls.as_ref().map(|connector| (connector, &*self.host)),
-            proxy_header: &[],
-        };
-        let mut connection = HttpConnection::http1(server.connect(LIMITS).await?).await?;
         let body = serde_json::json!({ "subdomain": self.subdomain, "txt": value });
         let request = ClientRequest {
             method: "POST",
@@ -125,8 +85,14 @@ impl AcmeDns {
             ],
             body: Bytes::from(body.to_string()),
         };
-        let mut response = connection.exchange(&request).await?;
-        let body = response.read(|_, _| false).await?;
-        Ok((response.status, body))
+        let sent = self.server.send(&request).await;
+        let (status, body) = sent.map_err(|error| failed(error.to_string()))?;
+        match status {
+            200..300 => Ok(()),
+            status => {
+                let body = bounded(&String::from_utf8_lossy(&body));
+                Err(failed(format!("status {status}: {body}")))
+            }
+        }
     }
 }

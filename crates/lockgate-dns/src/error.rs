@@ -1,4 +1,4 @@
-//! Why a record was not written, seen or removed.
+//! Why a record was not written, set, seen or removed.
 
 use std::time::Duration;
 
@@ -38,6 +38,19 @@ pub enum DnsError {
     /// The name is not an alias, but the provider writes only into a zone of its own.
     #[error("{0} has no CNAME: it must be an alias of the name that acme-dns has given")]
     NoAlias(String),
+    /// The name is an alias, beside which a name has no addresses (RFC 1034 §3.6.2).
+    #[error(
+        "{name} is an alias (CNAME) of {target}: remove that record, or write the name {target} instead"
+    )]
+    Alias {
+        /// The name.
+        name: String,
+        /// The name that it stands for.
+        target: String,
+    },
+    /// The provider sets no addresses.
+    #[error("`{0}` sets no addresses of names: take another provider, or `exec` with a command")]
+    NoAddresses(&'static str),
     /// The name does not lie in the zone that is configured.
     #[error("{name} does not lie in the zone {zone}")]
     OtherZone {
@@ -84,6 +97,34 @@ pub enum DnsError {
     },
 }
 
+impl DnsError {
+    /// Whether the provider, or the way to it, is at fault, so that its other names will hardly fare
+    /// better.
+    pub fn is_of_provider(&self) -> bool {
+        matches!(
+            self,
+            Self::Update { .. } | Self::Command { .. } | Self::Provider { .. }
+        )
+    }
+
+    /// Whether the provider says that it is asked too often (RFC 6585 §4, or in words).
+    pub fn is_rate_limit(&self) -> bool {
+        let Self::Provider { why, .. } = self else {
+            return false;
+        };
+        let why = why.to_ascii_lowercase();
+        let words = [
+            "http 429",
+            "status 429",
+            "rate limit",
+            "ratelimit",
+            "too many requests",
+            "throttl",
+        ];
+        words.iter().any(|word| why.contains(word))
+    }
+}
+
 /// A name without the dot at its end.
 pub(crate) fn shown(name: &Name) -> String {
     let text = name.to_ascii();
@@ -109,4 +150,33 @@ pub(crate) fn bounded(text: &str) -> String {
         text.push_str(" …");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rate_limits_of_providers_are_known_by_status_and_words() {
+        let of = |why: &str| DnsError::Provider {
+            provider: "desec",
+            why: why.to_owned(),
+        };
+        for why in [
+            "API error: HTTP 429: slow down",
+            "status 429: ",
+            "API error: Rate Limit exceeded",
+            "API error: HTTP 400: Throttling.User",
+        ] {
+            assert!(of(why).is_rate_limit(), "{why}");
+        }
+        for error in [
+            of("API error: HTTP 500: 429"),
+            DnsError::NoZone("a".to_owned()),
+        ] {
+            assert!(!error.is_rate_limit(), "{error}");
+        }
+        assert!(of("x").is_of_provider());
+        assert!(!DnsError::NoZone("a".to_owned()).is_of_provider());
+    }
 }

@@ -1,4 +1,5 @@
-//! A command that writes the records: `COMMAND present NAME VALUE`, `COMMAND cleanup NAME VALUE`.
+//! A command that writes the records: `COMMAND present NAME VALUE`, `COMMAND cleanup NAME VALUE`,
+//! `COMMAND address NAME ADDRESS…`.
 //!
 //! It gets no more of our environment than `PATH` and what begins with `LOCKGATE_`.
 
@@ -52,11 +53,16 @@ impl RecordCommand {
         })
     }
 
-    /// Runs the command for `action`, which is `present` or `cleanup`.
+    /// Runs the command for `action`, which is `present`, `cleanup` or `address`.
     ///
     /// # Errors
     /// When it cannot be started, fails or does not end in time.
-    pub(crate) async fn run(&self, action: &str, name: &str, value: &str) -> Result<(), DnsError> {
+    pub(crate) async fn run(
+        &self,
+        action: &str,
+        name: &str,
+        values: &[String],
+    ) -> Result<(), DnsError> {
         let failed = |why: String| DnsError::Command {
             command: format!("{} {action}", self.program),
             why,
@@ -67,7 +73,8 @@ impl RecordCommand {
         });
         let mut child = Command::new(&self.program)
             .args(&self.arguments)
-            .args([action, name, value])
+            .args([action, name])
+            .args(values)
             .env_clear()
             .envs(passed)
             .stdin(Stdio::null())

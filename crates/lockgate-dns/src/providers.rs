@@ -15,8 +15,10 @@ use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error};
 use hickory_proto::rr::Name;
 use lockgate_rules::DnsProvider;
 use tokio::sync::Mutex;
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
+use crate::addresses::WantedAddresses;
 use crate::error::{DnsError, bounded, shown};
 use crate::update::Change;
 
@@ -24,6 +26,38 @@ use crate::update::Change;
 const REQUEST_TIME: Option<Duration> = Some(Duration::from_secs(30));
 /// The time for a change, which takes several requests.
 const TIME: Duration = Duration::from_secs(90);
+
+/// The providers that keep one TXT record of a name and list none: to add one is to set it.
+const SINGLE: [&str; 2] = ["ddnss", "duckdns"];
+
+/// The providers that replace all records of a kind by one request. At the others, `dns-update` deletes
+/// what is no longer wanted and then creates what is.
+const WHOLE_SETS: [&str; 24] = [
+    "autodns",
+    "azure",
+    "constellix",
+    "cpanel",
+    "desec",
+    "gandi",
+    "gcore",
+    "godaddy",
+    "google",
+    "hetzner",
+    "hostingde",
+    "hostinger",
+    "huaweicloud",
+    "joker",
+    "mythicbeasts",
+    "netcup",
+    "nifcloud",
+    "ns1",
+    "powerdns",
+    "route53",
+    "scaleway",
+    "selectel",
+    "ultradns",
+    "yandexcloud",
+];
 
 /// Held during a change.
 static CHANGES: Mutex<()> = Mutex::const_new(());
@@ -73,6 +107,15 @@ impl ProviderAccount {
         let _one = CHANGES.lock().await;
         let changed = async {
             let kind = DnsRecordType::TXT;
+            if SINGLE.contains(&self.name) {
+                let records = match change {
+                    Change::Add => records,
+                    Change::Remove => Vec::new(),
+                };
+                let ttl = self.ttl();
+                let updater = &self.updater;
+                return updater.set_rrset(&*name, kind, ttl, records, &*zone).await;
+            }
             match change {
                 Change::Add => {
                     let ttl = self.ttl();
@@ -87,10 +130,64 @@ impl ProviderAccount {
                 }
             }
         };
-        let why = match timeout(TIME, changed).await {
-            Ok(Ok(())) => return Ok(()),
+        match timeout(TIME, changed).await {
             // It is gone already.
-            Ok(Err(Error::NotFound)) if change == Change::Remove => return Ok(()),
+            Ok(Err(Error::NotFound)) if change == Change::Remove => Ok(()),
+            changed => self.result(changed),
+        }
+    }
+
+    /// Gives a name these addresses and no others of their families.
+    ///
+    /// # Errors
+    /// When the provider refuses or cannot be reached; one of two families may be set already.
+    pub(crate) async fn set_addresses(
+        &self,
+        zone: &Name,
+        name: &Name,
+        addresses: WantedAddresses,
+    ) -> Result<(), DnsError> {
+        let (name, zone) = (shown(name), shown(zone));
+        let ipv4 = addresses
+            .ipv4
+            .map(|address| (DnsRecordType::A, DnsRecord::A(address)));
+        let ipv6 = addresses
+            .ipv6
+            .map(|address| (DnsRecordType::AAAA, DnsRecord::AAAA(address)));
+        let _one = CHANGES.lock().await;
+        for (kind, record) in ipv4.into_iter().chain(ipv6) {
+            let records = vec![record];
+            if !WHOLE_SETS.contains(&self.name) {
+                self.add_first(&name, kind, records.clone(), &zone).await;
+            }
+            let changed = self
+                .updater
+                .set_rrset(&*name, kind, self.ttl(), records, &*zone);
+            self.result(timeout(TIME, changed).await)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a record before the others of its kind are removed, so that the name is never without one.
+    /// Where that fails, the change of the whole set tells why, or does without.
+    async fn add_first(
+        &self,
+        name: &str,
+        kind: DnsRecordType,
+        records: Vec<DnsRecord>,
+        zone: &str,
+    ) {
+        let added = self
+            .updater
+            .add_to_rrset(name, kind, self.ttl(), records, zone);
+        if let Err(error) = self.result(timeout(TIME, added).await) {
+            tracing::debug!(name, %error, "the new address is not added before the old one goes");
+        }
+    }
+
+    fn result(&self, changed: Result<Result<(), Error>, Elapsed>) -> Result<(), DnsError> {
+        let why = match changed {
+            Ok(Ok(())) => return Ok(()),
             Ok(Err(error)) => bounded(&error.to_string()),
             Err(_) => format!("no answer within {} s", TIME.as_secs()),
         };
@@ -253,6 +350,16 @@ mod tests {
     use lockgate_rules::dns_provider::{ACME_DNS, DNS_PROVIDERS, EXEC, RFC2136};
 
     use super::*;
+
+    #[test]
+    fn providers_with_manners_of_their_own_are_known_ones() {
+        for name in WHOLE_SETS.iter().chain(&SINGLE) {
+            assert!(
+                DNS_PROVIDERS.iter().any(|known| known.name == *name),
+                "{name}"
+            );
+        }
+    }
 
     /// With a text for each required parameter there is a client, or what it lacks is its form.
     #[test]

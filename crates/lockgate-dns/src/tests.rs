@@ -1,7 +1,9 @@
-//! Records that are written, waited for and removed, with scripted servers on real sockets.
+//! Records that are written, set, waited for and removed, with scripted servers on real sockets.
 
 mod acme_dns;
+mod addresses;
 mod aliases;
+mod duckdns;
 mod exec;
 mod name_server;
 mod powerdns;

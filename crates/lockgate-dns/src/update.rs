@@ -1,19 +1,21 @@
 //! Dynamic updates of a zone (RFC 2136), signed with TSIG (RFC 8945).
 //!
-//! Adds and removes single TXT records: others of the same name stay.
+//! Adds and removes single TXT records: others of the same name stay. Of addresses it sets all that a
+//! name has.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::SystemTime;
 
 use base64ct::{Base64, Encoding as _};
 use hickory_proto::op::update_message::{append, delete_by_rdata};
-use hickory_proto::op::{Message, ResponseCode};
+use hickory_proto::op::{Message, MessageType, OpCode, Query, ResponseCode, UpdateMessage as _};
 use hickory_proto::rr::rdata::TXT;
 use hickory_proto::rr::rdata::tsig::{TsigAlgorithm, TsigError};
-use hickory_proto::rr::{Name, RData, RecordSet, RecordType, TSigner};
+use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordSet, RecordType, TSigner};
 use lockgate_rules::DnsProvider;
 use lockgate_rules::dns_provider::RFC2136;
 
+use crate::addresses::WantedAddresses;
 use crate::error::{DnsError, shown};
 use crate::exchange::{exchange, random_id};
 use crate::zone::PORT;
@@ -97,6 +99,41 @@ impl UpdateServer {
         name: &Name,
         value: &str,
     ) -> Result<(), DnsError> {
+        self.send_to_first(zone, name, || request(change, zone, name, value))
+            .await
+    }
+
+    /// Gives a name these addresses and no others of their families, in one update. To do it twice
+    /// does no harm.
+    ///
+    /// # Errors
+    /// As [`UpdateServer::update`], and when the name is an alias.
+    pub(crate) async fn set_addresses(
+        &self,
+        zone: &Name,
+        name: &Name,
+        addresses: WantedAddresses,
+    ) -> Result<(), DnsError> {
+        self.send_to_first(zone, name, || address_request(zone, name, addresses))
+            .await
+    }
+
+    /// The addresses of the server.
+    ///
+    /// # Errors
+    /// When its name does not resolve.
+    pub(crate) async fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
+        let found = tokio::net::lookup_host((&*self.host, self.port)).await;
+        Ok(found?.collect())
+    }
+
+    /// Sends a request about a name to the first address of the server that answers.
+    async fn send_to_first(
+        &self,
+        zone: &Name,
+        name: &Name,
+        request: impl Fn() -> Message,
+    ) -> Result<(), DnsError> {
         let server = format!("{}:{}", self.host, self.port);
         let failed = |why: String| DnsError::Update {
             server: server.clone(),
@@ -109,12 +146,11 @@ impl UpdateServer {
                 zone: shown(zone),
             });
         }
-        let found = tokio::net::lookup_host((&*self.host, self.port)).await;
-        let addresses: Vec<_> = found.map_err(|error| failed(error.to_string()))?.collect();
+        let found = self.addresses().await;
+        let addresses = found.map_err(|error| failed(error.to_string()))?;
         let mut why = "its name has no address".to_owned();
         for address in addresses {
-            let request = request(change, zone, name, value);
-            match self.send(address, request).await {
+            match self.send(address, request()).await {
                 Ok(()) => return Ok(()),
                 Err(SendError::Unanswered(error)) => why = error,
                 Err(SendError::Refused(error)) => return Err(failed(error)),
@@ -164,6 +200,27 @@ fn request(change: Change, zone: &Name, name: &Name, value: &str) -> Message {
     message
 }
 
+/// One update that replaces the addresses of a name, in the families in which there is one.
+fn address_request(zone: &Name, name: &Name, addresses: WantedAddresses) -> Message {
+    let mut message = Message::new(random_id(), MessageType::Query, OpCode::Update);
+    let mut question = Query::query(zone.clone(), RecordType::SOA);
+    question.set_query_class(DNSClass::IN);
+    message.add_zone(question);
+    // The update fails where the name is an alias (RFC 2136 §2.4.3): the server would otherwise leave
+    // the new records out, and say nothing (§3.4.2.2).
+    let mut no_alias = Record::update0(name.clone(), 0, RecordType::CNAME);
+    no_alias.dns_class = DNSClass::NONE;
+    message.add_pre_requisite(no_alias);
+    for data in addresses.records() {
+        // RFC 2136 §2.5.2, then §2.5.1: they are carried out in their order.
+        let mut all = Record::update0(name.clone(), 0, data.record_type());
+        all.dns_class = DNSClass::ANY;
+        message.add_update(all);
+        message.add_update(Record::from_rdata(name.clone(), TTL, data));
+    }
+    message
+}
+
 /// What a server says against an update (RFC 2136 §2.2, RFC 8945 §3).
 fn refusal(message: &Message) -> String {
     let tsig = message.signature.as_ref();
@@ -174,6 +231,7 @@ fn refusal(message: &Message) -> String {
         _ => match message.response_code {
             ResponseCode::Refused => Some("the key may not change this name"),
             ResponseCode::NotAuth => Some("it holds no such zone, or not for this key"),
+            ResponseCode::YXRRSet => Some("the name is an alias (CNAME): remove that record"),
             ResponseCode::NotZone => Some("the name is not in this zone"),
             _ => None,
         },

@@ -1,5 +1,7 @@
-//! The steps of a record, with any provider: the alias is followed, the record written,
-//! waited for, and removed.
+//! The steps of a TXT record, with any provider: the alias is followed, the record written, waited for,
+//! and removed.
+//!
+//! Those of address records: see `addresses`, which has the provider from here.
 
 use std::time::Duration;
 
@@ -19,8 +21,8 @@ use crate::zone::Resolvers;
 
 /// Writes TXT records by one provider.
 pub struct DnsWriter {
-    way: Way,
-    resolvers: Resolvers,
+    pub(crate) way: Way,
+    pub(crate) resolvers: Resolvers,
     propagation: Duration,
 }
 
@@ -36,7 +38,7 @@ pub struct PublishedRecord {
 }
 
 /// The way in which records are written.
-enum Way {
+pub(crate) enum Way {
     Command(RecordCommand),
     Update(UpdateServer),
     AcmeDns(Box<AcmeDns>),
@@ -88,19 +90,22 @@ impl DnsWriter {
         if matches!(self.way, Way::AcmeDns(_)) && target == asked {
             return Err(DnsError::NoAlias(shown(&asked)));
         }
-        let fixed = match &self.way {
-            Way::Update(server) => server.zone.clone(),
-            _ => None,
-        };
-        let zone = match fixed {
-            Some(zone) => zone,
-            None => self.resolvers.zone_of(&target).await?,
-        };
+        let zone = self.zone_of(&target).await?;
         Ok(PublishedRecord {
             name: shown(&target),
             zone: shown(&zone),
             value: value.to_owned(),
         })
+    }
+
+    /// The zone of a name: that of the settings, or the one that is found by asking.
+    pub(crate) async fn zone_of(&self, name: &Name) -> Result<Name, DnsError> {
+        match &self.way {
+            Way::Update(UpdateServer {
+                zone: Some(zone), ..
+            }) => Ok(zone.clone()),
+            _ => self.resolvers.zone_of(name).await,
+        }
     }
 
     /// Writes a located record. Others of the same name stay. To do it twice does no harm.
@@ -148,7 +153,7 @@ impl DnsWriter {
                     Change::Add => "present",
                     Change::Remove => "cleanup",
                 };
-                command.run(action, name, value).await
+                command.run(action, name, std::slice::from_ref(value)).await
             }
             Way::Update(server) => {
                 server
@@ -177,7 +182,7 @@ impl DnsWriter {
 }
 
 /// A name with at least one label; each is one of 1 to 63 bytes (RFC 1035 §2.3.4).
-fn parse(name: &str) -> Result<Name, DnsError> {
+pub(crate) fn parse(name: &str) -> Result<Name, DnsError> {
     let bad = || DnsError::BadName(name.to_owned());
     let labels = name.strip_suffix('.').unwrap_or(name);
     if labels.split('.').any(str::is_empty) {

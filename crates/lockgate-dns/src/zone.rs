@@ -88,11 +88,9 @@ impl Resolvers {
 
     /// Whether a random name beside this one, which does not exist, has the same alias.
     async fn is_of_wildcard(&self, name: &Name, alias: &Name) -> Result<bool, DnsError> {
-        let label = format!("_lockgate-{:04x}{:04x}", random_id(), random_id());
-        match name.base_name().prepend_label(label) {
-            Ok(other) => Ok(self.alias_of(&other).await?.as_ref() == Some(alias)),
-            // It is too long for a name, so this one is hardly shorter, and has labels of its own.
-            Err(_) => Ok(false),
+        match random_sibling(name) {
+            Some(other) => Ok(self.alias_of(&other).await?.as_ref() == Some(alias)),
+            None => Ok(false),
         }
     }
 
@@ -181,6 +179,13 @@ impl Resolvers {
             why: reasons.join("; "),
         })
     }
+}
+
+/// A random name beside this one, which does not exist; none where it would be too long, so that this
+/// one is hardly shorter and has labels of its own.
+pub(crate) fn random_sibling(name: &Name) -> Option<Name> {
+    let label = format!("_lockgate-{:04x}{:04x}", random_id(), random_id());
+    name.base_name().prepend_label(label).ok()
 }
 
 /// The name servers of a resolv.conf(5); this machine if it names none.

@@ -19,6 +19,7 @@
 //! | [`challenges`] | answers to challenges of ACME |
 //! | [`client_hello`], [`server_hello`], [`proxy_protocol`] | first bytes, without IO |
 //! | [`dns`] | SRV records, without IO |
+//! | [`interface_addresses`] | addresses of this machine, and their changes |
 //! | [`tls`] | certificates, handshakes, the record layer |
 //! | [`relay`] | bytes from one side to the other, both ways, with half-close |
 //! | [`splice`] | pipes through which the kernel moves bytes |
@@ -42,6 +43,7 @@ pub mod dns;
 pub mod files;
 mod full_reads;
 pub mod index;
+pub mod interface_addresses;
 pub mod kernel;
 pub mod listen;
 pub mod memory;

@@ -1,5 +1,6 @@
-//! Settings of the provider that writes TXT records for challenges by DNS (RFC 8555 §8.4): the known
-//! ones and their parameters. Writes no record.
+//! Settings of the provider that writes records of DNS: TXT for challenges (RFC 8555 §8.4), A and AAAA
+//! for names that are kept at the machine's address. The known ones and their parameters. Writes no
+//! record.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -40,8 +41,14 @@ pub struct SecretText(pub String);
 pub const EXEC: &str = "exec";
 /// Dynamic updates (RFC 2136), signed with TSIG (RFC 8945).
 pub const RFC2136: &str = "rfc2136";
-/// A server of acme-dns, which holds nothing but such records.
+/// A server of acme-dns, which holds nothing but records of challenges.
 pub const ACME_DNS: &str = "acme-dns";
+/// DuckDNS, which has one name for each of its subdomains, set by a call of its own.
+pub const DUCKDNS: &str = "duckdns";
+
+/// The providers that write TXT records alone: acme-dns has no others, and for the rest no call that
+/// sets an address is spoken here.
+const TXT_ALONE: [&str; 3] = [ACME_DNS, "ddnss", "freemyip"];
 
 /// The algorithms of TSIG that are taken (RFC 8945 §6).
 pub const TSIG_ALGORITHMS: [&str; 3] = ["hmac-sha256", "hmac-sha384", "hmac-sha512"];
@@ -88,7 +95,7 @@ pub static DNS_PROVIDERS: [KnownDnsProvider; 68] = [
     known("dnsmadeeasy", &["key", "secret"], &[]),
     known("domeneshop", &["key", "secret"], &[]),
     known("dreamhost", &["token"], &[]),
-    known("duckdns", &["token"], &[]),
+    known(DUCKDNS, &["token"], &[]),
     known("dynu", &["token"], &[]),
     known("easydns", &["key", "secret"], &[]),
     known(EXEC, &["command"], &[]),
@@ -150,6 +157,11 @@ impl KnownDnsProvider {
         DNS_PROVIDERS.iter().find(|known| known.name == name)
     }
 
+    /// Whether it can set the addresses of a name.
+    pub fn sets_addresses(&self) -> bool {
+        !TXT_ALONE.contains(&self.name)
+    }
+
     /// All parameters that it takes, the required ones first.
     pub fn parameters(&self) -> impl Iterator<Item = &'static str> {
         self.required.iter().chain(self.optional).copied()
@@ -183,6 +195,20 @@ mod tests {
             let mut names: Vec<_> = known.parameters().collect();
             names.sort_unstable();
             assert!(names.is_sorted_by(|a, b| a < b), "{}", known.name);
+        }
+    }
+
+    #[test]
+    fn providers_of_txt_records_alone_are_known_ones() {
+        for name in TXT_ALONE {
+            let known = KnownDnsProvider::named(name).unwrap();
+            assert!(!known.sets_addresses(), "{name}");
+        }
+        for name in [EXEC, RFC2136, DUCKDNS, "cloudflare"] {
+            assert!(
+                KnownDnsProvider::named(name).unwrap().sets_addresses(),
+                "{name}"
+            );
         }
     }
 

@@ -16,7 +16,8 @@
 //! - [`proxy_header`], [`site_log`]: PROXY headers, and the access log of a site.
 //! - [`media_range`], [`media_types`]: rules by media type, and the media types of files.
 //! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
-//! - [`dns_provider`]: the provider that writes TXT records for them.
+//! - [`dns_provider`]: the provider that writes records of DNS.
+//! - [`dynamic_dns`]: names that are kept at the machine's address, and where that is learnt.
 //! - [`export`]: the forms of metrics that are pushed.
 //! - [`client_address`]: the address by which rules know a client.
 
@@ -29,6 +30,7 @@ pub mod client_address;
 pub mod compression;
 pub mod cors;
 pub mod dns_provider;
+pub mod dynamic_dns;
 pub mod export;
 pub mod fixed_response;
 pub mod headers;
@@ -57,6 +59,7 @@ pub use client_address::ClientAddress;
 pub use compression::Compression;
 pub use cors::{Cors, Origin, Origins};
 pub use dns_provider::{DnsProvider, KnownDnsProvider, SecretText};
+pub use dynamic_dns::{AddressSource, DynamicDns, SourceUrl, SourceUrlError};
 pub use export::{GraphiteNaming, GraphiteProtocol, MetricFilter, StatsdTags};
 pub use fixed_response::FixedResponse;
 pub use headers::{HeaderError, HeaderOp, HeaderRule, HeaderRules};

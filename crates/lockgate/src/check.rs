@@ -13,6 +13,7 @@ use crate::examine::{Examination, examine};
 use crate::print::{self, out};
 use crate::start_steps::Mode;
 
+mod ddns;
 pub(crate) mod describe;
 mod lints;
 mod names;
@@ -55,13 +56,18 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
         (Some(config), Some(_)) => describe::exported(&config.export),
         _ => Vec::new(),
     };
+    let names = config.filter(|_| served.is_some());
+    let names = names.and_then(|config| ddns::describe(config));
     match check.output {
-        PrintFormat::Json => print_json(&report, served.as_ref(), &exported),
+        PrintFormat::Json => print_json(&report, served.as_ref(), &exported, names.as_ref()),
         PrintFormat::Text => {
             print::report(&report);
             if let Some(served) = &served {
                 text::print(served);
                 text::print_exported(&exported);
+            }
+            if let Some(names) = &names {
+                ddns::print(names);
             }
             if !report.has_errors() {
                 out!(
@@ -96,11 +102,14 @@ fn summary(report: &Report, config: Option<&Config>, assembly: Option<&Assembly>
     summary
 }
 
-fn print_json(report: &Report, served: Option<&Value>, exported: &[Value]) {
+fn print_json(report: &Report, served: Option<&Value>, exported: &[Value], names: Option<&Value>) {
     let mut out = json!({ "report": report.to_json() });
     if let Some(served) = served {
         out["listeners"] = served.clone();
         out["export"] = exported.into();
+    }
+    if let Some(names) = names {
+        out["ddns"] = names.clone();
     }
     out!("{out:#}");
 }

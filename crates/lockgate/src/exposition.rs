@@ -1,5 +1,6 @@
 //! The texts of `/metrics` and `/top`: the workers' counters, and the figures of the process.
 
+mod ddns;
 mod exports;
 mod figures;
 mod process;
@@ -11,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lockgate_certs::{CertId, CertKeeper, FailureKind};
+use lockgate_ddns::DdnsKeeper;
 use lockgate_limits::clock;
 use lockgate_metrics::{
     ExpositionText, MetricFamilies, MetricSink, Shards, TopEntry, TopListing, TopOrder,
@@ -90,6 +92,8 @@ pub(crate) struct SharedState {
     pub(crate) certificates: Arc<CertKeeper>,
     /// How pushing figures goes.
     pub(crate) sinks: Arc<SinkStatuses>,
+    /// The names that are kept at this machine's address.
+    pub(crate) ddns: Arc<DdnsKeeper>,
     /// The configuration, for questions about requests.
     pub(crate) explained: ExplainedConfig,
 }
@@ -168,6 +172,7 @@ impl Exposition {
         http::write(families, &self.state.shards, &self.sites, &self.states());
         self.checks(families);
         self.certificates(families);
+        self.ddns(families);
         self.clients(families);
         self.exports(families);
     }

@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use foldhash::{HashMap, HashMapExt};
 use lockgate_certs::CertKeeper;
 use lockgate_config::{AccessFormat, AccessLog, Config, LoadedConfig};
+use lockgate_ddns::DdnsKeeper;
 use lockgate_limits::{ListenerId, ListenerIndex, PerClient};
 use lockgate_metrics::Shards;
 use lockgate_net::listen::{self, BoundListener, ListenAddress, SocketOwner};
@@ -83,6 +84,7 @@ pub(crate) struct GenerationParts {
     pub(crate) statuses: EndpointStatuses,
     pub(crate) certificates: Arc<CertKeeper>,
     pub(crate) sinks: Arc<SinkStatuses>,
+    pub(crate) ddns: Arc<DdnsKeeper>,
 }
 
 /// How the listeners of a generation come to their sockets.
@@ -210,6 +212,7 @@ impl RunningGeneration {
             statuses,
             certificates,
             sinks,
+            ddns,
         } = parts;
         let config = Arc::clone(&loaded.config);
         let number = before.map_or(1, |before| before.rules.number + 1);
@@ -280,6 +283,7 @@ impl RunningGeneration {
                 bound,
                 certificates,
                 sinks,
+                ddns,
                 explained: ExplainedConfig {
                     loaded,
                     assembly: Arc::clone(&assembly),

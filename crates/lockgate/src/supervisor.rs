@@ -6,6 +6,7 @@ mod certificates;
 mod closing;
 mod commands;
 mod confirmation;
+mod ddns;
 mod export;
 mod files;
 mod reload;
@@ -53,6 +54,7 @@ use crate::{descriptors, operator_log, print, state, systemd};
 use background::RunningBackground;
 use certificates::RunningCertificates;
 use closing::ClosingListeners;
+use ddns::RunningDdns;
 use reload::Reloads;
 use stopping::LoopEnd;
 use upgrade::{Duplicates, HandedSocketIds, Upgrades};
@@ -230,6 +232,7 @@ async fn supervise(
     // A worker that died is no failed start: the service manager may restart the process.
     let end = running.serve(&mut signals, watch).await;
     running.certificates.end();
+    running.ddns.end();
     match end {
         ServeEnd::Stop { is_urgent } => Ok(running.stop(signals, is_urgent).await),
         ServeEnd::HandedOver(sockets) => Ok(running.finish_begun(sockets, signals).await),
@@ -299,6 +302,7 @@ pub(crate) struct RunningServer {
     background: RunningBackground,
     certificates: RunningCertificates,
     exporter: Exporter,
+    ddns: RunningDdns,
     /// Files that have changed, told to the loop.
     changed: UnboundedSender<Vec<PathBuf>>,
     watched: Arc<WatchedFiles>,
@@ -372,6 +376,7 @@ impl RunningServer {
         }
         let certificates = RunningCertificates::default();
         let exporter = Exporter::default();
+        let ddns = RunningDdns::default();
         let parts = GenerationParts {
             loaded: Arc::clone(&loaded),
             file,
@@ -380,6 +385,7 @@ impl RunningServer {
             statuses,
             certificates: Arc::clone(&certificates.keeper),
             sinks: exporter.statuses(),
+            ddns: Arc::clone(&ddns.keeper),
         };
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let started_with = Arc::clone(&generation.config);
@@ -414,6 +420,7 @@ impl RunningServer {
             background,
             certificates,
             exporter,
+            ddns,
             changed: unbounded_channel().0,
             watched,
             closing: ClosingListeners::default(),
@@ -434,6 +441,7 @@ impl RunningServer {
         files::tell_changes(watch, changed.clone());
         self.changed = changed;
         self.keep_certificates();
+        self.keep_names();
         // Files may have changed between their reading and the watch.
         self.reread(&[]);
         self.watch_files();

@@ -4,6 +4,7 @@
 //! JSON values in between costs ten times as much as the rest.
 
 mod certs;
+mod ddns;
 mod managed_certs;
 mod pools;
 mod recent;

@@ -4,10 +4,6 @@ use super::{ForeignName, absent, later};
 
 pub(super) const ROWS: &[ForeignName] = &[
     later(
-        "ddns dyndns dynamic_dns",
-        "let ddclient or your router keep the name at this address",
-    ),
-    later(
         "otlp opentelemetry_metrics",
         "write statsd, influx or graphite into [export], or metrics = \"127.0.0.1:9090\" at the top and let a collector ask there",
     ),

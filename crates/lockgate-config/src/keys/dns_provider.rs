@@ -1,5 +1,5 @@
-//! The keys of `dns` in `[acme]`: the provider that writes the records of challenges, and its
-//! parameters.
+//! The keys of `dns` in `[acme]` and `[ddns]`: the provider that writes the records of challenges and of
+//! addresses, and its parameters.
 //!
 //! Which of the parameters a provider takes, `lockgate_rules::dns_provider` says.
 
@@ -29,7 +29,7 @@ table! {
         &DnsProviderName,
         Required,
         r#""desec""#,
-        "Who writes the records. Each provider takes some of the parameters below:\n\n\
+        "The provider that writes the records. Each one takes some of the parameters below:\n\n\
          - `rfc2136`: updates of a zone, as BIND, Knot and PowerDNS take them: `server`, `key`, `secret`, \
          perhaps `algorithm` and `zone`\n\
          - `exec`: `command`\n\
@@ -222,7 +222,8 @@ table! {
         NONE,
         r#"["/usr/local/bin/dns-record"]"#,
         "A program and its first arguments. It is run with three more: `present` or `cleanup`, the name \
-         of the TXT record and its value. Of the environment it gets `PATH` and what begins with \
+         of the TXT record and its value; for `[ddns]` with `address`, the name, and all addresses that the \
+         name is to have. Of the environment it gets `PATH` and what begins with \
          `LOCKGATE_`. After 60 s it is killed; what it writes to stderr is in the error.",
     )
     .with(r#"provider = "exec""#);
@@ -250,6 +251,28 @@ table! {
 
 const PORKBUN_WHOLE: &str =
     "provider = \"porkbun\", key = \"pk1_123\", secret = \"${file:/etc/lockgate/dns.key}\"";
+
+/// The keys of `dns` in `[ddns]`: without those that are for challenges alone.
+pub(crate) const OF_ADDRESSES: &[KeyRow] = &[
+    PROVIDER.row(),
+    TOKEN.row(),
+    KEY.row(),
+    SECRET.row(),
+    USER.row(),
+    PASSWORD.row(),
+    ACCOUNT.row(),
+    PROJECT.row(),
+    REGION.row(),
+    TENANT.row(),
+    SUBSCRIPTION.row(),
+    RESOURCE_GROUP.row(),
+    URL.row(),
+    SERVER.row(),
+    ALGORITHM.row(),
+    ZONE.row(),
+    COMMAND.row(),
+    RESOLVERS.row(),
+];
 
 /// The parameters that are texts.
 pub(crate) const CREDENTIALS: &[ConfigKey<SecretText>] = &[

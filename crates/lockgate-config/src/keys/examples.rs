@@ -85,7 +85,7 @@ pub(crate) fn example(way: &[&'static KeyRow]) -> String {
             break;
         }
         entries = match parent.name {
-            name @ ("tls" | "acme" | "export") if depth == 0 => under(name),
+            name @ ("tls" | "acme" | "ddns" | "export") if depth == 0 => under(name),
             name => {
                 let name = match parent.language.tables_by() {
                     Some(names) => format!("{name}.{}", names.sample()),

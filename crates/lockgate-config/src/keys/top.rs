@@ -14,8 +14,8 @@ use crate::values::*;
 use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
 use super::{
-    AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, acme, content, export, http2, pool,
-    ports, rates, request_test, site, tcp, timeouts, tls, tunnel,
+    AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, acme, content, ddns, export, http2,
+    pool, ports, rates, request_test, site, tcp, timeouts, tls, tunnel,
 };
 
 table! {
@@ -256,6 +256,19 @@ table! {
          `tls = \"internal\"` in their sites. Wildcards need `dns`.",
     );
 
+    const DDNS: ConfigKey<CheckedTable> = ConfigKey::new(
+        "ddns",
+        &TableOf(ddns::ALL),
+        Absent("no record of an address is set"),
+        r#"{ names = ["home.example.org"], dns = { provider = "desec", token = "${file:/etc/lockgate/dns.token}" } }"#,
+        "Dynamic DNS: the A and AAAA records of names are kept at this machine's address, for a machine at \
+         home whose address changes. A name has one address of each family; other addresses that the zone \
+         has for it are removed. The zone is changed only if it is not right already. Where no address is \
+         found, the records stay as they are; they stay, too, when a name leaves this table. A name that is \
+         an alias (CNAME) is an error, and is not changed.\n\n\
+         The time for which others keep a record is 60 s, or the shortest that the provider takes.",
+    )
+    .inside(r#"dns = { provider = "desec", token = "${file:/etc/lockgate/dns.token}" }"#);
     const EXPORT: ConfigKey<CheckedTable> = ConfigKey::new(
         "export",
         &TableOf(export::ALL),

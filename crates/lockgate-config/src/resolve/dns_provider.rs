@@ -1,4 +1,4 @@
-//! The provider that writes the records of challenges by DNS: `dns` in `[acme]`.
+//! The provider that writes records of DNS: `dns` in `[acme]` and `[ddns]`.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,10 +18,14 @@ use super::{Resolver, View};
 impl Resolver<'_> {
     /// The provider of a table with the keys of ACME. The nearest `dns` counts as a whole.
     pub(super) fn dns_provider(&mut self, view: &View<'_>) -> Option<Arc<DnsProvider>> {
-        let table = view.section(&acme::DNS).nearest();
+        self.provider_of(&view.section(&acme::DNS).nearest())
+    }
+
+    /// The provider of a table with its parameters.
+    pub(super) fn provider_of(&mut self, table: &View<'_>) -> Option<Arc<DnsProvider>> {
         let written = table.written(&keys::PROVIDER)?;
         let (provider, at) = (*written.value, written.at);
-        self.check_parameters(&table, provider, at);
+        self.check_parameters(table, provider, at);
         let mut parameters: Vec<(&'static str, SecretText)> = Vec::new();
         for key in keys::CREDENTIALS {
             if let Some(value) = table.get(key) {

@@ -46,11 +46,11 @@ fn a_command_gets_the_action_the_name_and_the_value() {
     run(async {
         let command = command(&[&path, out_text, "-v"]);
         command
-            .run("present", "_acme-challenge.a.com", "v w")
+            .run("present", "_acme-challenge.a.com", &["v w".to_owned()])
             .await
             .unwrap();
         command
-            .run("cleanup", "_acme-challenge.a.com", "v w")
+            .run("cleanup", "_acme-challenge.a.com", &["v w".to_owned()])
             .await
             .unwrap();
     });
@@ -74,14 +74,15 @@ fn a_command_gets_the_action_the_name_and_the_value() {
 #[test]
 fn a_command_that_fails_is_told_with_a_part_of_its_stderr() {
     let (_folder, path) = script("echo out; echo 'no such zone' >&2; exit 3");
-    let why = run(command(&[&path]).run("present", "a.com", "v")).unwrap_err();
+    let why = run(command(&[&path]).run("present", "a.com", &["v".to_owned()])).unwrap_err();
     assert_eq!(reason(why), "exit status: 3: no such zone");
     // More than a pipe holds: the command is not stopped by it, and the error is short.
     let (_folder, path) = script("yes é | head -c 300000 >&2; exit 1");
-    let why = reason(run(command(&[&path]).run("present", "a.com", "v")).unwrap_err());
+    let why =
+        reason(run(command(&[&path]).run("present", "a.com", &["v".to_owned()])).unwrap_err());
     assert!(why.starts_with("exit status: 1: é"), "{why}");
     assert!(why.len() < 700, "{}", why.len());
-    let why = run(command(&["/no/such/program"]).run("present", "a.com", "v"));
+    let why = run(command(&["/no/such/program"]).run("present", "a.com", &["v".to_owned()]));
     assert!(reason(why.unwrap_err()).contains("No such file"));
 }
 
@@ -90,7 +91,7 @@ fn a_command_that_does_not_end_is_killed() {
     let (_folder, path) = script("echo waiting >&2; sleep 1000");
     let mut command = command(&[&path]);
     command.time = Duration::from_millis(300);
-    let why = reason(run(command.run("present", "a.com", "v")).unwrap_err());
+    let why = reason(run(command.run("present", "a.com", &["v".to_owned()])).unwrap_err());
     assert!(why.starts_with("it has not ended after 0 s"), "{why}");
 }
 
@@ -102,6 +103,7 @@ fn a_command_is_killed_with_what_it_has_started() {
     let made = std::process::Command::new("mkfifo").arg(&fifo).status();
     assert!(made.unwrap().success());
     let command = command(&[&path, fifo.to_str().unwrap()]);
+    let value = ["v".to_owned()];
     run(async {
         let opened = tokio::task::spawn_blocking(move || {
             let mut fifo = fs::File::open(fifo).unwrap();
@@ -109,7 +111,7 @@ fn a_command_is_killed_with_what_it_has_started() {
             fifo
         });
         let mut fifo = tokio::select! {
-            ended = command.run("present", "a.com", "v") => panic!("{ended:?}"),
+            ended = command.run("present", "a.com", &value) => panic!("{ended:?}"),
             opened = opened => opened.unwrap(),
         };
         // It ends when nobody has it open any more.
@@ -121,5 +123,5 @@ fn a_command_is_killed_with_what_it_has_started() {
 fn a_process_that_a_command_leaves_behind_does_not_hold_it_up() {
     // It keeps stderr open until it is killed with its group.
     let (_folder, path) = script("sleep 1000 & exit 0");
-    run(command(&[&path]).run("present", "a.com", "v")).unwrap();
+    run(command(&[&path]).run("present", "a.com", &["v".to_owned()])).unwrap();
 }

@@ -7,7 +7,7 @@ use std::str::FromStr as _;
 
 use hickory_proto::op::{Message, MessageType, OpCode, ResponseCode};
 use hickory_proto::rr::rdata::tsig::{TSIG, TsigAlgorithm, TsigError, make_tsig_record};
-use hickory_proto::rr::rdata::{A, CNAME, NS, SOA, TXT};
+use hickory_proto::rr::rdata::{A, AAAA, CNAME, NS, SOA, TXT};
 use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordType, TSigResponseContext, TSigner};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, UdpSocket};
@@ -26,6 +26,8 @@ pub(super) enum Manner {
     Truncates,
     /// It sends answers with another id before the right one.
     Strays,
+    /// It answers from a cache, and holds no zone.
+    Caches,
 }
 
 /// What happens before an answer.
@@ -43,6 +45,8 @@ pub(super) struct NameServer {
     pub(super) signer: RefCell<Option<TSigner>>,
     /// Whether answers to updates are left unsigned.
     pub(super) unsigned: Cell<bool>,
+    /// Updates that were carried out.
+    pub(super) updates: Cell<usize>,
 }
 
 /// A running server; it ends when this is dropped.
@@ -82,6 +86,29 @@ impl NameServer {
         self.add(owner, RData::CNAME(CNAME(name(target))));
     }
 
+    pub(super) fn add_address(&self, owner: &str, address: &str) {
+        self.add(
+            owner,
+            match address.parse().unwrap() {
+                IpAddr::V4(address) => RData::A(A(address)),
+                IpAddr::V6(address) => RData::AAAA(AAAA(address)),
+            },
+        );
+    }
+
+    /// The addresses of a name.
+    pub(super) fn addresses(&self, owner: &str) -> Vec<String> {
+        let records = self.records.borrow();
+        let of_name = records.iter().filter(|record| record.name == name(owner));
+        of_name
+            .filter_map(|record| match &record.data {
+                RData::A(address) => Some(address.0.to_string()),
+                RData::AAAA(address) => Some(address.0.to_string()),
+                _ => None,
+            })
+            .collect()
+    }
+
     /// Makes a zone with these servers, each with an address.
     pub(super) fn add_zone(&self, zone: &str, servers: &[(&str, Option<IpAddr>)]) {
         let soa = SOA::new(name("ns"), name("root"), 1, 60, 60, 60, 60);
@@ -116,6 +143,7 @@ impl NameServer {
         }
         let mut response = Message::response(request.id, OpCode::Query);
         response.add_queries(request.queries.clone());
+        response.metadata.authoritative = self.manner.get() != Manner::Caches;
         let question = request.queries.first().unwrap();
         if question.query_type() == RecordType::TXT {
             let called = self.on_txt.borrow_mut().take();
@@ -135,7 +163,11 @@ impl NameServer {
                 if of_name.peek().is_none() {
                     response.metadata.response_code = ResponseCode::NXDomain;
                 }
-                let asked = |record: &Record| record.record_type() == question.query_type();
+                // An alias answers each question (RFC 1034 §3.6.2).
+                let asked = |record: &Record| {
+                    record.record_type() == question.query_type()
+                        || record.record_type() == RecordType::CNAME
+                };
                 response.add_answers(of_name.filter(asked));
             }
         }
@@ -171,12 +203,25 @@ impl NameServer {
             response.set_signature(Box::new(make_tsig_record(name("lockgate"), tsig)));
             return response.to_vec().unwrap();
         }
-        for record in &request.authorities {
-            let mut records = self.records.borrow_mut();
-            records.retain(|known| known.name != record.name || known.data != record.data);
-            if record.dns_class == DNSClass::IN {
-                records.push(record.clone());
-            }
+        let is_refused = {
+            let records = self.records.borrow();
+            // RFC 2136 §2.4.3: a set of records that must not be there.
+            let is_there = |absent: &Record| {
+                let same = |known: &Record| {
+                    known.name == absent.name && known.record_type() == absent.record_type()
+                };
+                absent.dns_class == DNSClass::NONE && records.iter().any(same)
+            };
+            request.answers.iter().any(is_there)
+        };
+        if is_refused {
+            response.metadata.response_code = ResponseCode::YXRRSet;
+        } else {
+            self.updates.set(self.updates.get() + 1);
+            request
+                .authorities
+                .iter()
+                .for_each(|record| self.carry_out(record));
         }
         let octets = response.to_vec().unwrap();
         if self.unsigned.get() {
@@ -185,6 +230,24 @@ impl NameServer {
         let context = TSigResponseContext::new(request.id, time, signer, mac, None);
         response.set_signature(context.sign(&octets).unwrap());
         response.to_vec().unwrap()
+    }
+}
+
+impl NameServer {
+    /// Changes a record (RFC 2136 §2.5.1, §2.5.4), or deletes a set of them (§2.5.2).
+    fn carry_out(&self, record: &Record) {
+        let mut records = self.records.borrow_mut();
+        let is_set = record.dns_class == DNSClass::ANY;
+        records.retain(|known| {
+            let same = match is_set {
+                true => known.record_type() == record.record_type(),
+                false => known.data == record.data,
+            };
+            known.name != record.name || !same
+        });
+        if record.dns_class == DNSClass::IN {
+            records.push(record.clone());
+        }
     }
 }
 
@@ -224,6 +287,7 @@ pub(super) async fn start(at: Option<SocketAddr>) -> RunningServer {
         on_txt: RefCell::default(),
         signer: RefCell::default(),
         unsigned: Cell::new(false),
+        updates: Cell::new(0),
     });
     let by_datagram = {
         let server = Rc::clone(&server);

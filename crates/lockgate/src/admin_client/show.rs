@@ -95,6 +95,22 @@ fn reload(value: &Value, confirm: Option<u64>) -> String {
     text
 }
 
+/// A name that is kept at this machine's address, on a line.
+fn kept_name(name: &Value) -> String {
+    let addresses = ["ipv4", "ipv6"].map(|family| &name[family]);
+    let addresses = addresses.into_iter().filter(|address| !address.is_null());
+    let addresses: Vec<_> = addresses.map(plain).collect();
+    let addresses = match addresses.is_empty() {
+        true => "no address yet".to_owned(),
+        false => addresses.join(", "),
+    };
+    let failure = match name["failure"].is_null() {
+        true => String::new(),
+        false => format!("; {}", plain_lines(&name["failure"])),
+    };
+    format!("name {}: {addresses}{failure}\n", plain(&name["name"]))
+}
+
 fn status(value: &Value) -> String {
     let up = span(value["uptime_seconds"].as_u64().unwrap_or_default());
     let mut text = format!(
@@ -133,6 +149,9 @@ fn status(value: &Value) -> String {
     let held = value["held_to_earlier_generations"].as_u64();
     if let Some(held) = held.filter(|held| *held > 0) {
         let _ = writeln!(text, "connections held by earlier generations: {held}");
+    }
+    for name in items(&value["names"]) {
+        text.push_str(&kept_name(name));
     }
     let certificates = &value["certificates"];
     let counts = ["awaited", "late"].map(|name| certificates[name].as_u64().unwrap_or_default());

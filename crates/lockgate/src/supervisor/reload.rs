@@ -552,6 +552,7 @@ impl RunningServer {
             statuses,
             certificates: Arc::clone(&self.certificates.keeper),
             sinks: self.exporter.statuses(),
+            ddns: Arc::clone(&self.ddns.keeper),
         };
         self.set_limits(&loaded.config, &parts.assembly);
         let before = &self.generation;
@@ -588,6 +589,7 @@ impl RunningServer {
         self.watch_files();
         self.keep_certificates();
         self.keep_exporting();
+        self.keep_names();
         async move {
             for adopted in adopted {
                 // A worker that has ended runs none.

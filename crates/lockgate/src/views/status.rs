@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
+use super::ddns::{KeptNameView, kept_names};
 use super::managed_certs::{ManagedCountsView, managed_counts};
 use super::timestamp::timestamp;
 use crate::admin::LimitPeaks;
@@ -32,6 +33,9 @@ pub(crate) struct StatusView {
     /// Those that the program obtains.
     #[serde(skip_serializing_if = "Option::is_none")]
     certificates: Option<ManagedCountsView>,
+    /// Names that are kept at this machine's address.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    names: Vec<KeptNameView>,
     configuration: Option<ConfigurationView>,
 }
 
@@ -141,6 +145,7 @@ pub(crate) fn status(exposition: &Exposition, phase: Phase, workers: usize) -> S
         listeners: listeners(exposition),
         limits: limits(&exposition.limits()),
         certificates: managed_counts(&exposition.managed_certs(), SystemTime::now()),
+        names: kept_names(exposition.kept_names()),
         configuration: exposition.configuration_file().map(configuration),
     }
 }

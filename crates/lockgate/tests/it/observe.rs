@@ -15,6 +15,8 @@ use lockgate_testkit::h2::{Client, Peer};
 use lockgate_testkit::{Http, Lockgate, Origin, Serving, Wire, eventually};
 use serde_json::Value;
 
+use crate::ddns::zone_server::ZoneServer;
+use crate::ddns::{AddressServer, ddns, wait_shown};
 use crate::docs::root;
 use crate::http::{plain_site, secure_site};
 use crate::scene::{NAME, Site, deserted, lockgate};
@@ -65,9 +67,10 @@ fn application() -> Serving {
 
 /// A program that has counted something in each of its families: sites over both versions of HTTP,
 /// a relay, a tunnel, an endpoint that is down, a client that breaks HTTP/2, a handshake that
-/// fails, a call of gRPC.
-fn everything() -> (Lockgate, Vec<Serving>) {
+/// fails, a call of gRPC, a name that is kept at an address. With its peers.
+fn everything() -> (Lockgate, impl Sized) {
     let (site, application, echo) = (Site::new(), application(), Origin::tcp().echo());
+    let (zone, addresses) = (ZoneServer::start(), AddressServer::start("8.8.4.4"));
     // Its authority cannot be reached.
     let state = tempfile::tempdir().unwrap();
     let toml = format!(
@@ -78,7 +81,7 @@ fn everything() -> (Lockgate, Vec<Serving>) {
          [pool.broken]\nendpoints = [\"{1}\", \"{2}\"]\n{3}{4}\
          [site.\":0\".path.\"/broken\"]\nproxy = \"pool:broken\"\n\
          [tcp.\"127.0.0.3:0\"]\nproxy = \"{5}\"\n\
-         [tunnel.\"127.0.0.4:0\"]\nallow = [\"127.0.0.0/8:*\"]\n",
+         [tunnel.\"127.0.0.4:0\"]\nallow = [\"127.0.0.0/8:*\"]\n{9}",
         application.address(),
         deserted(),
         deserted(),
@@ -88,6 +91,7 @@ fn everything() -> (Lockgate, Vec<Serving>) {
         state.path().display(),
         site.cert,
         deserted(),
+        ddns(&zone, &addresses, "[\"home.example.org\"]"),
     );
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.at("127.0.0.1:0"));
@@ -128,7 +132,8 @@ fn everything() -> (Lockgate, Vec<Serving>) {
     tunnel.head();
     drop(tunnel);
     gate.line("the relay", |line| line["listener"] == "127.0.0.3:0");
-    (gate, vec![application, echo])
+    wait_shown(&gate, "home.example.org", "8.8.4.4");
+    (gate, (application, echo, zone, addresses))
 }
 
 /// The labels of a family, in the order in which they are written.

@@ -26,7 +26,12 @@ const CRATES: &Floors = &[
         "lockgate-load",
     ],
     &["lockgate-dns", "lockgate-report", "lockgate-upstream"],
-    &["lockgate-certs", "lockgate-compare", "lockgate-proxy"],
+    &[
+        "lockgate-certs",
+        "lockgate-compare",
+        "lockgate-ddns",
+        "lockgate-proxy",
+    ],
     &["lockgate"],
 ];
 

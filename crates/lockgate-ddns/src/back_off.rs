@@ -1,0 +1,89 @@
+//! The wait after failures: a minute, then twice as long each time, to an hour. One that is told to be
+//! asked less often waits longer.
+
+use std::time::{Duration, Instant};
+
+const FIRST: Duration = Duration::from_secs(60);
+const LONGEST: Duration = Duration::from_secs(3600);
+/// The same after an answer that says that there were too many requests.
+const FIRST_OF_LIMIT: Duration = Duration::from_secs(15 * 60);
+const LONGEST_OF_LIMIT: Duration = Duration::from_secs(4 * 3600);
+/// The share of a wait by which it may be longer, so that many machines do not come back at once.
+const SPREAD: f64 = 0.25;
+
+/// The kind of a failure, by how long to wait after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FailureKind {
+    Usual,
+    /// There were too many requests.
+    RateLimit,
+}
+
+/// The failures since the last success.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct BackOff {
+    failures: u32,
+    until: Option<Instant>,
+}
+
+impl BackOff {
+    /// Counts a failure; `jitter` is a random number from 0 to 1.
+    pub(crate) fn failed(&mut self, now: Instant, kind: FailureKind, jitter: f64) {
+        let (first, longest) = match kind {
+            FailureKind::Usual => (FIRST, LONGEST),
+            FailureKind::RateLimit => (FIRST_OF_LIMIT, LONGEST_OF_LIMIT),
+        };
+        let doubled = first.saturating_mul(1 << self.failures.min(16));
+        let wait = doubled.min(longest);
+        self.failures = self.failures.saturating_add(1);
+        self.until = Some(now + wait + wait.mul_f64(SPREAD * jitter.clamp(0.0, 1.0)));
+    }
+
+    /// Forgets the failures.
+    pub(crate) fn succeeded(&mut self) {
+        *self = Self::default();
+    }
+
+    /// When to try again; none where nothing has failed.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(kind: FailureKind, jitter: f64, count: usize) -> Vec<u64> {
+        let now = Instant::now();
+        let mut back_off = BackOff::default();
+        let mut waits = Vec::new();
+        for _ in 0..count {
+            back_off.failed(now, kind, jitter);
+            waits.push((back_off.until().unwrap() - now).as_secs());
+        }
+        waits
+    }
+
+    #[test]
+    fn waits_after_failures_double_from_a_minute_to_an_hour() {
+        assert_eq!(
+            waits(FailureKind::Usual, 0.0, 8),
+            [60, 120, 240, 480, 960, 1920, 3600, 3600]
+        );
+        assert_eq!(waits(FailureKind::Usual, 1.0, 2), [75, 150]);
+        assert_eq!(waits(FailureKind::Usual, 0.0, 100).last(), Some(&3600));
+    }
+
+    #[test]
+    fn a_rate_limit_is_waited_for_longer_and_a_success_forgets() {
+        assert_eq!(
+            waits(FailureKind::RateLimit, 0.0, 6),
+            [900, 1800, 3600, 7200, 14400, 14400]
+        );
+        let mut back_off = BackOff::default();
+        back_off.failed(Instant::now(), FailureKind::Usual, 0.5);
+        back_off.succeeded();
+        assert_eq!(back_off.until(), None);
+    }
+}

@@ -1,0 +1,304 @@
+//! What is to be done next so that names follow the machine's address: a state machine. Time and what
+//! came of each step are told to it; it asks nothing and sets nothing itself.
+//!
+//! A name is read before it is set, so that nothing is sent where the zone is right already, and after a
+//! while again, since others may change it.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use lockgate_dns::{AddressReading, DnsError, WantedAddresses};
+
+use crate::back_off::{BackOff, FailureKind};
+use crate::family::AddressFamily;
+use crate::settling::{Asked, SettledAddress, Sighting};
+
+/// The time after which a name that is right is read again, and the share by which it may be longer.
+const READ_AGAIN: Duration = Duration::from_secs(10 * 60);
+const SPREAD: f64 = 0.25;
+
+/// The next step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Look at the sources of a family.
+    Look(AddressFamily),
+    /// Read what the zone shows of the name at this place.
+    Read {
+        name: usize,
+        wanted: WantedAddresses,
+    },
+    /// Set the addresses of the name.
+    Set {
+        name: usize,
+        zone: String,
+        wanted: WantedAddresses,
+        change: WantedAddresses,
+    },
+    /// Nothing until then, if no interface changes.
+    Wait(Option<Instant>),
+}
+
+/// What has become known of a name by a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum NameNews {
+    /// The zone shows these addresses.
+    Right(WantedAddresses),
+    /// The zone shows others than these; it will be set.
+    Differs,
+    /// These addresses were set.
+    Set(WantedAddresses),
+    /// These were set before, the provider said yes, and yet no server of the zone shows them.
+    NotShown(WantedAddresses),
+    /// The step has failed; it is tried again at that time.
+    Failed(DnsError, Instant),
+}
+
+/// Keeps names at addresses.
+pub(crate) struct Follower {
+    ipv4: Option<SettledAddress>,
+    ipv6: Option<SettledAddress>,
+    names: Vec<NameState>,
+    /// The name that is looked at first: the one behind that which has failed last, so that it does not
+    /// keep the others of its zone waiting.
+    turn: usize,
+    /// Failures of the provider, by zone.
+    zones: HashMap<String, BackOff>,
+    /// Random numbers from 0 to 1.
+    jitter: fn() -> f64,
+}
+
+/// A name.
+struct NameState {
+    /// Its zone, once that is known.
+    zone: Option<String>,
+    /// What the zone has, as far as is known.
+    known: WantedAddresses,
+    /// What was set, and not shown since.
+    unseen: WantedAddresses,
+    /// A change that is to be made: what was wanted, and what of it is lacking.
+    change: Option<(WantedAddresses, WantedAddresses)>,
+    read_at: Instant,
+    back_off: BackOff,
+}
+
+impl NameState {
+    /// Plans the change that a look at the zone has called for; `otherwise` where there is none.
+    fn compared(
+        &mut self,
+        wanted: WantedAddresses,
+        change: WantedAddresses,
+        otherwise: NameNews,
+    ) -> NameNews {
+        if change.is_empty() {
+            self.back_off.succeeded();
+            return otherwise;
+        }
+        self.change = Some((wanted, change));
+        NameNews::Differs
+    }
+}
+
+impl Follower {
+    /// So many names without a known address. A family without sources (`None`) is left alone.
+    pub(crate) fn new(
+        now: Instant,
+        names: usize,
+        every: Duration,
+        asked: [Option<Asked>; 2],
+        jitter: fn() -> f64,
+    ) -> Self {
+        let family = |asked: Option<Asked>| Some(SettledAddress::new(now, every, asked?));
+        let [ipv4, ipv6] = asked;
+        let name = || NameState {
+            zone: None,
+            known: WantedAddresses::default(),
+            unseen: WantedAddresses::default(),
+            change: None,
+            read_at: now,
+            back_off: BackOff::default(),
+        };
+        Self {
+            ipv4: family(ipv4),
+            ipv6: family(ipv6),
+            names: std::iter::repeat_with(name).take(names).collect(),
+            turn: 0,
+            zones: HashMap::new(),
+            jitter,
+        }
+    }
+
+    /// The next step at a time. It is to be asked again after each one.
+    pub(crate) fn next(&mut self, now: Instant) -> Step {
+        let families = [
+            (AddressFamily::Ipv4, &self.ipv4),
+            (AddressFamily::Ipv6, &self.ipv6),
+        ];
+        let mut later = Vec::new();
+        for (family, settled) in families {
+            if let Some(settled) = settled {
+                if settled.next_look() <= now {
+                    return Step::Look(family);
+                }
+                later.push(settled.next_look());
+            }
+        }
+        let wanted = self.wanted();
+        if wanted.is_empty() {
+            return Step::Wait(later.into_iter().min());
+        }
+        let (count, turn) = (self.names.len(), self.turn);
+        for name in (0..count).map(|at| (turn + at) % count) {
+            let Some(state) = self.names.get_mut(name) else {
+                continue;
+            };
+            let of_zone = state.zone.as_ref().and_then(|zone| self.zones.get(zone));
+            let waits = [Some(&state.back_off), of_zone];
+            let held = waits.into_iter().flatten().filter_map(BackOff::until).max();
+            if let Some(until) = held
+                && now < until
+            {
+                later.push(until);
+                continue;
+            }
+            if let (Some((asked_for, change)), Some(zone)) = (state.change, &state.zone)
+                && asked_for == wanted
+            {
+                return Step::Set {
+                    name,
+                    zone: zone.clone(),
+                    wanted,
+                    change,
+                };
+            }
+            state.change = None;
+            if state.read_at <= now || !wanted.without(state.known).is_empty() {
+                return Step::Read { name, wanted };
+            }
+            later.push(state.read_at);
+        }
+        Step::Wait(later.into_iter().min())
+    }
+
+    /// The addresses that all names are to have.
+    pub(crate) fn wanted(&self) -> WantedAddresses {
+        let address = |settled: &Option<SettledAddress>| settled.as_ref()?.address();
+        WantedAddresses {
+            ipv4: address(&self.ipv4).and_then(|address| match address {
+                IpAddr::V4(address) => Some(address),
+                IpAddr::V6(_) => None,
+            }),
+            ipv6: address(&self.ipv6).and_then(|address| match address {
+                IpAddr::V6(address) => Some(address),
+                IpAddr::V4(_) => None,
+            }),
+        }
+    }
+
+    /// An interface has changed: the sources are looked at soon.
+    pub(crate) fn wake(&mut self, now: Instant) {
+        let families = [&mut self.ipv4, &mut self.ipv6];
+        families
+            .into_iter()
+            .flatten()
+            .for_each(|settled| settled.wake(now));
+    }
+
+    /// The result of [`Step::Look`].
+    pub(crate) fn looked(&mut self, now: Instant, family: AddressFamily, sighting: &Sighting) {
+        let settled = match family {
+            AddressFamily::Ipv4 => &mut self.ipv4,
+            AddressFamily::Ipv6 => &mut self.ipv6,
+        };
+        if let Some(settled) = settled {
+            settled.looked(now, sighting);
+        }
+    }
+
+    /// The result of [`Step::Read`]; none for a name that is not there.
+    pub(crate) fn read(
+        &mut self,
+        now: Instant,
+        name: usize,
+        wanted: WantedAddresses,
+        reading: Result<AddressReading, DnsError>,
+    ) -> Option<NameNews> {
+        let jitter = (self.jitter)();
+        let state = self.names.get_mut(name)?;
+        let reading = match reading {
+            Ok(reading) => reading,
+            Err(error) => return Some(self.failed(now, name, error)),
+        };
+        state.read_at = now + READ_AGAIN + READ_AGAIN.mul_f64(SPREAD * jitter);
+        state.zone = Some(reading.zone);
+        let Some(lacking) = reading.lacking else {
+            // No server of the zone tells: what was set is taken for right.
+            let change = wanted.without(state.known);
+            return Some(state.compared(wanted, change, NameNews::Right(wanted)));
+        };
+        let unseen = state.unseen;
+        // Of what was set before, that which a server shows now.
+        state.unseen = unseen.without(wanted.without(lacking));
+        let change = lacking.without(state.unseen);
+        state.known = wanted.without(change);
+        let otherwise = match lacking.is_empty() {
+            true => NameNews::Right(wanted),
+            false => NameNews::NotShown(lacking),
+        };
+        Some(state.compared(wanted, change, otherwise))
+    }
+
+    /// The result of [`Step::Set`]; none for a name that is not there.
+    pub(crate) fn set(
+        &mut self,
+        now: Instant,
+        name: usize,
+        wanted: WantedAddresses,
+        change: WantedAddresses,
+        result: Result<(), DnsError>,
+    ) -> Option<NameNews> {
+        let jitter = (self.jitter)();
+        let state = self.names.get_mut(name)?;
+        state.change = None;
+        if let Err(error) = result {
+            return Some(self.failed(now, name, error));
+        }
+        state.known = wanted;
+        state.unseen = WantedAddresses {
+            ipv4: change.ipv4.or(state.unseen.ipv4),
+            ipv6: change.ipv6.or(state.unseen.ipv6),
+        };
+        state.read_at = now + READ_AGAIN + READ_AGAIN.mul_f64(SPREAD * jitter);
+        state.back_off.succeeded();
+        if let Some(of_zone) = state
+            .zone
+            .as_ref()
+            .and_then(|zone| self.zones.get_mut(zone))
+        {
+            of_zone.succeeded();
+        }
+        Some(NameNews::Set(wanted))
+    }
+
+    /// Counts a failure: where the provider is at fault, all names of the zone wait; the next try is
+    /// another name's.
+    fn failed(&mut self, now: Instant, name: usize, error: DnsError) -> NameNews {
+        let kind = match error.is_rate_limit() {
+            true => FailureKind::RateLimit,
+            false => FailureKind::Usual,
+        };
+        let jitter = (self.jitter)();
+        let Some(state) = self.names.get_mut(name) else {
+            return NameNews::Failed(error, now);
+        };
+        self.turn = name + 1;
+        state.back_off.failed(now, kind, jitter);
+        let mut until = state.back_off.until();
+        if let (Some(zone), true) = (&state.zone, error.is_of_provider()) {
+            let of_zone = self.zones.entry(zone.clone()).or_default();
+            of_zone.failed(now, kind, jitter);
+            until = until.max(of_zone.until());
+        }
+        NameNews::Failed(error, until.unwrap_or(now))
+    }
+}

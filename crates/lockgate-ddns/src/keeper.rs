@@ -1,0 +1,288 @@
+//! The names that are kept, as other threads see them, and the task that keeps them.
+
+use std::collections::BTreeMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Instant, SystemTime};
+
+use lockgate_dns::AddressWriter;
+use lockgate_net::interface_addresses::AddressChanges;
+use lockgate_rules::DynamicDns;
+use tokio::sync::watch;
+use tokio::time::sleep_until;
+
+use crate::family::AddressFamily;
+use crate::follower::{Follower, NameNews, Step};
+use crate::settling::Sighting;
+use crate::sources::Sources;
+use crate::status::NameStatus;
+
+/// The names that are kept at this machine's address, and how they stand; at first none is. They are
+/// kept while a [`DdnsTask`] runs.
+#[derive(Debug, Default)]
+pub struct DdnsKeeper {
+    wanted: watch::Sender<Option<Arc<DynamicDns>>>,
+    statuses: Arc<Statuses>,
+}
+
+/// What the thread that keeps names runs.
+pub struct DdnsTask {
+    wanted: watch::Receiver<Option<Arc<DynamicDns>>>,
+    statuses: Arc<Statuses>,
+}
+
+/// How the names stand.
+#[derive(Debug, Default)]
+struct Statuses(Mutex<BTreeMap<String, NameStatus>>);
+
+impl DdnsKeeper {
+    /// Keeps the names of these settings, and no others, from now on. Settings that are the same as
+    /// before change nothing.
+    pub fn keep(&self, wanted: Option<Arc<DynamicDns>>) {
+        let names = wanted.iter().flat_map(|wanted| &wanted.names);
+        let mut statuses = self.statuses.lock();
+        let mut known = std::mem::take(&mut *statuses);
+        for name in names {
+            let status = known.remove(name).unwrap_or_default();
+            statuses.insert(name.clone(), status);
+        }
+        drop(statuses);
+        self.wanted.send_if_modified(|before| {
+            let is_new = *before != wanted;
+            *before = wanted;
+            is_new
+        });
+    }
+
+    /// How each name stands.
+    pub fn statuses(&self) -> Vec<(String, NameStatus)> {
+        let statuses = self.statuses.lock();
+        let all = statuses.iter();
+        all.map(|(name, status)| (name.clone(), status.clone()))
+            .collect()
+    }
+
+    /// What a thread is to run so that the names are kept.
+    pub fn task(&self) -> DdnsTask {
+        DdnsTask {
+            wanted: self.wanted.subscribe(),
+            statuses: Arc::clone(&self.statuses),
+        }
+    }
+}
+
+impl Statuses {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, NameStatus>> {
+        // A status is whole after each statement.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the status of a name that is kept; returns what it was.
+    fn change(&self, name: &str, change: impl FnOnce(&mut NameStatus)) -> NameStatus {
+        let mut statuses = self.lock();
+        let Some(status) = statuses.get_mut(name) else {
+            return NameStatus::default();
+        };
+        let before = status.clone();
+        change(status);
+        before
+    }
+}
+
+impl DdnsTask {
+    /// Keeps names until the [`DdnsKeeper`] is gone. To be run in a runtime of tokio with IO and time.
+    pub async fn run(mut self) {
+        let statuses = Arc::clone(&self.statuses);
+        loop {
+            let wanted = self.wanted.borrow_and_update().clone();
+            let following = async {
+                match wanted {
+                    Some(settings) => follow(&settings, &statuses).await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                () = following => {}
+                changed = self.wanted.changed() => if changed.is_err() {
+                    return;
+                },
+            }
+        }
+    }
+}
+
+/// Keeps the names of some settings for ever.
+async fn follow(settings: &DynamicDns, statuses: &Statuses) {
+    let writer = match AddressWriter::new(&settings.dns) {
+        Ok(writer) => writer,
+        Err(error) => {
+            tracing::error!(%error, "no name can be kept at this machine's address");
+            return pending().await;
+        }
+    };
+    let changes = AddressChanges::new();
+    if let Err(error) = &changes {
+        tracing::warn!(%error, "changed addresses are seen only after a while");
+    }
+    let mut changes = changes.ok();
+    let sources = Sources::new(settings);
+    let mut follower = Follower::new(
+        Instant::now(),
+        settings.names.len(),
+        settings.every,
+        AddressFamily::ALL.map(|family| sources.asked(family)),
+        fastrand::f64,
+    );
+    let mut looks = Looks::default();
+    let name_at = |at: usize| settings.names.get(at).map_or("", String::as_str);
+    loop {
+        match follower.next(Instant::now()) {
+            Step::Look(family) => {
+                let sighting = sources.look(family).await;
+                looks.tell(family, &sighting);
+                let before = follower.wanted();
+                follower.looked(Instant::now(), family, &sighting);
+                if follower.wanted() != before {
+                    tracing::info!(%family, sighting = shown(&sighting), "this machine has another address");
+                }
+            }
+            Step::Read { name, wanted } => {
+                let reading = writer.read_addresses(name_at(name), wanted).await;
+                let news = follower.read(Instant::now(), name, wanted, reading);
+                tell(statuses, name_at(name), news);
+            }
+            Step::Set {
+                name,
+                zone,
+                wanted,
+                change,
+            } => {
+                let set = writer.set_addresses(&zone, name_at(name), wanted, change);
+                let news = follower.set(Instant::now(), name, wanted, change, set.await);
+                tell(statuses, name_at(name), news);
+            }
+            Step::Wait(until) => {
+                let wait = async {
+                    match until {
+                        Some(until) => sleep_until(until.into()).await,
+                        None => pending().await,
+                    }
+                };
+                let change = async {
+                    match &changes {
+                        Some(changes) => changes.changed().await,
+                        None => pending().await,
+                    }
+                };
+                let changed = tokio::select! {
+                    () = wait => None,
+                    changed = change => Some(changed),
+                };
+                match changed {
+                    None => {}
+                    Some(Ok(())) => follower.wake(Instant::now()),
+                    Some(Err(error)) => {
+                        tracing::warn!(%error, "changed addresses are seen only after a while");
+                        changes = None;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the last look at each family has told, so that it is not told again.
+#[derive(Default)]
+struct Looks {
+    ipv4: Option<String>,
+    ipv6: Option<String>,
+}
+
+impl Looks {
+    fn tell(&mut self, family: AddressFamily, sighting: &Sighting) {
+        let told = match family {
+            AddressFamily::Ipv4 => &mut self.ipv4,
+            AddressFamily::Ipv6 => &mut self.ipv6,
+        };
+        let Sighting::Nothing(why) = sighting else {
+            *told = None;
+            return;
+        };
+        if told.as_ref() != Some(why) {
+            tracing::warn!(%family, why, "no address of this machine can be published");
+            *told = Some(why.clone());
+        }
+    }
+}
+
+fn shown(sighting: &Sighting) -> String {
+    match sighting {
+        Sighting::Interfaces(found) => found.first().map(ToString::to_string).unwrap_or_default(),
+        Sighting::Reported(found) => found.to_string(),
+        Sighting::Nothing(_) => String::new(),
+    }
+}
+
+/// Writes what has become of a name into its status, and changes of it into the log.
+fn tell(statuses: &Statuses, name: &str, news: Option<NameNews>) {
+    let now = SystemTime::now();
+    match news {
+        None => {}
+        Some(NameNews::Differs) => tracing::debug!(name, "the zone has other addresses"),
+        Some(NameNews::Right(addresses)) => {
+            let before = statuses.change(name, |status| {
+                status.addresses = addresses;
+                status.succeeded = Some(now);
+                (status.failure, status.next_try) = (None, None);
+            });
+            if before.failure.is_some() {
+                tracing::info!(name, "the name has this machine's address again");
+            }
+        }
+        Some(NameNews::Set(addresses)) => {
+            statuses.change(name, |status| {
+                status.addresses = addresses;
+                status.updates += 1;
+                status.succeeded = Some(now);
+                (status.failure, status.next_try) = (None, None);
+            });
+            let ipv4 = addresses.ipv4.map(tracing::field::display);
+            let ipv6 = addresses.ipv6.map(tracing::field::display);
+            tracing::info!(
+                name,
+                ipv4,
+                ipv6,
+                "the name was set to this machine's address"
+            );
+        }
+        Some(NameNews::NotShown(lacking)) => {
+            let addresses: Vec<String> = lacking
+                .ipv4
+                .map(|address| address.to_string())
+                .into_iter()
+                .chain(lacking.ipv6.map(|address| address.to_string()))
+                .collect();
+            let why = format!(
+                "the provider has taken {}, but no server of the zone shows it",
+                addresses.join(" and ")
+            );
+            fail(statuses, name, why, None);
+        }
+        Some(NameNews::Failed(error, until)) => {
+            let wait = until.saturating_duration_since(Instant::now());
+            fail(statuses, name, error.to_string(), Some(now + wait));
+        }
+    }
+}
+
+fn fail(statuses: &Statuses, name: &str, why: String, next_try: Option<SystemTime>) {
+    let before = statuses.change(name, |status| {
+        status.failures += 1;
+        status.failure = Some(why.clone());
+        status.next_try = next_try;
+    });
+    match before.failure.as_ref() == Some(&why) {
+        true => tracing::debug!(name, error = why, "the name's address is not set again"),
+        false => tracing::error!(name, error = why, "the name's address is not set"),
+    }
+}

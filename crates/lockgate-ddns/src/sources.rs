@@ -1,0 +1,109 @@
+//! The sources of an address, each asked where those before have none.
+
+use std::net::IpAddr;
+
+use lockgate_rules::{AddressSource, DynamicDns};
+
+use crate::family::AddressFamily;
+use crate::interface;
+use crate::publishable::{is_publishable, refusal};
+use crate::router::external_ipv4;
+use crate::settling::{Asked, Sighting};
+use crate::url::AnsweringServer;
+
+/// The sources of both families.
+pub(crate) struct Sources {
+    ipv4: Vec<Source>,
+    ipv6: Vec<Source>,
+    private: bool,
+}
+
+enum Source {
+    Interface(Option<String>),
+    Router,
+    Server(Box<AnsweringServer>),
+    /// It cannot be asked, and why.
+    Broken(String),
+}
+
+impl Sources {
+    /// The sources of some settings.
+    pub(crate) fn new(settings: &DynamicDns) -> Self {
+        let sources = |of: &[AddressSource]| of.iter().map(Source::new).collect();
+        Self {
+            ipv4: sources(&settings.ipv4),
+            ipv6: sources(&settings.ipv6),
+            private: settings.private,
+        }
+    }
+
+    /// What is asked for a family; none where it has no sources.
+    pub(crate) fn asked(&self, family: AddressFamily) -> Option<Asked> {
+        let sources = self.of(family);
+        let is_kernel = |source: &Source| matches!(source, Source::Interface(_));
+        match sources {
+            [] => None,
+            sources if sources.iter().all(is_kernel) => Some(Asked::Kernel),
+            _ => Some(Asked::Others),
+        }
+    }
+
+    /// Asks for the address of a family.
+    pub(crate) async fn look(&self, family: AddressFamily) -> Sighting {
+        let mut reasons = Vec::new();
+        for source in self.of(family) {
+            let why = match source {
+                Source::Interface(name) => {
+                    match interface::addresses(name.as_deref(), family, self.private) {
+                        Ok(found) => return Sighting::Interfaces(found),
+                        Err(why) => why,
+                    }
+                }
+                Source::Server(server) => match server.ask(family, self.private).await {
+                    Ok(address) => return Sighting::Reported(address),
+                    Err(why) => why,
+                },
+                Source::Router => match self.ask_router().await {
+                    Ok(address) => return Sighting::Reported(address),
+                    Err(why) => why,
+                },
+                Source::Broken(why) => why.clone(),
+            };
+            reasons.push(why);
+        }
+        Sighting::Nothing(reasons.join("; "))
+    }
+
+    /// The address of the router, if it may be published.
+    async fn ask_router(&self) -> Result<IpAddr, String> {
+        let address = external_ipv4().await;
+        let address = IpAddr::V4(address.map_err(|error| error.to_string())?);
+        match refusal(address) {
+            Some(refusal) if !is_publishable(address, self.private) => Err(format!(
+                "the router's address {address} is {}",
+                refusal.as_str()
+            )),
+            _ => Ok(address),
+        }
+    }
+
+    fn of(&self, family: AddressFamily) -> &[Source] {
+        match family {
+            AddressFamily::Ipv4 => &self.ipv4,
+            AddressFamily::Ipv6 => &self.ipv6,
+        }
+    }
+}
+
+impl Source {
+    fn new(source: &AddressSource) -> Self {
+        match source {
+            AddressSource::Interface(name) => Self::Interface(name.clone()),
+            AddressSource::Router => Self::Router,
+            AddressSource::Url(url) => match AnsweringServer::new(url.clone()) {
+                Ok(server) => Self::Server(Box::new(server)),
+                Err(why) => Self::Broken(format!("{url}: {why}")),
+            },
+        }
+    }
+}

@@ -1,0 +1,302 @@
+//! Names over simulated time: hours and days pass at once.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::time::{Duration, Instant};
+
+use lockgate_dns::{AddressReading, DnsError, WantedAddresses};
+
+use crate::family::AddressFamily;
+use crate::follower::{Follower, Step};
+use crate::settling::{Asked, Sighting};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What sources see at a time, for each family.
+type Seen = Box<dyn Fn(AddressFamily, Duration) -> Sighting>;
+
+/// Names, a zone, and what happens to them.
+struct Simulation {
+    begin: Instant,
+    now: Instant,
+    follower: Follower,
+    names: Vec<&'static str>,
+    seen: Seen,
+    /// What the zone has.
+    zone: BTreeMap<&'static str, WantedAddresses>,
+    /// Every update: when, the name, and what was set.
+    updates: Vec<(Duration, &'static str, WantedAddresses)>,
+    reads: usize,
+    looks: usize,
+    /// The error of all updates.
+    refusal: Option<DnsError>,
+    /// Whether the zone keeps what it had, although it takes updates.
+    frozen: bool,
+    /// Whether no server of the zone answers.
+    silent: bool,
+    alias: Option<&'static str>,
+}
+
+impl Simulation {
+    fn new(
+        names: &[&'static str],
+        asked: [Option<Asked>; 2],
+        seen: impl Fn(AddressFamily, Duration) -> Sighting + 'static,
+    ) -> Self {
+        let now = Instant::now();
+        Self {
+            begin: now,
+            now,
+            follower: Follower::new(now, names.len(), MINUTE, asked, || 0.0),
+            names: names.to_vec(),
+            seen: Box::new(seen),
+            zone: BTreeMap::new(),
+            updates: Vec::new(),
+            reads: 0,
+            looks: 0,
+            refusal: None,
+            frozen: false,
+            silent: false,
+            alias: None,
+        }
+    }
+
+    /// Lets so much time pass since the begin.
+    fn run_to(&mut self, end: Duration) {
+        for _ in 0..1_000_000 {
+            let since = self.now - self.begin;
+            match self.follower.next(self.now) {
+                Step::Look(family) => {
+                    self.looks += 1;
+                    let sighting = (self.seen)(family, since);
+                    self.follower.looked(self.now, family, &sighting);
+                }
+                Step::Read { name, wanted } => {
+                    self.reads += 1;
+                    let reading = self.reading(self.names[name], wanted);
+                    self.follower.read(self.now, name, wanted, reading).unwrap();
+                }
+                Step::Set {
+                    name,
+                    zone,
+                    wanted,
+                    change,
+                } => {
+                    assert_eq!(zone, "example.com");
+                    let result = self.set(since, self.names[name], change);
+                    self.follower
+                        .set(self.now, name, wanted, change, result)
+                        .unwrap();
+                }
+                Step::Wait(until) => {
+                    let until = until.unwrap();
+                    assert!(until > self.now);
+                    if until - self.begin > end {
+                        return;
+                    }
+                    self.now = until;
+                }
+            }
+        }
+        panic!("time does not pass");
+    }
+
+    fn reading(&self, name: &str, wanted: WantedAddresses) -> Result<AddressReading, DnsError> {
+        if self.alias == Some(name) {
+            return Err(DnsError::Alias {
+                name: name.to_owned(),
+                target: "x".to_owned(),
+            });
+        }
+        let has = self.zone.get(name).copied().unwrap_or_default();
+        Ok(AddressReading {
+            zone: "example.com".to_owned(),
+            lacking: (!self.silent).then(|| wanted.without(has)),
+        })
+    }
+
+    fn set(
+        &mut self,
+        since: Duration,
+        name: &'static str,
+        change: WantedAddresses,
+    ) -> Result<(), DnsError> {
+        self.updates.push((since, name, change));
+        if let Some(error) = &self.refusal {
+            return Err(error.clone());
+        }
+        if !self.frozen {
+            let has = self.zone.entry(name).or_default();
+            has.ipv4 = change.ipv4.or(has.ipv4);
+            has.ipv6 = change.ipv6.or(has.ipv6);
+        }
+        Ok(())
+    }
+
+    /// The minutes of all updates.
+    fn minutes(&self) -> Vec<u64> {
+        let seconds = self.updates.iter().map(|(since, ..)| since.as_secs());
+        seconds.map(|seconds| seconds / 60).collect()
+    }
+}
+
+fn v4(last: u8) -> Ipv4Addr {
+    Ipv4Addr::new(1, 1, 1, last)
+}
+
+fn only_v4(last: u8) -> WantedAddresses {
+    WantedAddresses {
+        ipv4: Some(v4(last)),
+        ipv6: None,
+    }
+}
+
+const KERNEL: [Option<Asked>; 2] = [Some(Asked::Kernel), None];
+const OTHERS: [Option<Asked>; 2] = [Some(Asked::Others), None];
+
+fn always(last: u8) -> impl Fn(AddressFamily, Duration) -> Sighting {
+    move |_, _| Sighting::Interfaces(vec![v4(last).into()])
+}
+
+#[test]
+fn nothing_is_sent_when_nothing_changes_for_a_day() {
+    let mut simulation = Simulation::new(&["a", "b"], KERNEL, always(1));
+    simulation.zone.insert("a", only_v4(1));
+    simulation.zone.insert("b", only_v4(1));
+    simulation.run_to(DAY);
+    assert!(simulation.updates.is_empty());
+    // Looked at once a minute, and read every ten.
+    assert_eq!(simulation.looks, 24 * 60 + 1);
+    assert_eq!(simulation.reads, 2 * (24 * 6 + 1));
+}
+
+#[test]
+fn each_change_of_the_address_is_one_update_of_each_name() {
+    // An address of IPv6 whose prefix changes each hour.
+    let mut simulation = Simulation::new(&["a", "b"], [Some(Asked::Kernel); 2], |family, since| {
+        let hour = u16::try_from(since.as_secs() / 3600).unwrap();
+        let address = match family {
+            AddressFamily::Ipv4 => v4(1).into(),
+            AddressFamily::Ipv6 => IpAddr::V6(Ipv6Addr::new(0x2606, 0x4700, hour, 0, 0, 0, 0, 1)),
+        };
+        Sighting::Interfaces(vec![address])
+    });
+    simulation.run_to(DAY - MINUTE);
+    for name in ["a", "b"] {
+        let of_name = simulation.updates.iter().filter(|(_, one, _)| *one == name);
+        let hours: Vec<_> = of_name
+            .map(|(since, _, change)| {
+                // The address of IPv4 is set once.
+                assert_eq!(change.ipv4.is_some(), since.is_zero());
+                assert!(change.ipv6.is_some());
+                since.as_secs() / 3600
+            })
+            .collect();
+        assert_eq!(hours, (0..24).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn a_change_by_others_is_set_right_at_the_next_reading() {
+    let mut simulation = Simulation::new(&["a"], KERNEL, always(1));
+    simulation.run_to(HOUR);
+    assert_eq!(simulation.minutes(), [0]);
+    simulation.zone.insert("a", only_v4(9));
+    simulation.run_to(2 * HOUR);
+    assert_eq!(simulation.updates.len(), 2);
+    assert_eq!(simulation.zone["a"], only_v4(1));
+}
+
+#[test]
+fn a_router_that_changes_its_mind_changes_no_name() {
+    // Another answer each minute, after a first one that it keeps for an hour.
+    let mut simulation = Simulation::new(&["a"], OTHERS, |_, since| {
+        let last = match since {
+            since if since < HOUR => 1,
+            since => (since.as_secs() % 251) as u8,
+        };
+        Sighting::Reported(v4(last).into())
+    });
+    simulation.run_to(3 * HOUR);
+    assert_eq!(simulation.updates.len(), 1);
+    assert_eq!(simulation.zone["a"], only_v4(1));
+}
+
+#[test]
+fn an_address_that_is_gone_for_a_while_is_kept_in_the_zone() {
+    let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| match since {
+        since if since < HOUR || since > 2 * HOUR => Sighting::Interfaces(vec![v4(1).into()]),
+        _ => Sighting::Nothing("the cable is out".to_owned()),
+    });
+    simulation.run_to(3 * HOUR);
+    assert_eq!(simulation.minutes(), [0]);
+}
+
+#[test]
+fn a_provider_that_refuses_is_asked_less_and_less_often() {
+    let mut simulation = Simulation::new(&["a", "b"], KERNEL, always(1));
+    let refusal = |why: &str| DnsError::Provider {
+        provider: "desec",
+        why: why.to_owned(),
+    };
+    simulation.refusal = Some(refusal("API error: HTTP 500"));
+    simulation.run_to(3 * HOUR);
+    // One name at a time: the other one waits, too.
+    assert_eq!(simulation.minutes(), [0, 1, 3, 7, 15, 31, 63, 123]);
+    simulation.refusal = None;
+    simulation.run_to(5 * HOUR);
+    assert_eq!(simulation.minutes()[8..], [183, 183]);
+
+    let mut limited = Simulation::new(&["a"], KERNEL, always(1));
+    limited.refusal = Some(refusal("API error: HTTP 429: slow down"));
+    limited.run_to(4 * HOUR);
+    assert_eq!(limited.minutes(), [0, 15, 45, 105, 225]);
+}
+
+#[test]
+fn a_name_that_is_an_alias_does_not_hold_up_the_others() {
+    let mut simulation = Simulation::new(&["alias", "b"], KERNEL, always(1));
+    simulation.alias = Some("alias");
+    simulation.run_to(HOUR);
+    assert_eq!(simulation.updates, [(Duration::ZERO, "b", only_v4(1))]);
+}
+
+#[test]
+fn an_address_that_the_zone_does_not_show_is_set_once() {
+    let mut simulation = Simulation::new(&["a"], KERNEL, always(1));
+    simulation.frozen = true;
+    simulation.run_to(DAY);
+    assert_eq!(simulation.minutes(), [0]);
+}
+
+#[test]
+fn servers_of_the_zone_that_are_silent_hold_up_no_change() {
+    let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
+        let last = if since < HOUR { 1 } else { 2 };
+        Sighting::Interfaces(vec![v4(last).into()])
+    });
+    simulation.silent = true;
+    simulation.run_to(DAY);
+    assert_eq!(simulation.minutes(), [0, 60]);
+    assert_eq!(simulation.zone["a"], only_v4(2));
+}
+
+#[test]
+fn a_change_of_an_interface_is_seen_at_once() {
+    let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
+        let last = if since < Duration::from_secs(90) {
+            1
+        } else {
+            2
+        };
+        Sighting::Interfaces(vec![v4(last).into()])
+    });
+    simulation.run_to(Duration::from_secs(89));
+    assert_eq!(simulation.zone["a"], only_v4(1));
+    simulation.now = simulation.begin + Duration::from_secs(90);
+    simulation.follower.wake(simulation.now);
+    simulation.run_to(Duration::from_secs(91));
+    assert_eq!(simulation.zone["a"], only_v4(2));
+}
