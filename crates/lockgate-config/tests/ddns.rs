@@ -81,12 +81,12 @@ fn written_names_and_sources_are_taken_as_they_are() {
 fn the_provider_of_ddns_is_that_of_acme_unless_it_has_its_own() {
     let of_acme = ddns(&format!("[acme]\n{DNS}[ddns]\n{SITES}"));
     assert_eq!(of_acme.dns.provider.name, "desec");
-    let own = ddns(&format!(
-        "[acme]\ndns = {{ provider = \"acme-dns\", url = \"https://a.example\", user = \"u\", \
-         password = \"p\", subdomain = \"s\" }}\n\
-         [ddns]\ndns = {{ provider = \"exec\", command = [\"/bin/true\"] }}\n\
-         [site.\"www.example.org\"]\nroot = \"/srv\"\n"
-    ));
+    let own = ddns(
+        "[acme]\ndns = { provider = \"acme-dns\", url = \"https://a.example\", user = \"u\", \
+         password = \"p\", subdomain = \"s\" }\n\
+         [ddns]\ndns = { provider = \"exec\", command = [\"/bin/true\"] }\n\
+         [site.\"www.example.org\"]\nroot = \"/srv\"\n",
+    );
     assert_eq!(own.dns.command, ["/bin/true"]);
 }
 
