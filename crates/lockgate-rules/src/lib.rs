@@ -18,6 +18,7 @@
 //! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
 //! - [`dns_provider`]: the provider that writes TXT records for them.
 //! - [`export`]: the forms of metrics that are pushed.
+//! - [`trace_share`]: the share of traces that is recorded.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
@@ -46,6 +47,7 @@ pub mod site_log;
 pub mod target;
 pub mod target_rule;
 pub mod template;
+pub mod trace_share;
 
 pub use acme::{
     AcmeDirectory, AcmeSettings, CertFallback, CertIssuer, CertKeyKind, ExternalAccount,
@@ -75,3 +77,4 @@ pub use site_log::SiteLog;
 pub use target::TargetRewrite;
 pub use target_rule::{TargetName, TargetRule};
 pub use template::{Purpose, RequestValues, Template, TemplateError};
+pub use trace_share::TraceShare;
