@@ -17,7 +17,7 @@ pub(crate) fn join(path: &str, name: &str) -> String {
 pub(crate) fn place_name(path: &str) -> String {
     match path.rsplit_once(".*") {
         None if path.is_empty() => "at the top".to_owned(),
-        None if matches!(path, "tls" | "acme") => format!("in [{path}]"),
+        None if matches!(path, "tls" | "acme" | "export") => format!("in [{path}]"),
         None => format!("in `{path}`"),
         Some((section, "")) => format!("in [{}]", header(section)),
         Some((section, rest)) => format!(

@@ -37,6 +37,7 @@ pub(crate) mod answers;
 pub(crate) mod content;
 pub(crate) mod dns_provider;
 mod examples;
+pub(crate) mod export;
 pub(crate) mod files;
 pub(crate) mod http2;
 pub(crate) mod pool;

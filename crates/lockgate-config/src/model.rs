@@ -16,6 +16,7 @@ use lockgate_rules::{CertFallback, CertIssuer, Cidr, Http2, MinRates, OnDemand};
 use crate::source::SourceSpan;
 
 mod content;
+mod export;
 mod files;
 mod http;
 mod pool;
@@ -27,6 +28,7 @@ mod tunnel;
 pub use crate::address::{EndpointAddr, ListenAddr};
 pub use crate::policy::{Group, Suite, TlsVersion};
 pub use content::*;
+pub use export::*;
 pub use files::*;
 pub use http::*;
 pub use pool::*;
@@ -52,6 +54,8 @@ pub struct Config {
     pub metrics: Option<Metrics>,
     /// The admin socket.
     pub admin: Option<AdminSocket>,
+    /// Metrics that are pushed.
+    pub export: Export,
     /// The access log of listeners that have none of their own.
     pub access_log: Option<AccessLog>,
     /// The access logs of sites with one of their own, each once; no two share a file.

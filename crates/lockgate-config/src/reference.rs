@@ -98,7 +98,7 @@ fn chapter(way: &KeyPath) -> Option<String> {
         [first] if first.name == keys::ROOT.first().map_or("", |key| key.name) => {
             Some("## Keys at the top\n\nThey stand before the first `[table]`.\n\n".to_owned())
         }
-        [first] if matches!(first.name, "tls" | "acme") => {
+        [first] if matches!(first.name, "tls" | "acme" | "export") => {
             Some(format!("## `[{}]`\n\n", first.name))
         }
         [.., last] => last

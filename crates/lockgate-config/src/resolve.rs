@@ -33,6 +33,7 @@ mod bindings;
 mod certificates;
 mod content;
 mod dns_provider;
+mod export;
 mod files;
 mod health;
 mod logs;
@@ -124,6 +125,7 @@ pub(crate) fn resolve(
         reload: top.get(&top::RELOAD),
         metrics: metrics(&top),
         admin: admin(&top),
+        export: resolver.export(),
         access_log,
         site_logs: std::mem::take(&mut resolver.site_logs),
         log: log(&top),

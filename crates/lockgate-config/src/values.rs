@@ -10,6 +10,7 @@ mod choice;
 mod cures;
 mod dns_provider;
 mod duration;
+mod export;
 mod field;
 mod file_mode;
 mod host;
@@ -50,6 +51,9 @@ pub(crate) use choice::{
 };
 pub(crate) use dns_provider::{Credential, DnsProviderName};
 pub(crate) use duration::{Age, Time};
+pub(crate) use export::{
+    AccessToken, InfluxAddress, MetricNames, NamePrefix, PushInterval, SinkAddress,
+};
 pub(crate) use field::RequestField;
 pub(crate) use file_mode::FileMode;
 pub(crate) use host::{HostName, SiteHost};

@@ -174,7 +174,7 @@ fn unknown_keys_show_at_most_five_similar_ones() {
 
 #[test]
 fn keys_that_will_come_are_told_with_what_to_do_today() {
-    let export = "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there";
+    let export = "write statsd, influx or graphite into [export], or metrics = \"127.0.0.1:9090\" at the top and let a collector ask there";
     let scripts = "there are no scripts: ask a service of your own with auth = { forward = \"127.0.0.1:4181\" }, or change pages with rewrite_body";
     for (text, name, cure) in [
         (
@@ -183,8 +183,8 @@ fn keys_that_will_come_are_told_with_what_to_do_today() {
             "let ddclient or your router keep the name at this address",
         ),
         (
-            format!("{SITE}[export]\ngraphite = \"10.0.0.9:2003\"\n"),
-            "export",
+            format!("{SITE}[export]\notlp = \"http://10.0.0.9:4318\"\n"),
+            "otlp",
             export,
         ),
         (

@@ -51,12 +51,17 @@ pub(crate) fn run(check: &CheckOptions) -> ExitCode {
         }
         _ => None,
     };
+    let exported = match (config, &served) {
+        (Some(config), Some(_)) => describe::exported(&config.export),
+        _ => Vec::new(),
+    };
     match check.output {
-        PrintFormat::Json => print_json(&report, served.as_ref()),
+        PrintFormat::Json => print_json(&report, served.as_ref(), &exported),
         PrintFormat::Text => {
             print::report(&report);
             if let Some(served) = &served {
                 text::print(served);
+                text::print_exported(&exported);
             }
             if !report.has_errors() {
                 out!(
@@ -91,10 +96,11 @@ fn summary(report: &Report, config: Option<&Config>, assembly: Option<&Assembly>
     summary
 }
 
-fn print_json(report: &Report, served: Option<&Value>) {
+fn print_json(report: &Report, served: Option<&Value>, exported: &[Value]) {
     let mut out = json!({ "report": report.to_json() });
     if let Some(served) = served {
         out["listeners"] = served.clone();
+        out["export"] = exported.into();
     }
     out!("{out:#}");
 }

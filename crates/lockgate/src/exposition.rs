@@ -1,5 +1,6 @@
 //! The texts of `/metrics` and `/top`: the workers' counters, and the figures of the process.
 
+mod exports;
 mod figures;
 mod process;
 
@@ -32,6 +33,7 @@ use crate::assemble::{Assembly, NamedLimit, PlannedListener};
 use crate::configuration::Configuration;
 use crate::endpoint_changes::{ChangeablePool, EndpointChanges};
 use crate::explain::{ExplainRequest, ExplainedConfig};
+use crate::exporter::SinkStatuses;
 use crate::prober::{EndpointStatus, EndpointStatuses};
 
 pub(crate) use figures::{
@@ -86,6 +88,8 @@ pub(crate) struct SharedState {
     pub(crate) bound: Vec<BoundAddress>,
     /// The certificates that come by themselves.
     pub(crate) certificates: Arc<CertKeeper>,
+    /// How pushing figures goes.
+    pub(crate) sinks: Arc<SinkStatuses>,
     /// The configuration, for questions about requests.
     pub(crate) explained: ExplainedConfig,
 }

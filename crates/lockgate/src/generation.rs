@@ -25,6 +25,7 @@ use tokio::sync::{oneshot, watch};
 use crate::assemble::{Assembly, PlannedListener, port};
 use crate::configuration::Configuration;
 use crate::explain::ExplainedConfig;
+use crate::exporter::SinkStatuses;
 use crate::exposition::{BoundAddress, Exposition, SharedState};
 use crate::log_writer::LogWriter;
 use crate::prober::EndpointStatuses;
@@ -81,6 +82,7 @@ pub(crate) struct GenerationParts {
     pub(crate) logs: Logs,
     pub(crate) statuses: EndpointStatuses,
     pub(crate) certificates: Arc<CertKeeper>,
+    pub(crate) sinks: Arc<SinkStatuses>,
 }
 
 /// How the listeners of a generation come to their sockets.
@@ -207,6 +209,7 @@ impl RunningGeneration {
             logs,
             statuses,
             certificates,
+            sinks,
         } = parts;
         let config = Arc::clone(&loaded.config);
         let number = before.map_or(1, |before| before.rules.number + 1);
@@ -276,6 +279,7 @@ impl RunningGeneration {
                 generation: number,
                 bound,
                 certificates,
+                sinks,
                 explained: ExplainedConfig {
                     loaded,
                     assembly: Arc::clone(&assembly),

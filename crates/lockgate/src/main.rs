@@ -16,6 +16,7 @@ mod echo_app;
 mod endpoint_changes;
 mod examine;
 mod explain;
+mod exporter;
 mod exposition;
 mod fetcher;
 mod file_watcher;

@@ -6,6 +6,7 @@ mod certificates;
 mod closing;
 mod commands;
 mod confirmation;
+mod export;
 mod files;
 mod reload;
 mod stopping;
@@ -34,6 +35,7 @@ use crate::admin::{
 };
 use crate::configuration::Configuration;
 use crate::endpoint_changes::EndpointChanges;
+use crate::exporter::Exporter;
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
@@ -217,6 +219,7 @@ async fn supervise(
     greet(&running);
     running.serve_metrics();
     running.serve_admin();
+    running.keep_exporting();
     let adoption = running.generation.adopt(&running.workers);
     if handover.is_some() {
         running.generation.set_socket_options();
@@ -295,6 +298,7 @@ pub(crate) struct RunningServer {
     monitor: MemoryMonitor,
     background: RunningBackground,
     certificates: RunningCertificates,
+    exporter: Exporter,
     /// Files that have changed, told to the loop.
     changed: UnboundedSender<Vec<PathBuf>>,
     watched: Arc<WatchedFiles>,
@@ -367,6 +371,7 @@ impl RunningServer {
             }
         }
         let certificates = RunningCertificates::default();
+        let exporter = Exporter::default();
         let parts = GenerationParts {
             loaded: Arc::clone(&loaded),
             file,
@@ -374,6 +379,7 @@ impl RunningServer {
             logs,
             statuses,
             certificates: Arc::clone(&certificates.keeper),
+            sinks: exporter.statuses(),
         };
         let generation = RunningGeneration::new(&workers, None, parts, plan);
         let started_with = Arc::clone(&generation.config);
@@ -407,6 +413,7 @@ impl RunningServer {
             memory,
             background,
             certificates,
+            exporter,
             changed: unbounded_channel().0,
             watched,
             closing: ClosingListeners::default(),

@@ -8,8 +8,8 @@ pub(super) const ROWS: &[ForeignName] = &[
         "let ddclient or your router keep the name at this address",
     ),
     later(
-        "export exporters graphite statsd influx influxdb otlp datadog influx_db2 metrics_exporters",
-        "write metrics = \"127.0.0.1:9090\" at the top and let Prometheus, Telegraf or an agent ask there",
+        "otlp opentelemetry opentelemetry_metrics",
+        "write statsd, influx or graphite into [export], or metrics = \"127.0.0.1:9090\" at the top and let a collector ask there",
     ),
     later(
         "fleet peers cluster_mode gossip replicas",

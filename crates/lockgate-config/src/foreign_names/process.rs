@@ -36,6 +36,37 @@ pub(super) const ROWS: &[ForeignName] = &[
         "write metrics = \"127.0.0.1:9090\" at the top: /metrics, /top, /health and /ready",
     ),
     write(
+        "exporter exporters metrics_exporter metrics_exporters graphite carbon statsd influx influxdb \
+         influx_db2 datadog dogstatsd telegraf collectd",
+        "write them into [export]: graphite = \"10.0.0.9:2003\", statsd or influx likewise",
+    ),
+    write("carbon", "write graphite = \"10.0.0.9:2003\"").beside(&["graphite", "statsd"]),
+    write(
+        "influxdb influx_db2 telegraf",
+        "write influx = \"http://10.0.0.9:8086/write?db=lockgate\", or \"udp://127.0.0.1:8094\" for Telegraf",
+    )
+    .beside(&["graphite", "statsd"]),
+    write(
+        "datadog dogstatsd",
+        "write statsd = { address = \"127.0.0.1:8125\", tags = \"dogstatsd\" }",
+    )
+    .beside(&["graphite", "statsd"]),
+    write(
+        "interval push_interval flush_interval resolution",
+        "write every = \"10s\"",
+    )
+    .beside(&["graphite", "statsd"]),
+    write(
+        "host server servers addr endpoint url to",
+        "write address = \"10.0.0.9:2003\"",
+    )
+    .beside(&["address", "tags"]),
+    write(
+        "address host server addr endpoint to",
+        "write url = \"http://10.0.0.9:8086/write?db=lockgate\"",
+    )
+    .beside(&["url", "token", "every"]),
+    write(
         "dashboard ui api stats_auth",
         "write metrics = \"127.0.0.1:9090\" at the top: /top shows clients and traffic, as JSON",
     ),

@@ -19,10 +19,12 @@ fn descend(keys: &'static [KeyRow], to: &KeyPath, ways: &mut Vec<KeyPath>) {
     for key in keys {
         let way: KeyPath = to.iter().copied().chain([key]).collect();
         ways.push(way.clone());
-        for inner in [key.language.listed_table(), key.language.table()]
-            .into_iter()
-            .flatten()
-        {
+        let (listed, direct) = (key.language.listed_table(), key.language.table());
+        // Of a table and a list of the same tables there is one way.
+        let listed = listed.filter(|listed| {
+            direct.is_none_or(|direct| !std::ptr::eq(listed.as_ptr(), direct.as_ptr()))
+        });
+        for inner in [listed, direct].into_iter().flatten() {
             descend(inner, &way, ways);
         }
     }
@@ -83,7 +85,7 @@ pub(crate) fn example(way: &[&'static KeyRow]) -> String {
             break;
         }
         entries = match parent.name {
-            name @ ("tls" | "acme") if depth == 0 => under(name),
+            name @ ("tls" | "acme" | "export") if depth == 0 => under(name),
             name => {
                 let name = match parent.language.tables_by() {
                     Some(names) => format!("{name}.{}", names.sample()),

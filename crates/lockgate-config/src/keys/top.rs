@@ -14,8 +14,8 @@ use crate::values::*;
 use super::Unset::{Absent, Required, Within};
 use super::access_log::{self, AccessLogForm};
 use super::{
-    AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, acme, content, http2, pool, ports,
-    rates, request_test, site, tcp, timeouts, tls, tunnel,
+    AT_LEAST_1MS, AUTO, ConfigKey, Defaulted, KeyRow, OFF, acme, content, export, http2, pool,
+    ports, rates, request_test, site, tcp, timeouts, tls, tunnel,
 };
 
 table! {
@@ -254,6 +254,17 @@ table! {
          The authority must reach this machine under the host's name, on port 80 or 443. Names that \
          no public authority certifies (`box.lan`, `localhost`, IP addresses) are an error: write \
          `tls = \"internal\"` in their sites. Wildcards need `dns`.",
+    );
+
+    const EXPORT: ConfigKey<CheckedTable> = ConfigKey::new(
+        "export",
+        &TableOf(export::ALL),
+        Absent("figures are pushed to no other program"),
+        r#"{ graphite = "10.0.0.9:2003" }"#,
+        "The figures of `/metrics` pushed to other programs, whether or not `metrics` is set: see \
+         [the guide](guides/export.md). Each receiver is served by itself. One that cannot be reached is \
+         tried again, after 1 s to 30 s; meanwhile up to 1 MB of points is kept for it, and the oldest \
+         are dropped.",
     );
 
     const SITE: ConfigKey<Vec<Keyed<SiteKey>>> = ConfigKey::new(

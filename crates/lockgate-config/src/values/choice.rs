@@ -192,10 +192,12 @@ impl<L: Language> Language for OneOrMore<L> {
         path: &str,
         checker: &mut TreeChecker<'_>,
     ) -> Option<Self::Value> {
-        match checker.choose(self, item, path)? {
-            0 => Some(Items::one(self.0.of.read(item, path, checker)?, &item.at)),
-            _ => self.0.read(item, path, checker),
+        // A value may have alternatives itself; the list is the last one.
+        let chosen = checker.choose(self, item, path)?;
+        if chosen + 1 == self.of().len() {
+            return self.0.read(item, path, checker);
         }
+        Some(Items::one(self.0.of.read(item, path, checker)?, &item.at))
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime};
 
 use lockgate_config::{
-    AuthMethod, Config, DownstreamTls, EndpointChoice, EndpointPool, HostedSite, Probe,
+    AuthMethod, Config, DownstreamTls, EndpointChoice, EndpointPool, Export, HostedSite, Probe,
     RelayDestination, RelaySelection, RouteAction, RouteModifiers, SharedSetting, SiteRoute, Tcp,
     TunnelListener, WeightedEndpoint, rates_shown,
 };
@@ -37,6 +37,14 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
                 ListenerService::Http(sites) => Some(served(config, sites, planned)),
             });
     listeners.collect()
+}
+
+/// Every program that figures are pushed to.
+pub(super) fn exported(export: &Export) -> Vec<Value> {
+    let sinks = export.sinks.iter();
+    sinks
+        .map(|sink| json!({ "sink": sink.name, "every": sink.every.as_secs_f64() }))
+        .collect()
 }
 
 /// A listener of a `[tcp]` table.

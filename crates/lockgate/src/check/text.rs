@@ -71,6 +71,15 @@ pub(super) fn print(served: &Value) {
     }
 }
 
+/// Prints the programs that figures are pushed to.
+pub(super) fn print_exported(exported: &[Value]) {
+    for one in exported {
+        let every = Duration::from_secs_f64(one["every"].as_f64().unwrap_or_default());
+        let every = units::duration(every);
+        out!("export       {}, every {every}", text(&one["sink"]));
+    }
+}
+
 /// The relay that a protocol or name of a ClientHello leads to.
 fn way<'a>(way: &'a Value, listener: &'a Value, policies: &mut ShownPolicies<'a>) {
     let header = way["proxy_protocol"]

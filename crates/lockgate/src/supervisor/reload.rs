@@ -551,6 +551,7 @@ impl RunningServer {
             logs: opened.logs,
             statuses,
             certificates: Arc::clone(&self.certificates.keeper),
+            sinks: self.exporter.statuses(),
         };
         self.set_limits(&loaded.config, &parts.assembly);
         let before = &self.generation;
@@ -586,6 +587,7 @@ impl RunningServer {
         self.remove_socket_files();
         self.watch_files();
         self.keep_certificates();
+        self.keep_exporting();
         async move {
             for adopted in adopted {
                 // A worker that has ended runs none.

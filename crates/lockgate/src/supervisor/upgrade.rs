@@ -511,6 +511,8 @@ impl RunningServer {
         let stays = tokio::time::Instant::now() + LAST_RESPONSES;
         self.readiness.enter(Phase::Draining);
         self.admin_phase.send_replace(AdminPhase::HandedOver);
+        // The series are the other process's from now on.
+        tokio::spawn(self.exporter.finish());
         for task in self.metrics_task.take().iter().chain(&self.admin_task) {
             task.abort();
         }

@@ -20,6 +20,7 @@ mod docs;
 mod doctor;
 mod exhaustion;
 mod explain;
+mod export;
 mod files;
 mod fmt;
 mod forward_auth;

@@ -13,7 +13,12 @@ pub(super) type Floors = [&'static [&'static str]];
 const CRATES: &Floors = &[
     &["lockgate-content", "lockgate-http", "lockgate-metrics"],
     &["lockgate-rules"],
-    &["lockgate-config", "lockgate-import", "lockgate-net"],
+    &[
+        "lockgate-config",
+        "lockgate-export",
+        "lockgate-import",
+        "lockgate-net",
+    ],
     &[
         "lockgate-client",
         "lockgate-http-io",

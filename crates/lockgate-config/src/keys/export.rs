@@ -1,0 +1,231 @@
+//! The keys of `[export]`: metrics that are pushed.
+
+use std::time::Duration;
+
+use lockgate_rules::{GraphiteProtocol, SecretText, StatsdTags};
+
+use crate::model::{EndpointAddr, InfluxTarget};
+use crate::values::*;
+
+use super::Unset::{Absent, Required};
+use super::{ConfigKey, Defaulted, KeyRow};
+
+/// One receiver or several, each an address or a table.
+pub(crate) type Sinks<T> = Items<ShortOrLong<T>>;
+
+const GRAPHITE_ONE: &str = r#"graphite = "10.0.0.9:2003""#;
+const OF_EXPORT: super::Unset = Absent("that of `export`");
+
+table! {
+    const GRAPHITE: ConfigKey<Sinks<EndpointAddr>> = ConfigKey::new(
+        "graphite",
+        &OneOrMore(List {
+            of: Short { short: SinkAddress, long: TableOf(graphite::ALL) },
+            least: 1,
+        }),
+        Absent("no Graphite gets the figures"),
+        r#""10.0.0.9:2003""#,
+        "Receivers of Graphite, over TCP. The short form is the value of `address`. A series is named \
+         as in `/metrics`, with the prefix for `lockgate_`; labels are parts of its path, and other \
+         characters than letters, digits, `-` and `_` in them are underscores: \
+         `lockgate.requests_total.site.app_example_com.method.GET.code.2xx`. Of several machines, each \
+         needs a prefix of its own, or `tags`.",
+    );
+
+    const STATSD: ConfigKey<Sinks<EndpointAddr>> = ConfigKey::new(
+        "statsd",
+        &OneOrMore(List {
+            of: Short { short: SinkAddress, long: TableOf(statsd::ALL) },
+            least: 1,
+        }),
+        Absent("no statsd gets the figures"),
+        r#""10.0.0.9:8125""#,
+        "Receivers of statsd, over UDP, in datagrams of at most 1,432 bytes. The short form is the \
+         value of `address`. Names are those of `graphite`. Counters are sent as what was added since \
+         the last time, if anything was; of histograms their count and sum likewise.",
+    );
+
+    const INFLUX: ConfigKey<Sinks<InfluxTarget>> = ConfigKey::new(
+        "influx",
+        &OneOrMore(List {
+            of: Short { short: InfluxAddress, long: TableOf(influx::ALL) },
+            least: 1,
+        }),
+        Absent("no InfluxDB gets the figures"),
+        r#""http://10.0.0.9:8086/write?db=lockgate""#,
+        "Receivers of InfluxDB's line protocol: by POST to an `http://` or `https://` URL, or to \
+         Telegraf's `socket_listener` at `udp://HOST:PORT` or `tcp://HOST:PORT`. The short form is the \
+         value of `url`. Measurements have the names of `/metrics`, labels are tags beside `host`, the \
+         name of this machine; fields are `counter` or `gauge`, and for histograms their bounds, \
+         `count` and `sum`.",
+    );
+
+    const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
+        "every",
+        &PushInterval,
+        r#""10s""#,
+        r#""1m""#,
+        "How often the figures are read and pushed: at the multiples of this time by the clock, so that \
+         the points of several machines have the same times.",
+    )
+    .with(GRAPHITE_ONE);
+
+    const PREFIX: Defaulted<String> = ConfigKey::defaulted(
+        "prefix",
+        &NamePrefix,
+        r#""lockgate""#,
+        r#""servers.web1.lockgate""#,
+        "What the names in Graphite and statsd begin with, in place of `lockgate_`; `\"\"` leaves names \
+         as they are.",
+    )
+    .with(GRAPHITE_ONE);
+
+    const ONLY: Defaulted<Items<String>> = ConfigKey::defaulted(
+        "only",
+        &List { of: MetricNames, least: 0 },
+        "[]",
+        r#"["lockgate_request", "lockgate_connections"]"#,
+        "The beginnings of the names of metrics that are pushed, as in `/metrics`; without any, all are.",
+    )
+    .with(GRAPHITE_ONE);
+
+    const EXCEPT: Defaulted<Items<String>> = ConfigKey::defaulted(
+        "except",
+        &List { of: MetricNames, least: 0 },
+        "[]",
+        r#"["lockgate_client_"]"#,
+        "The beginnings of the names of metrics that are not pushed, whatever `only` says. Addresses of \
+         clients are labels of `lockgate_client_…`: those of the 20 with the most traffic, which over \
+         time may be many series.",
+    )
+    .with(GRAPHITE_ONE);
+}
+
+table! {
+    mod graphite;
+
+    const ADDRESS: ConfigKey<EndpointAddr> = ConfigKey::new(
+        "address",
+        &SinkAddress,
+        Required,
+        r#""graphite.internal:2003""#,
+        "Host and port, often 2003 for plaintext and 2004 for pickle. A name is resolved with each \
+         connection.",
+    );
+
+    const PROTOCOL: Defaulted<GraphiteProtocol> = ConfigKey::defaulted(
+        "protocol",
+        &Words(&[
+            ("plaintext", GraphiteProtocol::Plaintext),
+            ("pickle", GraphiteProtocol::Pickle),
+        ]),
+        r#""plaintext""#,
+        r#""pickle""#,
+        "A line for each point, or messages of 500 points in Python's pickle.",
+    )
+    .with(r#"address = "10.0.0.9:2004""#);
+
+    const TAGS: Defaulted<bool> = ConfigKey::defaulted(
+        "tags",
+        &Flag,
+        "false",
+        "true",
+        "Labels as tags (Graphite 1.1) instead of parts of the path, and a tag `host`, the name of this \
+         machine: `lockgate.requests_total;host=web1;site=app.example.com;method=GET;code=2xx`.",
+    )
+    .with(r#"address = "10.0.0.9:2003""#);
+
+    const PREFIX: ConfigKey<String> = ConfigKey::new(
+        "prefix",
+        &NamePrefix,
+        OF_EXPORT,
+        r#""web1""#,
+        "The `prefix` of this receiver.",
+    )
+    .with(r#"address = "10.0.0.9:2003""#);
+
+    const EVERY: ConfigKey<Duration> = ConfigKey::new(
+        "every",
+        &PushInterval,
+        OF_EXPORT,
+        r#""1m""#,
+        "The `every` of this receiver.",
+    )
+    .with(r#"address = "10.0.0.9:2003""#);
+}
+
+table! {
+    mod statsd;
+
+    const ADDRESS: ConfigKey<EndpointAddr> = ConfigKey::new(
+        "address",
+        &SinkAddress,
+        Required,
+        r#""127.0.0.1:8125""#,
+        "Host and port, often 8125. A name is resolved each time.",
+    );
+
+    const TAGS: Defaulted<StatsdTags> = ConfigKey::defaulted(
+        "tags",
+        &Words(&[
+            ("none", StatsdTags::None),
+            ("dogstatsd", StatsdTags::DogStatsd),
+            ("influx", StatsdTags::Influx),
+        ]),
+        r#""none""#,
+        r#""dogstatsd""#,
+        "Where labels go. `\"none\"`: they are parts of the name. `\"dogstatsd\"`: tags as Datadog's \
+         agent takes them, `lockgate.requests_total:3|c|#site:app.example.com`. `\"influx\"`: tags as \
+         Telegraf takes them, `lockgate.requests_total,site=app.example.com:3|c`.",
+    )
+    .with(r#"address = "127.0.0.1:8125""#);
+
+    const PREFIX: ConfigKey<String> = ConfigKey::new(
+        "prefix",
+        &NamePrefix,
+        OF_EXPORT,
+        r#""web1""#,
+        "The `prefix` of this receiver.",
+    )
+    .with(r#"address = "127.0.0.1:8125""#);
+
+    const EVERY: ConfigKey<Duration> = ConfigKey::new(
+        "every",
+        &PushInterval,
+        OF_EXPORT,
+        r#""1m""#,
+        "The `every` of this receiver.",
+    )
+    .with(r#"address = "127.0.0.1:8125""#);
+}
+
+table! {
+    mod influx;
+
+    const URL: ConfigKey<InfluxTarget> = ConfigKey::new(
+        "url",
+        &InfluxAddress,
+        Required,
+        r#""https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#,
+        "Where lines go. The query of InfluxDB 1 may have user and password, `u=NAME&p=PASSWORD`; it is \
+         never shown.",
+    );
+
+    const TOKEN: ConfigKey<SecretText> = ConfigKey::new(
+        "token",
+        &AccessToken,
+        Absent("requests have no Authorization field"),
+        r#""${file:/etc/lockgate/influx.token}""#,
+        "The token of InfluxDB 2, sent as `Authorization: Token …`.",
+    )
+    .with(r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#);
+
+    const EVERY: ConfigKey<Duration> = ConfigKey::new(
+        "every",
+        &PushInterval,
+        OF_EXPORT,
+        r#""1m""#,
+        "The `every` of this receiver.",
+    )
+    .with(r#"url = "udp://127.0.0.1:8094""#);
+}

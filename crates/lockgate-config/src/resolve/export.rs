@@ -1,0 +1,143 @@
+//! Metrics that are pushed: `[export]`.
+
+use std::collections::HashSet;
+
+use lockgate_rules::{GraphiteNaming, MetricFilter};
+
+use crate::address::EndpointAddr;
+use crate::keys::export::{self as keys, Sinks, graphite, influx, statsd};
+use crate::keys::top;
+use crate::keys::{ConfigKey, Optional};
+use crate::model::{Export, ExportForm, ExportSink, InfluxTarget};
+use crate::table::MayBeTable;
+use crate::values::ShortOrLong;
+
+use super::{Resolver, View};
+
+impl Resolver<'_> {
+    /// What the configuration pushes.
+    pub(super) fn export(&mut self) -> Export {
+        let table = self.top().section(&top::EXPORT);
+        let mut sinks = Vec::new();
+        for (short, view) in each(&table, &keys::GRAPHITE) {
+            let Some(to) = short.or_else(|| view.get(&graphite::ADDRESS)) else {
+                continue;
+            };
+            let naming = match view.get(&graphite::TAGS) {
+                true => GraphiteNaming::Tags,
+                false => GraphiteNaming::Path,
+            };
+            sinks.push(ExportSink {
+                name: format!("graphite:{to}"),
+                every: view.get(&keys::EVERY),
+                form: ExportForm::Graphite {
+                    to,
+                    protocol: view.get(&graphite::PROTOCOL),
+                    naming,
+                    prefix: view.get(&keys::PREFIX),
+                },
+            });
+        }
+        for (short, view) in each(&table, &keys::STATSD) {
+            let Some(to) = short.or_else(|| view.get(&statsd::ADDRESS)) else {
+                continue;
+            };
+            sinks.push(ExportSink {
+                name: format!("statsd:{to}"),
+                every: view.get(&keys::EVERY),
+                form: ExportForm::Statsd {
+                    to,
+                    tags: view.get(&statsd::TAGS),
+                    prefix: view.get(&keys::PREFIX),
+                },
+            });
+        }
+        for (short, view) in each(&table, &keys::INFLUX) {
+            let Some(target) = short.or_else(|| view.get(&influx::URL)) else {
+                continue;
+            };
+            sinks.push(self.influx(target, &view));
+        }
+        name_apart(&mut sinks);
+        self.unused_of_export(&table, &sinks);
+        Export {
+            sinks,
+            filter: MetricFilter {
+                only: table.list(&keys::ONLY),
+                except: table.list(&keys::EXCEPT),
+            },
+        }
+    }
+
+    fn influx(&mut self, mut target: InfluxTarget, view: &View<'_>) -> ExportSink {
+        let token = view.get(&influx::TOKEN);
+        match &mut target {
+            InfluxTarget::Http(url) => url.token = token,
+            InfluxTarget::Udp(_) | InfluxTarget::Tcp(_) => {
+                if let Some(at) = view.key_at(&influx::TOKEN) {
+                    let why = "only requests have a field for it";
+                    self.no_effect("token", at, why, "write an `https://` URL, or remove it");
+                }
+            }
+        }
+        let to = match &target {
+            InfluxTarget::Http(url) => &url.addr,
+            InfluxTarget::Udp(to) | InfluxTarget::Tcp(to) => to,
+        };
+        ExportSink {
+            name: format!("influx:{to}"),
+            every: view.get(&keys::EVERY),
+            form: ExportForm::Influx(target),
+        }
+    }
+
+    /// Warns of a table that pushes nothing, and of a prefix that no name begins with.
+    fn unused_of_export(&mut self, table: &View<'_>, sinks: &[ExportSink]) {
+        if self.report.has_errors() {
+            return;
+        }
+        let (Some(at), true) = (self.top().key_at(&top::EXPORT), sinks.is_empty()) else {
+            let has_names = |sink: &ExportSink| !matches!(sink.form, ExportForm::Influx(_));
+            if let Some(at) = table.key_at(&keys::PREFIX)
+                && !sinks.iter().any(has_names)
+            {
+                let why = "names of InfluxDB's measurements have none";
+                self.no_effect("prefix", at, why, "remove it");
+            }
+            return;
+        };
+        let cure = "write graphite = \"10.0.0.9:2003\", statsd or influx into it, or remove it";
+        self.no_effect("export", at, "it names no receiver", cure);
+    }
+}
+
+/// The receivers of a key: the short form if it was written, and the table over that of `[export]`.
+fn each<'a, T: Clone + 'static>(
+    export: &View<'a>,
+    key: &ConfigKey<Sinks<T>, Optional>,
+) -> Vec<(Option<T>, View<'a>)> {
+    let Some(written) = export.written(key) else {
+        return Vec::new();
+    };
+    let sink = |sink: &'a ShortOrLong<T>| match sink {
+        ShortOrLong::Short(to) => (Some(to.clone()), export.clone()),
+        ShortOrLong::Long(_) => {
+            let table = sink.table().map(View::of).unwrap_or_default();
+            (None, table.over(export.clone()))
+        }
+    };
+    written.value.values().map(sink).collect()
+}
+
+/// Numbers receivers with one name: series of metrics have it.
+fn name_apart(sinks: &mut [ExportSink]) {
+    let mut names = HashSet::new();
+    for sink in sinks {
+        let first = sink.name.clone();
+        let mut number = 1;
+        while !names.insert(sink.name.clone()) {
+            number += 1;
+            sink.name = format!("{first}#{number}");
+        }
+    }
+}
