@@ -232,6 +232,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         cert_demands: CertDemands::default(),
         tails: Tails::new(tickers.len()),
         traces: RequestTraces::default(),
+        spans: Arc::default(),
         errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),
