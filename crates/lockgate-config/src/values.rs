@@ -21,6 +21,7 @@ mod media;
 mod network;
 mod number;
 mod origin;
+mod otlp;
 mod path;
 mod percent;
 mod quantity;
@@ -64,6 +65,9 @@ pub(crate) use media::{Media, MediaType, media_range};
 pub(crate) use network::CidrNetwork;
 pub(crate) use number::{OneOf, WholeNumber};
 pub(crate) use origin::WebOrigin;
+pub(crate) use otlp::{
+    OtlpAddress, SecretFieldValue, TracePercent, TraceRatio, all_or_no_traces,
+};
 pub(crate) use path::{FilePath, FilePattern, FormattedLog, LOG_FORMATS, LogFile};
 pub(crate) use percent::Percent;
 pub(crate) use rate::ByteRate;

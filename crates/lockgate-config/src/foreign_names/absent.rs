@@ -8,10 +8,6 @@ pub(super) const ROWS: &[ForeignName] = &[
         "let ddclient or your router keep the name at this address",
     ),
     later(
-        "otlp opentelemetry opentelemetry_metrics",
-        "write statsd, influx or graphite into [export], or metrics = \"127.0.0.1:9090\" at the top and let a collector ask there",
-    ),
-    later(
         "fleet peers cluster_mode gossip replicas",
         "limits and sessions hold for one process; balance = { hash = \"client\" } leads to the same endpoint in every Lockgate",
     ),
