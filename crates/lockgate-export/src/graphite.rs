@@ -133,6 +133,10 @@ fn put_tag(out: &mut Vec<u8>, name: &str, value: &str) {
         return;
     }
     out.push(b';');
+    if name == "name" {
+        // Graphite keeps the name of the series as a tag of this name.
+        out.extend_from_slice(b"exported_");
+    }
     out.extend_from_slice(name.as_bytes());
     out.push(b'=');
     let rest = value.strip_prefix('~');
@@ -207,13 +211,14 @@ lockgate.offset;host=web1 -3 1764352800
 
     #[test]
     fn tag_values_have_no_semicolon_space_or_leading_tilde() {
-        for (value, tag) in [
-            ("a.example:443", ";t=a.example:443"),
-            ("~a;b c\nü", ";t=_a_b_c__"),
-            ("", ""),
+        for (name, value, tag) in [
+            ("t", "a.example:443", ";t=a.example:443"),
+            ("t", "~a;b c\nü", ";t=_a_b_c__"),
+            ("t", "", ""),
+            ("name", "a", ";exported_name=a"),
         ] {
             let mut out = Vec::new();
-            put_tag(&mut out, "t", value);
+            put_tag(&mut out, name, value);
             assert_eq!(String::from_utf8(out).unwrap(), tag, "{value:?}");
         }
     }

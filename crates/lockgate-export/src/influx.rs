@@ -1,8 +1,8 @@
 //! InfluxDB's line protocol: a line for each point, with the labels as tags.
 //!
 //! <https://docs.influxdata.com/influxdb/v1/write_protocols/line_protocol_reference/>. Measurements
-//! and fields are those that Telegraf's `inputs.prometheus` (`metric_version = 1`) makes of the same
-//! metrics: `counter`, `gauge`, and for a histogram its bounds, `count` and `sum`.
+//! and fields follow those that Telegraf's `inputs.prometheus` (`metric_version = 1`) makes of the
+//! same metrics: `counter`, `gauge`, and for a histogram its bounds, `count` and `sum`.
 
 use std::time::Duration;
 

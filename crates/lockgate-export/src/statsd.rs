@@ -132,7 +132,9 @@ impl SeriesStyle {
         if self.tags != StatsdTags::DogStatsd {
             return;
         }
-        for (index, (label, value)) in labels.iter().enumerate() {
+        // "A tag cannot end with a colon."
+        let written = labels.iter().filter(|(_, value)| !value.is_empty());
+        for (index, (label, value)) in written.enumerate() {
             out.extend_from_slice(if index == 0 { b"|#" } else { b"," });
             out.extend_from_slice(label.as_bytes());
             out.push(b':');
@@ -259,8 +261,8 @@ lockgate.offset:-3|g";
         let points = encoder(StatsdTags::DogStatsd).encode(NOW, &figures);
         let expected = "\
 lockgate.requests_total:7|c|#site:a.example,code:2xx
-lockgate.request_duration_seconds_count:8|c|#site:
-lockgate.request_duration_seconds_sum:1.014|c|#site:
+lockgate.request_duration_seconds_count:8|c
+lockgate.request_duration_seconds_sum:1.014|c
 lockgate.offset:0|g
 lockgate.offset:-3|g";
         assert_eq!(texts(&points), [expected]);

@@ -21,12 +21,14 @@ mod sink;
 mod text;
 mod throughput;
 mod top;
+mod value;
 
 pub use cell::{Counter, Gauge};
 pub use families::{HistogramFamily, MetricFamilies, MetricFamily};
 pub use histogram::{Bounds, Histogram, HistogramSample, HistogramSnapshot};
 pub use shards::{Padded, Shard, Shards};
-pub use sink::{FamilyHead, FamilyKind, MetricSink, SampleValue};
+pub use sink::{FamilyHead, FamilyKind, MetricSink};
 pub use text::{CONTENT_TYPE, ExpositionText};
 pub use throughput::WINDOW;
 pub use top::{Top, TopEntry, TopListing, TopOrder, TopSnapshot, Traffic};
+pub use value::SampleValue;

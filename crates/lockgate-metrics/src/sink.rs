@@ -2,7 +2,7 @@
 //!
 //! Does not say where they come from: [`MetricFamilies`](crate::MetricFamilies) is what writers have.
 
-use crate::HistogramSnapshot;
+use crate::{HistogramSnapshot, SampleValue};
 
 /// The kind of a family.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,35 +36,6 @@ pub struct FamilyHead<'a> {
     pub help: &'a str,
     /// The kind.
     pub kind: FamilyKind,
-}
-
-/// The value of a sample, without loss.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum SampleValue {
-    /// A count, or bytes.
-    Unsigned(u64),
-    /// A gauge in whole units.
-    Signed(i64),
-    /// Seconds, ratios, bounds of buckets.
-    Float(f64),
-}
-
-impl From<u64> for SampleValue {
-    fn from(n: u64) -> Self {
-        Self::Unsigned(n)
-    }
-}
-
-impl From<i64> for SampleValue {
-    fn from(n: i64) -> Self {
-        Self::Signed(n)
-    }
-}
-
-impl From<f64> for SampleValue {
-    fn from(n: f64) -> Self {
-        Self::Float(n)
-    }
 }
 
 /// Receives the metrics of one reading.

@@ -12,7 +12,6 @@ mod status;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lockgate_metrics::MetricSink;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
@@ -20,18 +19,8 @@ use crate::background::{Background, OwnedTask};
 
 use pushing::{LAST_PUSH, Pushing};
 
-pub(crate) use settings::SinkSettings;
+pub(crate) use settings::{CountedBefore, FigureSource, SinkSettings};
 pub(crate) use status::{LossReason, SinkStatus, SinkStatuses};
-
-/// Gives the figures of the moment to a sink. Called in the thread of the tasks.
-pub(crate) type FigureSource = Arc<dyn Fn(&mut dyn MetricSink) + Send + Sync>;
-
-/// Whether something was counted before a task begins: then counts begin with its first reading.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CountedBefore {
-    Nothing,
-    Something,
-}
 
 /// The tasks of the running configuration. Dropping this ends them without a last push.
 #[derive(Default)]

@@ -151,7 +151,7 @@ impl TextLanguage for PushInterval {
             0 => "it is shorter than a second",
             3_601.. => "it is longer than an hour",
             _ if every.subsec_nanos() > 0 => "it is no whole number of seconds",
-            3_600 | 1..3_600 => return Ok(every),
+            1..=3_600 => return Ok(every),
         };
         let cure = "write \"10s\", or another time from \"1s\" to \"1h\"";
         Err(text.invalid(Code::OutOfRange, "is no interval to push in", why, cure))

@@ -238,7 +238,7 @@ impl UdpSink {
         let opened = async {
             let socket = UdpSocket::bind(from).await?;
             socket.connect(address).await?;
-            Ok(socket)
+            Ok::<_, io::Error>(socket)
         };
         let socket = opened.await.map_err(PushError::Unreachable)?;
         self.last = 0;
@@ -329,7 +329,7 @@ impl HttpSink {
             ("connection", "close"),
         ];
         if let Some(authorization) = &self.authorization {
-            fields.push(("authorization", authorization));
+            fields.push(("authorization", authorization.as_str()));
         }
         let request = ClientRequest {
             method: "POST",

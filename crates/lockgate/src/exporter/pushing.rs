@@ -12,17 +12,14 @@ use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 
 use super::connection::PushError;
+use super::settings::{CountedBefore, FigureSource, SinkSettings};
 use super::status::{LossReason, SinkState, SinkStatus};
-use super::{CountedBefore, FigureSource, SinkSettings};
 
 /// The time for a last push.
 pub(super) const LAST_PUSH: Duration = Duration::from_secs(1);
 
 /// Bytes of readings that wait for a program.
 const WAITING: usize = 1_000_000;
-/// The longest time for one step: a name, a connection, a write, a request. It is never longer than
-/// the time between two readings.
-const STEP: Duration = Duration::from_secs(10);
 /// The pause after a failure, which doubles with each further one up to the longest, plus or minus a
 /// tenth.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -119,8 +116,8 @@ impl Pushing {
 
     /// Sends readings, the oldest first, until the last one was sent or cannot be.
     async fn deliver(&self, mut finishing: watch::Receiver<bool>) {
-        let every = self.settings.sink.every;
-        let (limit, first_pause) = (STEP.min(every), PAUSE.min(every));
+        let limit = self.settings.limit;
+        let first_pause = PAUSE.min(self.settings.sink.every);
         let mut connection = self.settings.connection();
         let random = Random::new();
         let mut pause = first_pause;

@@ -1,10 +1,24 @@
 //! What is pushed to one program: its configuration, and what is made of it.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use lockgate_config::{ExportForm, ExportSink, InfluxTarget};
 use lockgate_export::{GraphiteEncoder, InfluxEncoder, PointEncoder, StatsdEncoder};
+use lockgate_metrics::MetricSink;
 use lockgate_rules::MetricFilter;
 
 use super::connection::{HttpSink, SinkConnection, TcpSink, UdpSink};
+
+/// Gives the figures of the moment to a sink. Called in the thread of the tasks.
+pub(crate) type FigureSource = Arc<dyn Fn(&mut dyn MetricSink) + Send + Sync>;
+
+/// Whether something was counted before a task begins: then counts begin with its first reading.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountedBefore {
+    Nothing,
+    Something,
+}
 
 /// What is pushed to one program. A task goes on over a reload while they are equal.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,9 +29,24 @@ pub(crate) struct SinkSettings {
     pub(crate) filter: MetricFilter,
     /// The name of this machine.
     pub(crate) host: String,
+    /// The longest time for one step: a name, a connection, a write, a request.
+    pub(crate) limit: Duration,
 }
 
+/// The longest limit. It is never longer than the time between two readings.
+const STEP: Duration = Duration::from_secs(10);
+
 impl SinkSettings {
+    /// What the configuration says of a program, on the machine `host`.
+    pub(crate) fn new(sink: &ExportSink, filter: &MetricFilter, host: &str) -> Self {
+        Self {
+            sink: sink.clone(),
+            filter: filter.clone(),
+            host: host.to_owned(),
+            limit: STEP.min(sink.every),
+        }
+    }
+
     pub(super) fn encoder(&self) -> Box<dyn PointEncoder> {
         match &self.sink.form {
             ExportForm::Graphite {

@@ -72,6 +72,12 @@ impl SinkStatus {
         self.state.load(Ordering::Relaxed) == SinkState::Up as u8
     }
 
+    /// Whether the last push failed.
+    #[cfg(test)]
+    pub(super) fn is_down(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == SinkState::Down as u8
+    }
+
     pub(super) fn add_points(&self, points: u64) {
         self.points.fetch_add(points, Ordering::Relaxed);
     }

@@ -15,11 +15,8 @@ impl RunningServer {
             .nodename()
             .to_string_lossy()
             .into_owned();
-        let wanted = export.sinks.iter().map(|sink| SinkSettings {
-            sink: sink.clone(),
-            filter: export.filter.clone(),
-            host: host.clone(),
-        });
+        let sinks = export.sinks.iter();
+        let wanted = sinks.map(|sink| SinkSettings::new(sink, &export.filter, &host));
         let exposition = Arc::clone(&self.exposition);
         let figures: FigureSource =
             Arc::new(move |sink: &mut dyn MetricSink| exposition.load().write(sink));
