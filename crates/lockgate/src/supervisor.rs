@@ -35,7 +35,7 @@ use crate::admin::{
 };
 use crate::configuration::Configuration;
 use crate::endpoint_changes::EndpointChanges;
-use crate::exporter::Exporter;
+use crate::exporter::{Exporter, SpanExporter};
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
@@ -299,6 +299,7 @@ pub(crate) struct RunningServer {
     background: RunningBackground,
     certificates: RunningCertificates,
     exporter: Exporter,
+    span_exporter: SpanExporter,
     /// Files that have changed, told to the loop.
     changed: UnboundedSender<Vec<PathBuf>>,
     watched: Arc<WatchedFiles>,
@@ -372,6 +373,7 @@ impl RunningServer {
         }
         let certificates = RunningCertificates::default();
         let exporter = Exporter::default();
+        let spans = Arc::clone(&workers.shared.spans);
         let parts = GenerationParts {
             loaded: Arc::clone(&loaded),
             file,
@@ -413,6 +415,7 @@ impl RunningServer {
             memory,
             background,
             certificates,
+            span_exporter: SpanExporter::new(spans, exporter.statuses()),
             exporter,
             changed: unbounded_channel().0,
             watched,
