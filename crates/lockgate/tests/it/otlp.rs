@@ -4,11 +4,13 @@ use std::sync::{Arc, Mutex};
 
 use lockgate_content::coding::{Coded, decode_all};
 use lockgate_testkit::protobuf::ProtoMessage;
-use lockgate_testkit::{Folder, Http, Lockgate, Message, Origin, Serving, eventually};
+use lockgate_testkit::{
+    Folder, Http, Lockgate, Message, Origin, Serving, Tls, eventually, server_config,
+};
 
 use crate::http::plain_site;
 use crate::reload::reload;
-use crate::scene::{deserted, lockgate, text};
+use crate::scene::{Site, deserted, lockgate, text};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SAMPLED: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
@@ -397,6 +399,37 @@ fn a_collector_gets_the_figures_with_its_fields_and_a_last_time_at_a_stop() {
     let points: Vec<_> = named("lockgate_request_duration_seconds").message(9).messages(1).collect();
     assert_eq!(points.iter().filter_map(|point| point.number(4)).sum::<u64>(), 3);
     assert_eq!(points[0].packed64(6).iter().sum::<u64>(), 3);
+}
+
+#[test]
+fn a_collector_over_tls_is_verified_by_the_configured_authority() {
+    let (site, collector) = (Site::new(), Origin::tcp());
+    let authority = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let port = collector.socket_address().port();
+    let served = server_config(&site.authority.issue(&["localhost"]), None);
+    for (ca, is_trusted) in [("system", false), (&*authority, true)] {
+        let toml = format!(
+            "[export]\notlp = {{ url = \"https://localhost:{port}\", ca = \"{ca}\", \
+             compression = \"none\", metrics = false, traces = true }}\n\
+             [site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"hi\"\n"
+        );
+        let gate = lockgate().start(&toml);
+        ask(&gate, "/", "");
+        let accepted = Tls::accept(&served, collector.accept());
+        assert_eq!(accepted.is_ok(), is_trusted, "{ca}");
+        let Ok(stream) = accepted else {
+            let said = gate.says("spans cannot be sent");
+            assert!(said["why"].as_str().unwrap().starts_with("TLS: "), "{said}");
+            continue;
+        };
+        let mut http = Http::over(stream);
+        let request = http.request();
+        assert_eq!(request.field("host"), Some(&*format!("localhost:{port}")));
+        let scope = decoded(&request).message(1).message(2);
+        assert_eq!(scope.messages(2).count(), 1);
+        http.send(TAKEN);
+        gate.wait_for_sample("lockgate_export_spans_total", &[], 1.0);
+    }
 }
 
 #[test]
