@@ -105,7 +105,7 @@ impl Resolver<'_> {
             });
         } else if share.is_none() {
             let why = "it gets neither metrics nor traces";
-            self.no_effect("otlp", &written.at, why, "remove it, or one `false`");
+            self.no_effect("otlp", written.at, why, "remove it, or one `false`");
         }
         share.map(|share| TraceExport { name, to, share })
     }

@@ -1,7 +1,7 @@
 //! Requests of OpenTelemetry's protocol: one at a time, over a connection that is kept.
 //!
 //! OTLP specification 1.x, "OTLP/HTTP": <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. Does not
-//! try again and keeps nothing: whoever asks has the data.
+//! try again and keeps nothing: the caller has the data.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

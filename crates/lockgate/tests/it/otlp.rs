@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use lockgate_content::coding::{Coded, decode_all};
 use lockgate_testkit::protobuf::ProtoMessage;
 use lockgate_testkit::{
-    Folder, Http, Lockgate, Message, Origin, Serving, Tls, eventually, server_config,
+    Authority, Folder, Http, Lockgate, Message, Origin, Serving, Tls, eventually, server_config,
 };
 
 use crate::http::plain_site;
@@ -405,9 +405,11 @@ fn a_collector_gets_the_figures_with_its_fields_and_a_last_time_at_a_stop() {
 fn a_collector_over_tls_is_verified_by_the_configured_authority() {
     let (site, collector) = (Site::new(), Origin::tcp());
     let authority = text(&site.folder.write("ca.pem", site.authority.pem()));
+    let other = Authority::new("Other Authority").pem();
+    let other = text(&site.folder.write("other.pem", other));
     let port = collector.socket_address().port();
     let served = server_config(&site.authority.issue(&["localhost"]), None);
-    for (ca, is_trusted) in [("system", false), (&*authority, true)] {
+    for (ca, is_trusted) in [(other, false), (authority, true)] {
         let toml = format!(
             "[export]\notlp = {{ url = \"https://localhost:{port}\", ca = \"{ca}\", \
              compression = \"none\", metrics = false, traces = true }}\n\

@@ -48,7 +48,7 @@ impl<D> IncomingRequest<'_, '_, D> {
         let spans = self.record.spans.as_deref();
         if self.record.trace.is_some() && spans.is_none_or(|spans| spans.parent.is_some()) {
             if let Some(spans) = spans {
-                // Trace Context §3.4: whoever takes part in a trace is the parent of what follows.
+                // Trace Context §3.4: a party to a trace is the parent of what follows.
                 spans.told().write(outgoing.change());
             }
             return;
