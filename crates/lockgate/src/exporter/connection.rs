@@ -26,6 +26,8 @@ pub(super) const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 pub(super) const RESPONSE: usize = 4 * 1024;
 /// The longest text of a response in an error, in characters.
 const TEXT: usize = 200;
+/// The shortest pause that a program can ask for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// What a program may say on a stream before it is looked at again, in reads of a kilobyte.
 const READS: usize = 64;
 
@@ -56,7 +58,7 @@ impl PushError {
     /// How long the program wants to be left alone, if it has said so.
     pub(super) fn pause(&self) -> Option<Duration> {
         match self {
-            Self::Busy(_, pause) => *pause,
+            Self::Busy(_, pause) => pause.map(|pause| pause.max(SHORTEST_PAUSE)),
             _ => None,
         }
     }

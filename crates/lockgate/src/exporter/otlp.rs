@@ -102,8 +102,8 @@ impl OtlpClient {
         }
     }
 
-    /// Status, Retry-After and body of the response to a request: on the kept connection, or a new one where there is none or the
-    /// receiver has closed it meanwhile.
+    /// Status, Retry-After and body of the response to a request: on the kept connection, or on a new
+    /// one where there is none or the receiver has closed it meanwhile.
     async fn exchange(
         &mut self,
         path: &str,
