@@ -52,7 +52,11 @@ fn a_sink_is_an_address_a_table_or_a_list_of_them() {
         every,
         form,
     };
-    let short = one("graphite:10.0.0.9:2003", ten, graphite("10.0.0.9:2003", "lockgate"));
+    let short = one(
+        "graphite:10.0.0.9:2003",
+        ten,
+        graphite("10.0.0.9:2003", "lockgate"),
+    );
     for written in [
         "graphite = \"10.0.0.9:2003\"",
         "graphite = [\"10.0.0.9:2003\"]",
@@ -70,10 +74,12 @@ fn a_sink_is_an_address_a_table_or_a_list_of_them() {
         prefix: "web1".to_owned(),
     };
     assert_eq!(
-        sinks("every = \"1m\"\nprefix = \"web1\"\n\
+        sinks(
+            "every = \"1m\"\nprefix = \"web1\"\n\
              statsd = { address = \"agent:8125\", tags = \"dogstatsd\" }\n\
              graphite = [\"10.0.0.9:2003\", { address = \"10.0.0.8:2004\", protocol = \"pickle\", \
-             tags = true, prefix = \"\", every = \"2s\" }]"),
+             tags = true, prefix = \"\", every = \"2s\" }]"
+        ),
         [
             one(
                 "graphite:10.0.0.9:2003",
@@ -144,7 +150,10 @@ fn influx_is_a_url_of_http_udp_or_tcp() {
     };
     assert_eq!(url.token, Some(SecretText("s3cret".to_owned())));
     let shown = format!("{url:?}");
-    assert!(!shown.contains("hidden") && !shown.contains("s3cret"), "{shown}");
+    assert!(
+        !shown.contains("hidden") && !shown.contains("s3cret"),
+        "{shown}"
+    );
 }
 
 #[test]
@@ -181,7 +190,11 @@ fn mistakes_of_export_have_their_cures() {
             Code::BadAddress,
             "write host and port, \"10.0.0.9:2003\" or \"graphite.internal:2003\"",
         ),
-        ("graphite = {}", Code::MissingKey, "add address = \"graphite.internal:2003\""),
+        (
+            "graphite = {}",
+            Code::MissingKey,
+            "add address = \"graphite.internal:2003\"",
+        ),
         (
             "graphite = \"10.0.0.9:2003\"\nevery = \"500ms\"",
             Code::OutOfRange,

@@ -64,11 +64,7 @@ mod tests {
     fn labels_become_parts_of_a_path_without_dots_spaces_and_slashes() {
         for (labels, le, path) in [
             (&[][..], None, "x.clients"),
-            (
-                &[("listener", ":443")],
-                None,
-                "x.clients.listener._443",
-            ),
+            (&[("listener", ":443")], None, "x.clients.listener._443"),
             (
                 &[("path", "/etc/a b.pem"), ("name", "*.ü.example")],
                 None,
@@ -89,7 +85,12 @@ mod tests {
     fn a_prefix_stands_for_the_beginning_of_our_names() {
         for (prefix, name, suffix, path) in [
             ("lockgate", "lockgate_clients", "", "lockgate.clients"),
-            ("web.one", "lockgate_a_seconds", "_sum", "web.one.a_seconds_sum"),
+            (
+                "web.one",
+                "lockgate_a_seconds",
+                "_sum",
+                "web.one.a_seconds_sum",
+            ),
             ("web", "other", "", "web.other"),
             ("", "lockgate_clients", "", "lockgate_clients"),
         ] {

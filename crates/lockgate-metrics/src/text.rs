@@ -31,13 +31,7 @@ impl ExpositionText {
     }
 
     /// Writes one line; `suffix` belongs to the name, `le` is the bound of a histogram's bucket.
-    fn line(
-        &mut self,
-        suffix: &str,
-        labels: &[(&str, &str)],
-        le: Option<f64>,
-        value: SampleValue,
-    ) {
+    fn line(&mut self, suffix: &str, labels: &[(&str, &str)], le: Option<f64>, value: SampleValue) {
         self.out.extend([self.name, suffix]);
         if !labels.is_empty() || le.is_some() {
             self.out.push('{');

@@ -16,7 +16,7 @@ use std::time::Duration;
 use arc_swap::ArcSwap;
 use lockgate_limits::clock::TrafficCounter;
 use lockgate_limits::{ListenerIndex, RelayIndex};
-use lockgate_metrics::{Bounds, Counter, MetricFamilies, Gauge, Histogram, Shards};
+use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, MetricFamilies, Shards};
 use lockgate_net::nanos::Nanos;
 use lockgate_net::tls::handshake::Negotiated;
 
@@ -268,7 +268,11 @@ impl TrafficCounter for ListenerCells {
 }
 
 /// Writes everything that the workers count, for the listeners with these names.
-pub fn write(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>, listeners: &[String]) {
+pub fn write(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
     per_listener(families, shards, listeners);
     per_worker(families, shards);
     let mut family = families.counter(
@@ -276,26 +280,30 @@ pub fn write(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>, li
         "Attempts to accept that failed for want of descriptors or memory.",
     );
     family.sample(&[], shards.counter(|cells| &cells.process.accept_failures));
-    families.counter(
-        "lockgate_connections_abandoned_total",
-        "Connections that clients closed before there was a slot for them.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.abandoned));
-    families.counter(
-        "lockgate_clients_banned_total",
-        "Connections and requests of banned clients, which were refused.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.banned));
-    families.counter(
-        "lockgate_memory_cut_total",
-        "Connections that were cut because memory had run out.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.memory_cut));
-    families.counter(
-        "lockgate_memory_refused_total",
-        "Requests and handshakes that were refused because memory had run out.",
-    )
-    .sample(&[], shards.counter(|cells| &cells.process.memory_refused));
+    families
+        .counter(
+            "lockgate_connections_abandoned_total",
+            "Connections that clients closed before there was a slot for them.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.abandoned));
+    families
+        .counter(
+            "lockgate_clients_banned_total",
+            "Connections and requests of banned clients, which were refused.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.banned));
+    families
+        .counter(
+            "lockgate_memory_cut_total",
+            "Connections that were cut because memory had run out.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.memory_cut));
+    families
+        .counter(
+            "lockgate_memory_refused_total",
+            "Requests and handshakes that were refused because memory had run out.",
+        )
+        .sample(&[], shards.counter(|cells| &cells.process.memory_refused));
 }
 
 fn per_worker(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>) {
@@ -309,7 +317,11 @@ fn per_worker(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>) {
     }
 }
 
-fn per_listener(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>, listeners: &[String]) {
+fn per_listener(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
     let counter = |listener: usize, cell: fn(&ListenerCells) -> &Counter| {
         shards.counter(|cells| cell(&cells.listeners[listener]))
     };
@@ -374,7 +386,11 @@ fn per_listener(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>,
     histograms(families, shards, listeners);
 }
 
-fn handshakes(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>, listeners: &[String]) {
+fn handshakes(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
     let mut family = families.counter(
         "lockgate_tls_handshakes_total",
         "Finished handshakes with clients.",
@@ -434,7 +450,11 @@ fn handshakes(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>, l
     }
 }
 
-fn histograms(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>, listeners: &[String]) {
+fn histograms(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    listeners: &[String],
+) {
     let mut family = families.histogram(
         "lockgate_tls_handshake_duration_seconds",
         "Time from the acceptance of a connection to the end of its handshake.",

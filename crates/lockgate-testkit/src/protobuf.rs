@@ -92,11 +92,13 @@ impl ProtoMessage {
     ///
     /// # Panics
     /// When one is none.
-    pub fn messages(&self, field: u64) -> impl Iterator<Item = Self> {
-        self.values(field).map(move |value| match value {
+    pub fn messages(&self, field: u64) -> impl Iterator<Item = Self> + use<> {
+        let message = |value: &ProtoValue| match value {
             ProtoValue::Bytes(bytes) => Self::parse(bytes),
             ProtoValue::Number(_) => panic!("field {field} is a number"),
-        })
+        };
+        let messages: Vec<_> = self.values(field).map(message).collect();
+        messages.into_iter()
     }
 
     /// The numbers of a packed list of `fixed64` or `double`, as bits.

@@ -80,7 +80,10 @@ impl Exporter {
         let mut before = std::mem::take(&mut self.running);
         let kept = wanted.iter().map(|settings| {
             let same = |one: &RunningSink| one.settings == *settings;
-            before.iter().position(same).map(|at| before.swap_remove(at))
+            before
+                .iter()
+                .position(same)
+                .map(|at| before.swap_remove(at))
         });
         let kept: Vec<_> = kept.collect();
         // The counts of a program with other settings go on.
@@ -93,14 +96,18 @@ impl Exporter {
         self.running = sinks
             .filter_map(|(settings, kept)| {
                 kept.or_else(|| {
-                    let status = known.iter().find(|status| status.name == settings.sink.name);
+                    let status = known
+                        .iter()
+                        .find(|status| status.name == settings.sink.name);
                     let status = status.map_or_else(
                         || Arc::new(SinkStatus::new(&settings.sink.name)),
                         Arc::clone,
                     );
                     let thread = Arc::clone(thread.as_ref()?);
                     let figures = Arc::clone(figures);
-                    Some(RunningSink::start(settings, status, thread, figures, counted))
+                    Some(RunningSink::start(
+                        settings, status, thread, figures, counted,
+                    ))
                 })
             })
             .collect();

@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use lockgate_rules::{GraphiteNaming, MetricFilter};
 
-use crate::address::EndpointAddr;
 use crate::keys::export::{self as keys, Sinks, graphite, influx, otlp, statsd};
 use crate::keys::top;
 use crate::keys::{ConfigKey, Optional};

@@ -97,12 +97,18 @@ fn influx_target(text: &str) -> Result<InfluxTarget, &'static str> {
 }
 
 fn influx_url(scheme: UrlScheme, rest: &str) -> Result<InfluxUrl, &'static str> {
-    let (host, path) = rest.find(['/', '?']).map_or((rest, ""), |at| rest.split_at(at));
+    let (host, path) = rest
+        .find(['/', '?'])
+        .map_or((rest, ""), |at| rest.split_at(at));
     if host.contains('@') {
-        return Err("it holds a user or a password: write `token`, or `u` and `p` of InfluxDB 1 into the query");
+        return Err(
+            "it holds a user or a password: write `token`, or `u` and `p` of InfluxDB 1 into the query",
+        );
     }
     if !path.starts_with('/') || path == "/" {
-        return Err("its path is missing: InfluxDB 1 takes lines at `/write`, InfluxDB 2 at `/api/v2/write`");
+        return Err(
+            "its path is missing: InfluxDB 1 takes lines at `/write`, InfluxDB 2 at `/api/v2/write`",
+        );
     }
     let is_bad = |byte: u8| !byte.is_ascii_graphic() || byte == b'#';
     if path.bytes().any(is_bad) {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use lockgate_http::head::Method;
 use lockgate_metrics::{
-    Bounds, Counter, MetricFamilies, Gauge, Histogram, HistogramSnapshot, Shards,
+    Bounds, Counter, Gauge, Histogram, HistogramSnapshot, MetricFamilies, Shards,
 };
 use lockgate_net::index_type;
 use lockgate_upstream::{DialError, EndpointIndex, LeaseMetrics};
@@ -607,7 +607,12 @@ mod tests {
             vacant: false,
             latency: Some(Duration::from_millis(250)),
         }];
-        write(&mut MetricFamilies::new(&mut text), shards, &sites, &endpoints);
+        write(
+            &mut MetricFamilies::new(&mut text),
+            shards,
+            &sites,
+            &endpoints,
+        );
         text.finish()
     }
 

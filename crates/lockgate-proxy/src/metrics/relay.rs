@@ -1,7 +1,7 @@
 //! What is counted of relays, by listener and pool.
 
 use lockgate_limits::clock::TrafficCounter;
-use lockgate_metrics::{Bounds, Counter, MetricFamilies, Gauge, Histogram, Shards};
+use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, MetricFamilies, Shards};
 use lockgate_net::nanos::Nanos;
 
 use super::WorkerCells;
@@ -66,7 +66,11 @@ impl RelayName {
 }
 
 /// Writes what the workers count of relays with these names, in the order of their cells.
-pub fn write(families: &mut MetricFamilies<'_>, shards: &Shards<WorkerCells>, relays: &[RelayName]) {
+pub fn write(
+    families: &mut MetricFamilies<'_>,
+    shards: &Shards<WorkerCells>,
+    relays: &[RelayName],
+) {
     let counter = |index: usize, cell: fn(&RelayCells) -> &Counter| {
         shards.counter(|cells| cell(&cells.relays[index]))
     };

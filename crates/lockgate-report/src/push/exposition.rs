@@ -7,9 +7,7 @@
 
 use std::time::Duration;
 
-use lockgate_metrics::{
-    Bounds, ExpositionText, Histogram, HistogramSnapshot, MetricFamilies,
-};
+use lockgate_metrics::{Bounds, ExpositionText, Histogram, HistogramSnapshot, MetricFamilies};
 
 use lockgate_load::result::{FailureKind, NanosecondHistogram, StageCounts};
 
@@ -179,7 +177,9 @@ impl RunTotals {
         }
         if let Some(due) = self.due {
             let help = "Scheduled requests per second in an open loop; 0 after the run.";
-            families.gauge("lockgate_load_rate_due", help).sample(&[], due);
+            families
+                .gauge("lockgate_load_rate_due", help)
+                .sample(&[], due);
         }
         text.finish()
     }

@@ -274,8 +274,7 @@ impl HttpSink {
     ) -> Result<(), PushError> {
         if self.url.scheme == UrlScheme::Https && self.connector.is_none() {
             let connector = Connector::new(ClientSettings::new(CaSource::System));
-            let connector =
-                connector.map_err(|error| PushError::Authorities(error.to_string()))?;
+            let connector = connector.map_err(|error| PushError::Authorities(error.to_string()))?;
             self.connector = Some(connector);
         }
         let limits = ExchangeLimits {
@@ -302,11 +301,7 @@ impl HttpSink {
     }
 
     /// The status and the body of the response to a request with this body.
-    async fn post(
-        &self,
-        body: Bytes,
-        limits: ExchangeLimits,
-    ) -> Result<(u16, Vec<u8>), PushError> {
+    async fn post(&self, body: Bytes, limits: ExchangeLimits) -> Result<(u16, Vec<u8>), PushError> {
         let found = resolve(&self.url.addr, limits.time).await?;
         let name = match &self.url.addr {
             EndpointAddr::Ip(address) => address.ip().to_string(),

@@ -66,9 +66,7 @@ impl SinkSettings {
                 naming,
                 prefix,
                 ..
-            } => Box::new(GraphiteEncoder::new(
-                *protocol, *naming, prefix, &self.host,
-            )),
+            } => Box::new(GraphiteEncoder::new(*protocol, *naming, prefix, &self.host)),
             ExportForm::Statsd { tags, prefix, .. } => Box::new(StatsdEncoder::new(*tags, prefix)),
             ExportForm::Influx(InfluxTarget::Udp(_)) => {
                 Box::new(InfluxEncoder::for_datagrams(&self.host))

@@ -3,9 +3,7 @@
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockgate_config::{
-    EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
-};
+use lockgate_config::{EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme};
 use lockgate_metrics::{MetricFamilies, MetricSink};
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
 use lockgate_testkit::{DEADLINE, Http, Origin, Wire, eventually};
@@ -206,7 +204,10 @@ fn a_reload_disturbs_no_receiver_that_both_have() {
         // The one that is gone gets its last figures.
         let mut gone = goes.accept();
         let last = String::from_utf8(gone.rest()).unwrap();
-        assert!(last.starts_with("x.n_total 8 ") && last.lines().count() == 1, "{last}");
+        assert!(
+            last.starts_with("x.n_total 8 ") && last.lines().count() == 1,
+            "{last}"
+        );
         line(&mut comes.accept());
         for _ in 0..3 {
             line(&mut kept);
@@ -304,7 +305,10 @@ fn influx_gets_requests_with_a_token_and_is_asked_again_after_errors() {
         assert_eq!(request.field("host"), Some("influx.test:8086"));
         assert_eq!(request.field("authorization"), Some("Token s3cret"));
         let body = request.text().to_owned();
-        assert!(body.starts_with("lockgate_n_total,host=web1 counter=7i "), "{body}");
+        assert!(
+            body.starts_with("lockgate_n_total,host=web1 counter=7i "),
+            "{body}"
+        );
         http.send(response);
         body
     };

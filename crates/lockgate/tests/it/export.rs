@@ -61,8 +61,15 @@ fn graphite_gets_the_figures_of_metrics() {
     // Every series of the same name, with each label and value as parts.
     let part = |text: &str| {
         let kept = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
-        let replaced: String = text.chars().map(|c| if kept(c) { c } else { '_' }).collect();
-        if replaced.is_empty() { "_".to_owned() } else { replaced }
+        let replaced: String = text
+            .chars()
+            .map(|c| if kept(c) { c } else { '_' })
+            .collect();
+        if replaced.is_empty() {
+            "_".to_owned()
+        } else {
+            replaced
+        }
     };
     let mut compared = 0;
     for family in &families {
@@ -97,7 +104,10 @@ fn statsd_gets_counts_and_gauges_in_datagrams() {
     gate.stop();
     let mut lines = Vec::new();
     // The order of families is that of `/metrics`: this one is behind the others that are looked for.
-    while !lines.iter().any(|line: &String| line.starts_with("lockgate.export_up:")) {
+    while !lines
+        .iter()
+        .any(|line: &String| line.starts_with("lockgate.export_up:"))
+    {
         let mut received = [0; 2_000];
         let length = socket.recv(&mut received).unwrap();
         assert!(length <= 1_432);
@@ -105,7 +115,9 @@ fn statsd_gets_counts_and_gauges_in_datagrams() {
         lines.extend(datagram.lines().map(str::to_owned));
     }
     let of = |name: &str| {
-        let named = lines.iter().filter(|line| line.starts_with(&format!("{name}:")));
+        let named = lines
+            .iter()
+            .filter(|line| line.starts_with(&format!("{name}:")));
         named.cloned().collect::<Vec<_>>()
     };
     assert_eq!(
@@ -164,7 +176,10 @@ fn a_receiver_that_comes_later_gets_the_figures_with_two_log_lines() {
 fn a_reload_moves_a_receiver_and_ends_it_with_the_last_figures() {
     let (before, after) = (Origin::tcp(), Origin::tcp());
     let to = |origin: &Origin| {
-        exporting(&format!("graphite = \"{}\"\nevery = \"1h\"", origin.address()))
+        exporting(&format!(
+            "graphite = \"{}\"\nevery = \"1h\"",
+            origin.address()
+        ))
     };
     let gate = lockgate().start(&to(&before));
     ask(&gate, 2);
@@ -182,7 +197,8 @@ fn a_reload_moves_a_receiver_and_ends_it_with_the_last_figures() {
 #[test]
 fn check_shows_where_figures_are_pushed() {
     let folder = Folder::new();
-    let export = "graphite = \"10.0.0.9:2003\"\nstatsd = { address = \"10.0.0.9:8125\", every = \"1m\" }";
+    let export =
+        "graphite = \"10.0.0.9:2003\"\nstatsd = { address = \"10.0.0.9:8125\", every = \"1m\" }";
     let file = text(&folder.write("lockgate.toml", exporting(export)));
     let shown = lockgate().run(&["check", "-v", "-c", &file]);
     for line in [
