@@ -55,7 +55,7 @@ pub(super) const ROWS: &[ForeignName] = &[
     )
     .beside(&["headers", "compression"]),
     write(
-        "sampling sample_rate samplerate sampler ratio trace_ratio",
+        "sampling sample_rate sampler ratio trace_ratio",
         "write traces = \"1%\", or traces = \"parent\"",
     )
     .beside(&["headers", "compression"]),
