@@ -25,5 +25,9 @@ pub fn traceparent(data: &[u8]) {
     let mut fields = Fields::default();
     told.write(&mut fields);
     assert_eq!(TraceParent::of(&fields), Some(told));
-    assert!(fields.only(Known::Traceparent).is_some_and(|value| value.len() == 55));
+    assert!(
+        fields
+            .only(Known::Traceparent)
+            .is_some_and(|value| value.len() == 55)
+    );
 }

@@ -65,9 +65,7 @@ pub(crate) use media::{Media, MediaType, media_range};
 pub(crate) use network::CidrNetwork;
 pub(crate) use number::{OneOf, WholeNumber};
 pub(crate) use origin::WebOrigin;
-pub(crate) use otlp::{
-    OtlpAddress, SecretFieldValue, TracePercent, TraceRatio, all_or_no_traces,
-};
+pub(crate) use otlp::{OtlpAddress, SecretFieldValue, TracePercent, TraceRatio, all_or_no_traces};
 pub(crate) use path::{FilePath, FilePattern, FormattedLog, LOG_FORMATS, LogFile};
 pub(crate) use percent::Percent;
 pub(crate) use rate::ByteRate;

@@ -338,7 +338,9 @@ fn the_share_of_traces_is_a_percentage_a_ratio_a_word_or_a_flag() {
         ("true", Some(1.0)),
         ("false", None),
     ] {
-        let found = otlp(&format!("{{ url = \"http://10.0.0.9:4318\", traces = {written} }}"));
+        let found = otlp(&format!(
+            "{{ url = \"http://10.0.0.9:4318\", traces = {written} }}"
+        ));
         let found = found.traces.map(|traces| traces.share);
         assert_eq!(found, share.map(TraceShare::new), "{written}");
     }
@@ -363,24 +365,49 @@ fn mistakes_of_otlp_have_their_cures() {
         assert_eq!(codes, [Code::BadAddress], "{url}");
     }
     for (written, code, cure) in [
-        ("traces = 1", Code::Unit, "write \"1%\", or \"100%\" for all"),
+        (
+            "traces = 1",
+            Code::Unit,
+            "write \"1%\", or \"100%\" for all",
+        ),
         ("traces = 5", Code::Unit, "write \"5%\""),
-        ("traces = \"101%\"", Code::OutOfRange, "write a share up to \"100%\""),
-        ("traces = 1.5", Code::OutOfRange, "write a number from 0.0 to 1.0"),
-        ("traces = \"some\"", Code::BadText, "write \"1%\", or \"parent\""),
+        (
+            "traces = \"101%\"",
+            Code::OutOfRange,
+            "write a share up to \"100%\"",
+        ),
+        (
+            "traces = 1.5",
+            Code::OutOfRange,
+            "write a number from 0.0 to 1.0",
+        ),
+        (
+            "traces = \"some\"",
+            Code::BadText,
+            "write \"1%\", or \"parent\"",
+        ),
         ("headers = { host = \"a\" }", Code::BadField, "name another"),
         ("headers = { te = \"a\" }", Code::BadField, "name another"),
-        ("headers = { \"a b\" = \"a\" }", Code::BadField, "name another"),
-        ("headers = { a = \"\" }", Code::BadText, "${file:/etc/lockgate/otlp.token}"),
+        (
+            "headers = { \"a b\" = \"a\" }",
+            Code::BadField,
+            "name another",
+        ),
+        (
+            "headers = { a = \"\" }",
+            Code::BadText,
+            "${file:/etc/lockgate/otlp.token}",
+        ),
     ] {
         let written = format!("{{ url = \"http://10.0.0.9:4318\", {written} }}");
         let (codes, text) = mistake(&written);
         assert_eq!(codes, [code], "{written}");
         assert!(text.contains(cure), "{written}\n{text}");
     }
-    let warnings = load("otlp = { url = \"http://10.0.0.9:4318\", metrics = false, traces = false }")
-        .unwrap()
-        .warnings;
+    let warnings =
+        load("otlp = { url = \"http://10.0.0.9:4318\", metrics = false, traces = false }")
+            .unwrap()
+            .warnings;
     let messages: Vec<_> = warnings.iter().map(|one| one.message()).collect();
     assert_eq!(messages, ["`otlp` has no effect"]);
 }

@@ -232,7 +232,10 @@ impl Worker {
             response_heads: Recycler::default(),
             sockets,
             date: Cell::new((Millis::MAX, [0; date::LENGTH])),
-            spans: RefCell::new(WorkerSpans::new(Arc::clone(&setup.shared.spans))),
+            spans: RefCell::new(WorkerSpans::new(
+                Arc::clone(&setup.shared.spans),
+                setup.index,
+            )),
             shared: setup.shared,
             index: setup.index,
             clock: Clock::new(setup.ticker),

@@ -10,6 +10,7 @@ mod pushing;
 mod settings;
 mod sink_connection;
 mod span_exporter;
+mod span_settings;
 mod span_status;
 mod spans;
 mod status;
@@ -24,9 +25,9 @@ use crate::background::{Background, OwnedTask};
 
 use pushing::{LAST_PUSH, Pushing};
 
-pub(crate) use span_exporter::SpanExporter;
-pub(crate) use spans::SpanSettings;
 pub(crate) use settings::{CountedBefore, FigureSource, SinkSettings};
+pub(crate) use span_exporter::SpanExporter;
+pub(crate) use span_settings::SpanSettings;
 pub(crate) use status::{LossReason, SinkStatus, SinkStatuses};
 
 /// The tasks of the running configuration. Dropping this ends them without a last push.

@@ -140,7 +140,10 @@ impl Resolver<'_> {
         let (Some(at), true) = (self.top().key_at(&top::EXPORT), is_empty) else {
             let has_names = |sink: &ExportSink| {
                 let form = &sink.form;
-                matches!(form, ExportForm::Graphite { .. } | ExportForm::Statsd { .. })
+                matches!(
+                    form,
+                    ExportForm::Graphite { .. } | ExportForm::Statsd { .. }
+                )
             };
             if let Some(at) = table.key_at(&keys::PREFIX)
                 && !sinks.iter().any(has_names)

@@ -35,7 +35,8 @@ impl TextLanguage for OtlpAddress {
 
     fn parse(&self, text: &TomlString) -> Result<OtlpUrl, InvalidText> {
         otlp_url(&text.value).map_err(|why| {
-            let cure = "write \"http://10.0.0.9:4318\": `/v1/metrics` and `/v1/traces` are below it";
+            let cure =
+                "write \"http://10.0.0.9:4318\": `/v1/metrics` and `/v1/traces` are below it";
             text.invalid(Code::BadAddress, "is not where OTLP goes", why, cure)
         })
     }
@@ -178,7 +179,12 @@ impl Notation for TraceRatio {
 impl Language for TraceRatio {
     type Value = TraceShare;
 
-    fn read(&self, item: &TomlItem, path: &str, checker: &mut TreeChecker<'_>) -> Option<TraceShare> {
+    fn read(
+        &self,
+        item: &TomlItem,
+        path: &str,
+        checker: &mut TreeChecker<'_>,
+    ) -> Option<TraceShare> {
         let TomlValue::Float = item.node else {
             return checker.wrong_type(self, item, path);
         };

@@ -271,7 +271,10 @@ mod tests {
         let sum = metric.message(7);
         assert_eq!((sum.number(2), sum.number(3)), (Some(2), Some(1)));
         let point = sum.message(1);
-        assert_eq!((point.number(2), point.number(3)), (Some(START), Some(TIME)));
+        assert_eq!(
+            (point.number(2), point.number(3)),
+            (Some(START), Some(TIME))
+        );
         assert_eq!((point.number(4), point.number(6)), (None, Some(7)));
         assert_eq!(attributes(&point, 7), ["site=a.example", "code=2xx"]);
     }
@@ -287,7 +290,10 @@ mod tests {
         let histogram = metric.message(9);
         assert_eq!((histogram.number(2), histogram.number(3)), (Some(2), None));
         let point = histogram.message(1);
-        assert_eq!((point.number(2), point.number(3)), (Some(START), Some(TIME)));
+        assert_eq!(
+            (point.number(2), point.number(3)),
+            (Some(START), Some(TIME))
+        );
         assert_eq!(point.number(4), Some(8));
         assert_eq!(point.number(5).map(f64::from_bits), Some(1.014));
         assert_eq!(point.packed64(6), [7, 1]);
@@ -315,7 +321,9 @@ mod tests {
         let points = encoded(&|sink| {
             let mut families = MetricFamilies::new(sink);
             let mut family = families.gauge("lockgate_load_ratio", "A share.");
-            family.sample(&[], 0.25).sample(&[("is", "large")], u64::MAX);
+            family
+                .sample(&[], 0.25)
+                .sample(&[("is", "large")], u64::MAX);
         });
         let metrics = metrics(points.frames().next().unwrap().bytes);
         assert_eq!(metrics[0].text(3), "1");

@@ -154,7 +154,10 @@ mod tests {
                 written(|out| put_fixed64(out, 16, 1.0_f64.to_bits())),
                 b"\x81\x01\x00\x00\x00\x00\x00\x00\xf0\x3f",
             ),
-            (written(|out| put_fixed32(out, 1, 258)), b"\x0d\x02\x01\x00\x00"),
+            (
+                written(|out| put_fixed32(out, 1, 258)),
+                b"\x0d\x02\x01\x00\x00",
+            ),
         ] {
             assert_eq!(found, expected);
         }

@@ -83,7 +83,10 @@ mod tests {
                 response(|out| put_bytes(out, 2, &[b'x'; 10_000])),
                 told(0, &"x".repeat(MESSAGE)),
             ),
-            (response(|out| put_bytes(out, 2, b"\xff")), told(0, "\u{fffd}")),
+            (
+                response(|out| put_bytes(out, 2, b"\xff")),
+                told(0, "\u{fffd}"),
+            ),
             (b"{}".to_vec(), None),
             (b"<html>".to_vec(), None),
             (b"\x0a\xff\xff\xff\xff".to_vec(), None),

@@ -4,9 +4,7 @@
 use super::protobuf::{
     begin_message, end_message, put_bytes, put_fixed32, put_fixed64, put_integer, put_message,
 };
-use super::resource::{
-    OtlpResource, put_flag_attribute, put_number_attribute, put_text_attribute,
-};
+use super::resource::{OtlpResource, put_flag_attribute, put_number_attribute, put_text_attribute};
 
 /// The longest text of an attribute, in bytes; clients decide about some.
 const TEXT: usize = 1_024;
@@ -201,7 +199,14 @@ mod tests {
         let expected = [2, HEAD.start, HEAD.end, 0x301];
         assert_eq!(numbers, expected.map(Some));
         for (head, kind, flags) in [
-            (SpanHead { parent: None, ..HEAD }, 2, 0x101),
+            (
+                SpanHead {
+                    parent: None,
+                    ..HEAD
+                },
+                2,
+                0x101,
+            ),
             (
                 SpanHead {
                     kind: SpanKind::Client,
@@ -280,7 +285,10 @@ mod tests {
     fn a_request_has_the_spans_of_all_buffers() {
         let mut buffers = [Vec::new(), Vec::new()];
         for (id, buffer) in [(1, 0), (2, 0), (3, 1)] {
-            let head = SpanHead { id: [id; 8], ..HEAD };
+            let head = SpanHead {
+                id: [id; 8],
+                ..HEAD
+            };
             SpanWriter::begin(&mut buffers[buffer], &head).end();
         }
         let request = trace_request(&resource(), buffers.iter().map(Vec::as_slice));

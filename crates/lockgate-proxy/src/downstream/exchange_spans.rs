@@ -118,7 +118,10 @@ impl ClientConnection {
                 span.event("connected", times.leased(record));
             }
             let responded = outcome.response_head.map(|took| {
-                span.event("first_byte", times.leased(record).saturating_add(nanos(took)));
+                span.event(
+                    "first_byte",
+                    times.leased(record).saturating_add(nanos(took)),
+                );
                 put_status(span, outcome.status);
                 outcome.status
             });
@@ -210,7 +213,10 @@ fn put_server(span: &mut SpanWriter<'_>, endpoint: &Endpoint) {
         }
         None => {
             let label = &*endpoint.label;
-            span.text("server.address", label.strip_prefix("unix:").unwrap_or(label));
+            span.text(
+                "server.address",
+                label.strip_prefix("unix:").unwrap_or(label),
+            );
         }
     }
 }
@@ -225,9 +231,8 @@ fn put_status(span: &mut SpanWriter<'_>, status: u16) {
 /// Has a span fail whose status says so, or whose exchange did not come to its end.
 fn put_end(span: &mut SpanWriter<'_>, record: &ExchangeRecord<'_>, is_failed_status: bool) {
     // A refusal is a response like others.
-    let is_cut = |failure: &&ExchangeFailure| {
-        failure.fault.is_none_or(|fault| fault.status() >= 500)
-    };
+    let is_cut =
+        |failure: &&ExchangeFailure| failure.fault.is_none_or(|fault| fault.status() >= 500);
     let failure = record.failure.as_ref().filter(is_cut);
     if let Some(failure) = failure {
         span.text("error.type", failure.cause.as_str());

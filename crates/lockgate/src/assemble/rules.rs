@@ -22,7 +22,9 @@ use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{Admission, Auth, BasicAuthCheck, Gatekeeper, RequestLimit};
 use lockgate_proxy::transform::Rewrite;
-use lockgate_rules::{HeaderRules, MinRates, Pattern, RateLimit, ShapeRates, TargetRewrite, TraceShare};
+use lockgate_rules::{
+    HeaderRules, MinRates, Pattern, RateLimit, ShapeRates, TargetRewrite, TraceShare,
+};
 
 use super::shared_states::{SettingUser, SharedStates, UsedStates, routes};
 use super::{MistakeLog, changes};

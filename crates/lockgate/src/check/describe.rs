@@ -42,8 +42,7 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
 /// Every program that figures or spans are pushed to.
 pub(super) fn exported(export: &Export) -> Vec<Value> {
     let sinks = export.sinks.iter();
-    let figures =
-        sinks.map(|sink| json!({ "sink": sink.name, "every": sink.every.as_secs_f64() }));
+    let figures = sinks.map(|sink| json!({ "sink": sink.name, "every": sink.every.as_secs_f64() }));
     let traces = export.traces.iter();
     figures
         .chain(traces.map(|traces| json!({ "sink": traces.name, "spans": true })))

@@ -138,7 +138,10 @@ async fn connect(to: &EndpointAddr, limit: Duration) -> Result<TcpStream, PushEr
 }
 
 /// The addresses of a program, in the order in which they are tried.
-pub(super) async fn resolve(to: &EndpointAddr, limit: Duration) -> Result<Vec<SocketAddr>, PushError> {
+pub(super) async fn resolve(
+    to: &EndpointAddr,
+    limit: Duration,
+) -> Result<Vec<SocketAddr>, PushError> {
     let (host, port) = match to {
         EndpointAddr::Ip(address) => return Ok(vec![*address]),
         EndpointAddr::Name { host, port } => (host, *port),

@@ -6,9 +6,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_client::{
-    ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer,
-};
+use lockgate_client::{ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer};
 use lockgate_config::{AuthoritySource, EndpointAddr, OtlpReceiver, UrlScheme};
 use lockgate_content::coding::encode_all;
 use lockgate_export::EncodedPoints;
@@ -188,7 +186,12 @@ impl OtlpClient {
     pub(super) fn tell_rejected(&mut self, name: &str, partial: &PartialSuccess) {
         if !std::mem::replace(&mut self.has_told, true) {
             let (rejected, why) = (partial.rejected, partial.message.as_str());
-            tracing::warn!(sink = name, rejected, why, "a part of what is sent is rejected");
+            tracing::warn!(
+                sink = name,
+                rejected,
+                why,
+                "a part of what is sent is rejected"
+            );
         }
     }
 }

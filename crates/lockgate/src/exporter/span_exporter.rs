@@ -8,8 +8,9 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use super::pushing::LAST_PUSH;
+use super::span_settings::SpanSettings;
 use super::span_status::SpanStatus;
-use super::spans::{SpanEnd, SpanPushing, SpanSettings};
+use super::spans::{SpanEnd, SpanPushing};
 use super::status::SinkStatuses;
 use crate::background::{Background, OwnedTask};
 

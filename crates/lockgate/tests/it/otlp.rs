@@ -79,7 +79,10 @@ fn to_response(short: &str) -> String {
     match short {
         "503" => "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n".to_owned(),
         "400" => "HTTP/1.1 400 Bad\r\nContent-Length: 3\r\n\r\nbad".to_owned(),
-        body => format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()),
+        body => format!(
+            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+            body.len()
+        ),
     }
 }
 
@@ -178,7 +181,10 @@ fn a_sampled_request_is_a_server_span_with_a_client_child() {
     assert_ne!(client.bytes(2), server.bytes(2));
     // SPAN_KIND_SERVER, SPAN_KIND_CLIENT; sampled, and whether the parent is remote.
     assert_eq!((server.number(6), client.number(6)), (Some(2), Some(3)));
-    assert_eq!((server.number(16), client.number(16)), (Some(0x301), Some(0x101)));
+    assert_eq!(
+        (server.number(16), client.number(16)),
+        (Some(0x301), Some(0x101))
+    );
     assert_eq!((server.text(5), client.text(5)), ("GET", "GET"));
     for (key, value) in [
         ("url.path", "/a/b"),
@@ -233,7 +239,10 @@ fn a_trace_begins_with_the_share_of_the_receiver_or_of_the_route() {
     let told = ask(&gate, "/all", "Tracestate: a=1\r\n");
     let told: Vec<_> = told.text().split('-').map(str::to_owned).collect();
     let spans = collector.wait_for_spans(2);
-    assert_eq!((hex(spans[0].bytes(1)), hex(spans[1].bytes(2))), (told[1].clone(), told[2].clone()));
+    assert_eq!(
+        (hex(spans[0].bytes(1)), hex(spans[1].bytes(2))),
+        (told[1].clone(), told[2].clone())
+    );
     assert_eq!((spans[0].has(4), spans[0].number(16)), (false, Some(0x101)));
     assert_eq!(told[3], "01");
     // Of a route with a share of its own, that decides.
@@ -310,9 +319,15 @@ fn spans_are_sent_again_to_a_busy_receiver_and_rejected_ones_are_counted() {
     let requests = collector.requests("/v1/traces");
     assert_eq!(requests[0].body, requests[1].body);
     let refused = ["reason=\"refused\""];
-    assert_eq!(gate.sample("lockgate_export_lost_spans_total", &refused), 1.0);
+    assert_eq!(
+        gate.sample("lockgate_export_lost_spans_total", &refused),
+        1.0
+    );
     let said = gate.says("a part of what is sent is rejected");
-    assert_eq!((said["rejected"].as_u64(), said["why"].as_str()), (Some(1), Some("stale")));
+    assert_eq!(
+        (said["rejected"].as_u64(), said["why"].as_str()),
+        (Some(1), Some("stale"))
+    );
     gate.says("spans are sent again");
     ask(&gate, "/2", "");
     gate.wait_for_sample("lockgate_export_spans_total", &[], 2.0);
@@ -329,7 +344,10 @@ fn spans_are_sent_again_to_a_busy_receiver_and_rejected_ones_are_counted() {
         .collect();
     assert_eq!(paths, ["/1", "/1", "/2", "/3", "/4"]);
     let warned = gate.stderr().json();
-    let warned = warned.iter().filter(|line| line["rejected"].is_u64()).count();
+    let warned = warned
+        .iter()
+        .filter(|line| line["rejected"].is_u64())
+        .count();
     assert_eq!(warned, 1);
 }
 
@@ -351,9 +369,15 @@ fn a_receiver_that_is_down_or_never_reads_holds_up_no_request() {
         }
         let address = url.strip_prefix("http://").unwrap();
         let shown = gate.metrics();
-        assert!(shown.contains(&format!("lockgate_export_spans_total{{sink=\"otlp:{address}\"}} 0")));
+        assert!(shown.contains(&format!(
+            "lockgate_export_spans_total{{sink=\"otlp:{address}\"}} 0"
+        )));
         let ended = gate.stop();
-        assert!(ended.stderr.contains("the last spans could not be sent"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("the last spans could not be sent"),
+            "{}",
+            ended.stderr
+        );
         assert!(ended.stderr.contains("\"spans\":600"), "{}", ended.stderr);
     }
 }
@@ -392,12 +416,39 @@ fn a_collector_gets_the_figures_with_its_fields_and_a_last_time_at_a_stop() {
     assert_eq!(resource[1].0, "service.instance.id");
     assert!(resource[1].1.ends_with(&format!(":{pid}")));
     let metrics: Vec<_> = of_resource.message(2).messages(2).collect();
-    assert!(metrics.iter().all(|metric| metric.text(1).starts_with("lockgate_request")));
-    let named = |name: &str| metrics.iter().find(|metric| metric.text(1) == name).unwrap();
-    let points: Vec<_> = named("lockgate_requests_total").message(7).messages(1).collect();
-    assert_eq!(points.iter().filter_map(|point| point.number(6)).sum::<u64>(), 3);
-    let points: Vec<_> = named("lockgate_request_duration_seconds").message(9).messages(1).collect();
-    assert_eq!(points.iter().filter_map(|point| point.number(4)).sum::<u64>(), 3);
+    assert!(
+        metrics
+            .iter()
+            .all(|metric| metric.text(1).starts_with("lockgate_request"))
+    );
+    let named = |name: &str| {
+        metrics
+            .iter()
+            .find(|metric| metric.text(1) == name)
+            .unwrap()
+    };
+    let points: Vec<_> = named("lockgate_requests_total")
+        .message(7)
+        .messages(1)
+        .collect();
+    assert_eq!(
+        points
+            .iter()
+            .filter_map(|point| point.number(6))
+            .sum::<u64>(),
+        3
+    );
+    let points: Vec<_> = named("lockgate_request_duration_seconds")
+        .message(9)
+        .messages(1)
+        .collect();
+    assert_eq!(
+        points
+            .iter()
+            .filter_map(|point| point.number(4))
+            .sum::<u64>(),
+        3
+    );
     assert_eq!(points[0].packed64(6).iter().sum::<u64>(), 3);
 }
 
