@@ -1,4 +1,4 @@
-//! Responses of receivers of OTLP: whatever they say, little of it is kept.
+//! Responses of sinks of OTLP: whatever they say, little of it is kept.
 
 use lockgate_export::otlp::partial_success;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lockgate_config::{
     AuthoritySource, Code, EndpointAddr, Environment, Export, ExportForm, ExportSink, InfluxTarget,
-    LoadedConfig, OtlpReceiver, OtlpUrl, Report, TraceExport, UrlScheme, parse_str_in,
+    LoadedConfig, OtlpTarget, OtlpUrl, Report, TraceExport, UrlScheme, parse_str_in,
 };
 use lockgate_rules::{
     Coding, GraphiteNaming, GraphiteProtocol, SecretText, StatsdTags, TraceShare,
@@ -32,7 +32,7 @@ fn sinks(written: &str) -> Vec<ExportSink> {
 }
 
 fn ip(addr: &str) -> EndpointAddr {
-    EndpointAddr::Ip(addr.parse().unwrap())
+    EndpointAddr::Ip(addr.parse().expect("an address"))
 }
 
 fn graphite(to: &str, prefix: &str) -> ExportForm {
@@ -63,7 +63,7 @@ fn a_sink_is_an_address_a_table_or_a_list_of_them() {
         "graphite = { address = \"10.0.0.9:2003\" }",
         "graphite = [{ address = \"10.0.0.9:2003\" }]",
     ] {
-        assert_eq!(sinks(written), [short.clone()], "{written}");
+        assert_eq!(sinks(written), std::slice::from_ref(&short), "{written}");
     }
     let statsd = ExportForm::Statsd {
         to: EndpointAddr::Name {
@@ -264,6 +264,10 @@ fn keys_of_export_that_do_nothing_are_told() {
             "influx = { url = \"udp://127.0.0.1:8094\", token = \"t\" }",
             "`token` has no effect",
         ),
+        (
+            "influx = { url = \"http://10.0.0.9:8086/write\", ca = \"/ca.pem\" }",
+            "`ca` has no effect",
+        ),
     ] {
         let warnings = load(written).unwrap().warnings;
         let messages: Vec<_> = warnings.iter().map(|one| one.message()).collect();
@@ -277,7 +281,7 @@ fn otlp(written: &str) -> Export {
 
 #[test]
 fn otlp_gets_figures_and_spans_below_one_url() {
-    let receiver = |host: &str, path: &str| OtlpReceiver {
+    let receiver = |host: &str, path: &str| OtlpTarget {
         url: OtlpUrl {
             scheme: UrlScheme::Http,
             addr: ip("10.0.0.9:4318"),

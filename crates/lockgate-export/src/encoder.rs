@@ -9,7 +9,7 @@ use crate::points::EncodedPoints;
 /// The figures of a moment: what gives them to a sink.
 pub type Figures<'a> = &'a dyn Fn(&mut dyn MetricSink);
 
-/// Encodes readings for one receiver.
+/// Encodes readings for one sink.
 pub trait PointEncoder {
     /// Encodes the figures of this moment, which is `time` after the beginning of 1970.
     fn encode(&mut self, time: Duration, figures: Figures<'_>) -> EncodedPoints;
@@ -18,7 +18,7 @@ pub trait PointEncoder {
     fn skip_counted(&mut self, _figures: Figures<'_>) {}
 }
 
-/// A value as text; none for what is no number or has no end, which no receiver takes.
+/// A value as text; none for what is no number or has no end, which no sink takes.
 pub(crate) fn finite(value: SampleValue) -> Option<SampleValue> {
     match value {
         SampleValue::Float(n) if !n.is_finite() => None,

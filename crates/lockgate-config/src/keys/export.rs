@@ -11,7 +11,7 @@ use super::Unset::{Absent, Required};
 use super::tls::AUTHORITIES;
 use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
-/// One receiver or several, each an address or a table.
+/// One sink or several, each an address or a table.
 pub(crate) type Sinks<T> = Items<ShortOrLong<T>>;
 
 const GRAPHITE_ONE: &str = r#"graphite = "10.0.0.9:2003""#;
@@ -26,7 +26,7 @@ table! {
         }),
         Absent("no Graphite gets the figures"),
         r#""10.0.0.9:2003""#,
-        "Receivers of Graphite, over TCP. The short form is the value of `address`. A series is named \
+        "Sinks of Graphite, over TCP. The short form is the value of `address`. A series is named \
          as in `/metrics`, with the prefix for `lockgate_`; labels are parts of its path, and other \
          characters than letters, digits, `-` and `_` in them are underscores: \
          `lockgate.requests_total.site.app_example_com.method.GET.code.2xx`. Of several machines, each \
@@ -41,7 +41,7 @@ table! {
         }),
         Absent("no statsd gets the figures"),
         r#""10.0.0.9:8125""#,
-        "Receivers of statsd, over UDP, in datagrams of at most 1,432 bytes. The short form is the \
+        "Sinks of statsd, over UDP, in datagrams of at most 1,432 bytes. The short form is the \
          value of `address`. Names are those of `graphite`. Counters are sent as what was added since \
          the last time, if anything was; of histograms their count and sum likewise.",
     );
@@ -54,7 +54,7 @@ table! {
         }),
         Absent("no InfluxDB gets the figures"),
         r#""http://10.0.0.9:8086/write?db=lockgate""#,
-        "Receivers of InfluxDB's line protocol: by POST to an `http://` or `https://` URL, or to \
+        "Sinks of InfluxDB's line protocol: by POST to an `http://` or `https://` URL, or to \
          Telegraf's `socket_listener` at `udp://HOST:PORT` or `tcp://HOST:PORT`. The short form is the \
          value of `url`. Measurements have the names of `/metrics`, labels are tags beside `host`, the \
          name of this machine; fields are `counter` or `gauge`, and for histograms their bounds, \
@@ -66,7 +66,7 @@ table! {
         &Short { short: OtlpAddress, long: TableOf(otlp::ALL) },
         Absent("no collector of OpenTelemetry gets anything"),
         r#""http://10.0.0.9:4318""#,
-        "A receiver of OpenTelemetry's protocol over HTTP, in binary Protocol Buffers: the figures go to \
+        "A sink of OpenTelemetry's protocol over HTTP, in binary Protocol Buffers: the figures go to \
          `/v1/metrics` below the URL, spans of requests to `/v1/traces`. The short form is the value of \
          `url`.",
     );
@@ -151,7 +151,7 @@ table! {
         &NamePrefix,
         OF_EXPORT,
         r#""web1""#,
-        "The `prefix` of this receiver.",
+        "The `prefix` of this sink.",
     )
     .with(r#"address = "10.0.0.9:2003""#);
 
@@ -160,7 +160,7 @@ table! {
         &PushInterval,
         OF_EXPORT,
         r#""1m""#,
-        "The `every` of this receiver.",
+        "The `every` of this sink.",
     )
     .with(r#"address = "10.0.0.9:2003""#);
 }
@@ -196,7 +196,7 @@ table! {
         &NamePrefix,
         OF_EXPORT,
         r#""web1""#,
-        "The `prefix` of this receiver.",
+        "The `prefix` of this sink.",
     )
     .with(r#"address = "127.0.0.1:8125""#);
 
@@ -205,7 +205,7 @@ table! {
         &PushInterval,
         OF_EXPORT,
         r#""1m""#,
-        "The `every` of this receiver.",
+        "The `every` of this sink.",
     )
     .with(r#"address = "127.0.0.1:8125""#);
 }
@@ -231,12 +231,21 @@ table! {
     )
     .with(r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#);
 
+    const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
+        "ca",
+        &AUTHORITIES,
+        r#""system""#,
+        r#""/etc/lockgate/influx-ca.pem""#,
+        "The authorities that an `https` server is verified by: the system's, or a PEM file.",
+    )
+    .with(r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#);
+
     const EVERY: ConfigKey<Duration> = ConfigKey::new(
         "every",
         &PushInterval,
         OF_EXPORT,
         r#""1m""#,
-        "The `every` of this receiver.",
+        "The `every` of this sink.",
     )
     .with(r#"url = "udp://127.0.0.1:8094""#);
 }
@@ -267,7 +276,7 @@ table! {
         &AUTHORITIES,
         r#""system""#,
         r#""/etc/lockgate/collector-ca.pem""#,
-        "The authorities that the receiver is verified by over `https`: the system's, or a PEM file.",
+        "The authorities that an `https` server is verified by: the system's, or a PEM file.",
     )
     .with(OTLP_URL);
 
@@ -317,7 +326,7 @@ table! {
         &PushInterval,
         OF_EXPORT,
         r#""1m""#,
-        "The `every` of the figures of this receiver. Spans are sent about every second.",
+        "The `every` of the figures of this sink. Spans are sent about every second.",
     )
     .with(OTLP_URL);
 }

@@ -262,7 +262,7 @@ table! {
         Absent("figures are pushed to no other program"),
         r#"{ graphite = "10.0.0.9:2003" }"#,
         "The figures of `/metrics` pushed to other programs, whether or not `metrics` is set: see \
-         [the guide](guides/export.md). Each receiver is served by itself. One that cannot be reached is \
+         [the guide](guides/export.md). Each sink is served by itself. One that cannot be reached is \
          tried again, after 1 s to 30 s; meanwhile up to 1 MB of points is kept for it, and the oldest \
          are dropped.",
     );

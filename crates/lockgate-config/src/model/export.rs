@@ -20,18 +20,18 @@ pub struct Export {
     pub traces: Option<TraceExport>,
 }
 
-/// A receiver of spans.
+/// A sink of spans.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TraceExport {
     /// Its kind and address, `otlp:10.0.0.9:4318`, for logs and labels.
     pub name: String,
-    /// The receiver.
-    pub to: OtlpReceiver,
+    /// The sink.
+    pub to: OtlpTarget,
     /// The share of new traces that is recorded.
     pub share: TraceShare,
 }
 
-/// A receiver of metrics.
+/// A sink of metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExportSink {
     /// Its kind and address, `graphite:10.0.0.9:2003`, for logs and labels.
@@ -68,7 +68,7 @@ pub enum ExportForm {
     /// InfluxDB's line protocol.
     Influx(InfluxTarget),
     /// OpenTelemetry's protocol, over HTTP.
-    Otlp(OtlpReceiver),
+    Otlp(OtlpTarget),
 }
 
 /// Where lines of InfluxDB go.
@@ -95,11 +95,13 @@ pub struct InfluxUrl {
     pub path: SecretText,
     /// The token of the field Authorization, if there is one.
     pub token: Option<SecretText>,
+    /// The authorities that verify the server of an `https` URL.
+    pub ca: AuthoritySource,
 }
 
-/// A receiver of OpenTelemetry's protocol.
+/// A sink of OpenTelemetry's protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub struct OtlpReceiver {
+pub struct OtlpTarget {
     /// Its URL.
     pub url: OtlpUrl,
     /// Further fields of requests: names in small letters, and values.

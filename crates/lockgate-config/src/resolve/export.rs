@@ -7,7 +7,9 @@ use lockgate_rules::{GraphiteNaming, MetricFilter};
 use crate::keys::export::{self as keys, Sinks, graphite, influx, otlp, statsd};
 use crate::keys::top;
 use crate::keys::{ConfigKey, Optional};
-use crate::model::{Export, ExportForm, ExportSink, InfluxTarget, OtlpReceiver, TraceExport};
+use crate::model::{
+    Export, ExportForm, ExportSink, InfluxTarget, OtlpTarget, TraceExport, UrlScheme,
+};
 use crate::table::MayBeTable;
 use crate::values::ShortOrLong;
 
@@ -70,8 +72,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// Adds the receiver of OpenTelemetry's protocol to `sinks` where it gets figures; returns it where
-    /// it gets spans.
+    /// Adds the sink of OpenTelemetry's protocol to `sinks` where it gets figures; returns it where it
+    /// gets spans.
     fn otlp(&mut self, table: &View<'_>, sinks: &mut Vec<ExportSink>) -> Option<TraceExport> {
         let written = table.written(&keys::OTLP)?;
         let (short, view) = match written.value.short() {
@@ -87,7 +89,7 @@ impl Resolver<'_> {
             let name = one.name.to_ascii_lowercase();
             Some((name, one.value.clone()?))
         });
-        let to = OtlpReceiver {
+        let to = OtlpTarget {
             fields: fields.collect(),
             ca: view.get(&otlp::CA),
             compression: view.get(&otlp::COMPRESSION),
@@ -111,14 +113,23 @@ impl Resolver<'_> {
 
     fn influx(&mut self, mut target: InfluxTarget, view: &View<'_>) -> ExportSink {
         let token = view.get(&influx::TOKEN);
-        match &mut target {
-            InfluxTarget::Http(url) => url.token = token,
+        let is_secure = match &mut target {
+            InfluxTarget::Http(url) => {
+                url.token = token;
+                url.ca = view.get(&influx::CA);
+                url.scheme == UrlScheme::Https
+            }
             InfluxTarget::Udp(_) | InfluxTarget::Tcp(_) => {
                 if let Some(at) = view.key_at(&influx::TOKEN) {
                     let why = "only requests have a field for it";
                     self.no_effect("token", at, why, "write an `https://` URL, or remove it");
                 }
+                false
             }
+        };
+        if let (Some(at), false) = (view.key_at(&influx::CA), is_secure) {
+            let why = "only the server of an `https` URL has a certificate";
+            self.no_effect("ca", at, why, "write an `https://` URL, or remove it");
         }
         let to = match &target {
             InfluxTarget::Http(url) => &url.addr,
@@ -155,11 +166,11 @@ impl Resolver<'_> {
         };
         let cure =
             "write graphite = \"10.0.0.9:2003\", statsd, influx or otlp into it, or remove it";
-        self.no_effect("export", at, "it names no receiver", cure);
+        self.no_effect("export", at, "it names no sink", cure);
     }
 }
 
-/// The receivers of a key: the short form if it was written, and the table over that of `[export]`.
+/// The sinks of a key: the short form if it was written, and the table over that of `[export]`.
 fn each<'a, T: Clone + 'static>(
     export: &View<'a>,
     key: &ConfigKey<Sinks<T>, Optional>,
@@ -177,7 +188,7 @@ fn each<'a, T: Clone + 'static>(
     written.value.values().map(sink).collect()
 }
 
-/// Numbers receivers with one name: series of metrics have it.
+/// Numbers sinks with one name: series of metrics have it.
 fn name_apart(sinks: &mut [ExportSink]) {
     let mut names = HashSet::new();
     for sink in sinks {

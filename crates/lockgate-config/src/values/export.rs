@@ -7,16 +7,16 @@ use lockgate_rules::SecretText;
 use crate::address::AddressError;
 use crate::codes::Code;
 use crate::document::TomlString;
-use crate::model::{EndpointAddr, InfluxTarget, InfluxUrl, UrlScheme};
+use crate::model::{AuthoritySource, EndpointAddr, InfluxTarget, InfluxUrl, UrlScheme};
 use crate::units;
 
 use super::quantity::not_a_quantity;
 use super::{InvalidText, TextLanguage};
 
-/// The address of a receiver: `HOST:PORT`.
+/// The address of a sink: `HOST:PORT`.
 pub(crate) struct SinkAddress;
 
-/// The URL of a receiver of InfluxDB's lines.
+/// The URL of a sink of InfluxDB's lines.
 pub(crate) struct InfluxAddress;
 
 /// The time between two readings, in whole seconds.
@@ -45,12 +45,7 @@ impl TextLanguage for SinkAddress {
     fn parse(&self, text: &TomlString) -> Result<EndpointAddr, InvalidText> {
         host_and_port(&text.value).map_err(|why| {
             let cure = "write host and port, \"10.0.0.9:2003\" or \"graphite.internal:2003\"";
-            text.invalid(
-                Code::BadAddress,
-                "is not the address of a receiver",
-                why,
-                cure,
-            )
+            text.invalid(Code::BadAddress, "is not the address of a sink", why, cure)
         })
     }
 }
@@ -134,6 +129,7 @@ fn influx_url(scheme: UrlScheme, rest: &str) -> Result<InfluxUrl, &'static str> 
         host: host.to_owned(),
         path: SecretText(path.to_owned()),
         token: None,
+        ca: AuthoritySource::System,
     })
 }
 

@@ -1,4 +1,4 @@
-//! Languages of OpenTelemetry's protocol: the URL of a receiver, its fields, the share of traces.
+//! Languages of OpenTelemetry's protocol: the URL of a sink, its fields, the share of traces.
 
 use lockgate_http::h1::parse::is_token;
 use lockgate_rules::{SecretText, TraceShare};
@@ -12,7 +12,7 @@ use crate::model::{EndpointAddr, OtlpUrl, UrlScheme};
 use super::field::untouchable;
 use super::{InvalidText, TextLanguage};
 
-/// The URL of a receiver, without the path of a signal.
+/// The URL of a sink, without the path of a signal.
 pub(crate) struct OtlpAddress;
 
 /// The value of a field, which may be a secret.

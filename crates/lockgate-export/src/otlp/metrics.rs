@@ -1,6 +1,6 @@
 //! Metrics (`metrics/v1/metrics.proto`): a reading as one `ExportMetricsServiceRequest` or several.
 //!
-//! Counters and histograms are cumulative since the start of the process, which is what receivers
+//! Counters and histograms are cumulative since the start of the process, which is what sinks
 //! need to see that they have begun anew. Names are those of `/metrics`.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ const CUMULATIVE: u64 = 2;
 /// Bytes of data points at which a metric is ended; the rest is another one of the same name.
 const METRIC: usize = 32 * 1024;
 
-/// Encodes for receivers of OTLP. A frame is the body of a POST to `/v1/metrics`.
+/// Encodes for sinks of OTLP. A frame is the body of a POST to `/v1/metrics`.
 #[derive(Debug, Clone)]
 pub struct OtlpMetricsEncoder {
     resource: OtlpResource,

@@ -6,7 +6,7 @@ use super::protobuf::{FieldValue, take_field};
 /// The longest message that is kept, in characters.
 const MESSAGE: usize = 200;
 
-/// What a receiver says of a request that it has accepted in part, or with a warning.
+/// What a sink says of a request that it has accepted in part, or with a warning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PartialSuccess {
     /// The spans or data points that it has rejected; they are not to be sent again.

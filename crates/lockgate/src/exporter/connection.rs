@@ -11,9 +11,9 @@ use bytes::Bytes;
 use lockgate_client::{
     ClientError, ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer,
 };
-use lockgate_config::{EndpointAddr, InfluxUrl, UrlScheme};
+use lockgate_config::{AuthoritySource, EndpointAddr, InfluxUrl, UrlScheme};
 use lockgate_export::EncodedPoints;
-use lockgate_net::tls::{CaSource, ClientSettings, Connector};
+use lockgate_net::tls::{CaSource, ClientSettings, Connector, ConnectorError};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UdpSocket, lookup_host};
 use tokio::time::timeout;
@@ -251,7 +251,7 @@ async fn send_datagram(socket: &UdpSocket, datagram: &[u8], limit: Duration) -> 
 pub(super) struct HttpSink {
     url: InfluxUrl,
     authorization: Option<String>,
-    /// Read with the first request.
+    /// With the authorities, once they were read.
     connector: Option<Connector>,
 }
 
@@ -275,10 +275,8 @@ impl HttpSink {
         status: &SinkStatus,
         limit: Duration,
     ) -> Result<(), PushError> {
-        if self.url.scheme == UrlScheme::Https && self.connector.is_none() {
-            let connector = Connector::new(ClientSettings::new(CaSource::System));
-            let connector = connector.map_err(|error| PushError::Authorities(error.to_string()))?;
-            self.connector = Some(connector);
+        if self.url.scheme == UrlScheme::Https {
+            self.read_authorities()?;
         }
         let limits = ExchangeLimits {
             time: limit,
@@ -301,6 +299,19 @@ impl HttpSink {
             }
         }
         outcome
+    }
+
+    /// Reads the authorities that verify the server: a file each time, since it may have changed.
+    fn read_authorities(&mut self) -> Result<(), PushError> {
+        let source = match &self.url.ca {
+            AuthoritySource::System if self.connector.is_some() => return Ok(()),
+            AuthoritySource::System => CaSource::System,
+            AuthoritySource::File(path) => CaSource::File(path.clone()),
+        };
+        let connector = Connector::new(ClientSettings::new(source));
+        let unusable = |error: ConnectorError| PushError::Authorities(error.to_string());
+        self.connector = Some(connector.map_err(unusable)?);
+        Ok(())
     }
 
     /// The status and the body of the response to a request with this body.

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_client::{ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer};
-use lockgate_config::{AuthoritySource, EndpointAddr, OtlpReceiver, UrlScheme};
+use lockgate_config::{AuthoritySource, EndpointAddr, OtlpTarget, UrlScheme};
 use lockgate_content::coding::encode_all;
 use lockgate_export::EncodedPoints;
 use lockgate_export::otlp::{OtlpResource, PartialSuccess, partial_success};
@@ -21,10 +21,10 @@ use super::status::{LossReason, SinkStatus};
 const METRICS: &str = "/v1/metrics";
 /// The path of spans.
 pub(super) const TRACES: &str = "/v1/traces";
-/// The longest pause that a receiver may ask for.
+/// The longest pause that a sink may ask for.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// What a receiver says of a request that need not be sent again.
+/// What a sink says of a request that need not be sent again.
 pub(super) enum OtlpAnswer {
     /// It has it, or a part of it.
     Taken(Option<PartialSuccess>),
@@ -35,19 +35,19 @@ pub(super) enum OtlpAnswer {
 /// Status, Retry-After and body of a response.
 type ReceivedAnswer = (u16, Option<Duration>, Vec<u8>);
 
-/// The way to a receiver.
+/// The way to a sink.
 pub(super) struct OtlpClient {
-    to: OtlpReceiver,
+    to: OtlpTarget,
     /// Read with the first request.
     connector: Option<Connector>,
     /// The connection of the last request.
     kept: Option<HttpConnection>,
-    /// Whether it was told that the receiver rejects a part: it may do so with each request.
+    /// Whether it was told that the sink rejects a part: it may do so with each request.
     has_told: bool,
 }
 
-/// The body of a request, compressed where the receiver wants it.
-pub(super) fn encode_body(to: &OtlpReceiver, body: &[u8]) -> Bytes {
+/// The body of a request, compressed where the sink wants it.
+pub(super) fn encode_body(to: &OtlpTarget, body: &[u8]) -> Bytes {
     match to.compression {
         None => Bytes::copy_from_slice(body),
         Some(coding) => encode_all(coding, coding.fast_level(), body).into(),
@@ -55,7 +55,7 @@ pub(super) fn encode_body(to: &OtlpReceiver, body: &[u8]) -> Bytes {
 }
 
 /// The process as a resource.
-pub(super) fn resource(to: &OtlpReceiver, host: &str) -> OtlpResource {
+pub(super) fn resource(to: &OtlpTarget, host: &str) -> OtlpResource {
     OtlpResource {
         service: to.service.clone(),
         // Others of this name may run on the machine, and in the middle of an upgrade one does.
@@ -66,7 +66,7 @@ pub(super) fn resource(to: &OtlpReceiver, host: &str) -> OtlpResource {
 }
 
 impl OtlpClient {
-    pub(super) fn new(to: OtlpReceiver) -> Self {
+    pub(super) fn new(to: OtlpTarget) -> Self {
         Self {
             to,
             connector: None,
@@ -101,7 +101,7 @@ impl OtlpClient {
     }
 
     /// Status, Retry-After and body of the response to a request: on the kept connection, or on a new
-    /// one where there is none or the receiver has closed it meanwhile.
+    /// one where there is none or the sink has closed it meanwhile.
     async fn exchange(
         &mut self,
         path: &str,
@@ -182,7 +182,7 @@ impl OtlpClient {
         Ok((response.status, pause, text))
     }
 
-    /// Tells the operator once of what the receiver `name` does not take of what it is sent.
+    /// Tells the operator once of what the sink `name` does not take of what it is sent.
     pub(super) fn tell_rejected(&mut self, name: &str, partial: &PartialSuccess) {
         if !std::mem::replace(&mut self.has_told, true) {
             let (rejected, why) = (partial.rejected, partial.message.as_str());
@@ -207,11 +207,11 @@ fn retry_after(value: &[u8], now: u64) -> Option<Duration> {
     Some(LONGEST_RETRY_AFTER.min(Duration::from_secs(seconds)))
 }
 
-/// Metrics to a receiver.
+/// Metrics to a sink.
 pub(super) struct OtlpSink(OtlpClient);
 
 impl OtlpSink {
-    pub(super) fn new(to: OtlpReceiver) -> Box<Self> {
+    pub(super) fn new(to: OtlpTarget) -> Box<Self> {
         Box::new(Self(OtlpClient::new(to)))
     }
 
@@ -256,7 +256,7 @@ mod tests {
 
     /// RFC 9110 §10.2.3: delay-seconds or HTTP-date.
     #[test]
-    fn retry_after_of_a_receiver_is_seconds_or_a_date_and_bounded() {
+    fn retry_after_of_a_sink_is_seconds_or_a_date_and_bounded() {
         let now = 784_111_777;
         for (value, seconds) in [
             ("0", Some(0)),

@@ -12,7 +12,7 @@ const GIVEN_UP: Duration = Duration::from_secs(60);
 /// Where spans go. A task goes on over a reload while they are equal.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct SpanSettings {
-    /// The receiver. The share is not the task's business.
+    /// The sink. The share is not the task's business.
     pub(super) export: TraceExport,
     /// The name of this machine.
     pub(super) host: String,
@@ -33,7 +33,7 @@ impl SpanSettings {
         }
     }
 
-    /// The receiver's name in logs and labels.
+    /// The sink's name in logs and labels.
     pub(super) fn name(&self) -> &str {
         &self.export.name
     }

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lockgate_proxy::spans::SpanQueue;
 
-/// How sending spans to one receiver goes.
+/// How sending spans to one sink goes.
 #[derive(Debug)]
 pub(crate) struct SpanStatus {
-    /// The receiver's name in logs and labels.
+    /// The sink's name in logs and labels.
     pub(crate) name: String,
     queue: Arc<SpanQueue>,
     sent: AtomicU64,

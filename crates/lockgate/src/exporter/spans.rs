@@ -1,4 +1,4 @@
-//! The task that sends spans of requests to a receiver of OpenTelemetry's protocol.
+//! The task that sends spans of requests to a sink of OpenTelemetry's protocol.
 //!
 //! It takes them from the queue that the workers fill, and has at most one request of them at a time;
 //! what waits beyond that is in the queue, which is bounded.
@@ -115,7 +115,7 @@ impl SpanPushing {
         }
     }
 
-    /// Sends what there is, as long as the receiver takes it.
+    /// Sends what there is, as long as the sink takes it.
     async fn send_rest(&mut self) {
         loop {
             if self.unsent.is_none() {

@@ -117,7 +117,7 @@ impl SinkStatuses {
         self.sinks.store(Arc::new(statuses));
     }
 
-    /// The receiver of spans, if there is one.
+    /// The sink of spans, if there is one.
     pub(crate) fn spans(&self) -> Option<Arc<SpanStatus>> {
         self.spans.load_full()
     }

@@ -1,12 +1,16 @@
-//! Tasks against real receivers. What goes over the wire says what was read.
+//! Tasks against real sinks. What goes over the wire says what was read.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lockgate_config::{EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme};
+use lockgate_config::{
+    AuthoritySource, EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
+};
 use lockgate_metrics::{MetricFamilies, MetricSink};
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
-use lockgate_testkit::{DEADLINE, Http, Origin, Wire, eventually};
+use lockgate_testkit::{
+    Authority, DEADLINE, Folder, Http, Origin, Tls, Wire, eventually, server_config,
+};
 
 use super::*;
 
@@ -74,6 +78,7 @@ fn influx(to: &Origin, every: Duration) -> SinkSettings {
         host: "influx.test:8086".to_owned(),
         path: SecretText("/write?db=a&p=hidden".to_owned()),
         token: Some(SecretText("s3cret".to_owned())),
+        ca: AuthoritySource::System,
     });
     settings(ExportForm::Influx(target), every)
 }
@@ -324,6 +329,50 @@ fn influx_gets_requests_with_a_token_and_is_asked_again_after_errors() {
         eventually("it is refused", || {
             (status.lost(LossReason::Refused) == 1).then_some(())
         });
+    });
+}
+
+/// A URL of a server that is certified as `localhost`.
+fn secure(to: &Origin, ca: AuthoritySource) -> SinkSettings {
+    let port = to.socket_address().port();
+    let target = InfluxTarget::Http(InfluxUrl {
+        scheme: UrlScheme::Https,
+        addr: EndpointAddr::Name {
+            host: "localhost".to_owned(),
+            port,
+        },
+        host: format!("localhost:{port}"),
+        path: SecretText("/api/v2/write".to_owned()),
+        token: None,
+        ca,
+    });
+    settings(ExportForm::Influx(target), OFTEN)
+}
+
+#[test]
+fn influx_over_tls_is_verified_by_the_authorities_of_a_file() {
+    let (authority, folder, origin) = (Authority::new("ours"), Folder::new(), Origin::tcp());
+    let server = server_config(&authority.issue(&["localhost"]), None);
+    let file = folder.path("ca.pem");
+    with_exporter(|exporter| {
+        let sinks = vec![secure(&origin, AuthoritySource::File(file.clone()))];
+        exporter.keep(sinks, &seven(), CountedBefore::Nothing);
+        let status = only(exporter);
+        // The file is read again.
+        eventually("it is down", || status.is_down().then_some(()));
+        folder.write("ca.pem", Authority::new("another").pem());
+        assert!(Tls::accept(&server, origin.accept()).is_err());
+        folder.write("ca.pem", authority.pem());
+        let mut http = loop {
+            if let Ok(tls) = Tls::accept(&server, origin.accept()) {
+                break Http::over(tls);
+            }
+        };
+        let request = http.request();
+        assert_eq!(request.first_line(), "POST /api/v2/write HTTP/1.1");
+        assert_eq!(request.field("authorization"), None);
+        http.send("HTTP/1.1 204 No Content\r\n\r\n");
+        eventually("it is up", || status.is_up().then_some(()));
     });
 }
 

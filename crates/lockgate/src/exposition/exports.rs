@@ -15,14 +15,14 @@ impl Exposition {
         }
         let mut family = families.counter(
             "lockgate_export_points_total",
-            "Points that were pushed to a receiver of `export`.",
+            "Points that were pushed to a sink of `export`.",
         );
         for sink in sinks.iter() {
             family.sample(&[("sink", &sink.name)], sink.points());
         }
         let mut family = families.counter(
             "lockgate_export_lost_points_total",
-            "Points that a receiver did not get: newer ones needed their room while it took none (queue_full), it refused them (refused), or one was longer than a datagram may be (too_long).",
+            "Points that a sink did not get: newer ones needed their room while it took none (queue_full), it refused them (refused), or one was longer than a datagram may be (too_long).",
         );
         for sink in sinks.iter() {
             for (reason, label) in LossReason::ALL {
@@ -32,7 +32,7 @@ impl Exposition {
         }
         let mut family = families.gauge(
             "lockgate_export_up",
-            "1 while the last push to a receiver succeeded, else 0.",
+            "1 while the last push to a sink succeeded, else 0.",
         );
         for sink in sinks.iter() {
             family.sample(&[("sink", &sink.name)], i64::from(sink.is_up()));
@@ -46,12 +46,12 @@ impl Exposition {
         families
             .counter(
                 "lockgate_export_spans_total",
-                "Spans of requests that the receiver `otlp` of `export` has taken.",
+                "Spans of requests that the sink `otlp` of `export` has taken.",
             )
             .sample(&[("sink", &spans.name)], spans.sent());
         let mut family = families.counter(
             "lockgate_export_lost_spans_total",
-            "Spans that the receiver did not get: newer ones needed their room while it took none (queue_full), it refused them (refused), or it could not be reached for a minute or at a stop (unreachable).",
+            "Spans that the sink did not get: newer ones needed their room while it took none (queue_full), it refused them (refused), or it could not be reached for a minute or at a stop (unreachable).",
         );
         for (reason, lost) in spans.lost() {
             let labels = [("sink", &*spans.name), ("reason", reason)];

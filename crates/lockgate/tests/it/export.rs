@@ -1,4 +1,4 @@
-//! Figures that are pushed: the same as those of `/metrics`, over reloads, away receivers and stops.
+//! Figures that are pushed: the same as those of `/metrics`, over reloads, away sinks and stops.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;

@@ -231,7 +231,7 @@ fn requests_of_unsampled_traces_send_no_spans() {
 }
 
 #[test]
-fn a_trace_begins_with_the_share_of_the_receiver_or_of_the_route() {
+fn a_trace_begins_with_the_share_of_the_sink_or_of_the_route() {
     let (collector, origin) = (Collector::start(&[]), application());
     let toml = traced(&collector, "true", origin.address())
         + "[site.\":0\".path.\"/parts/*\"]\ntrace = \"50%\"\n";
@@ -307,7 +307,7 @@ fn masked_addresses_are_masked_in_spans() {
 }
 
 #[test]
-fn spans_are_sent_again_to_a_busy_receiver_and_rejected_ones_are_counted() {
+fn spans_are_sent_again_to_a_busy_sink_and_rejected_ones_are_counted() {
     // ExportTraceServiceResponse.partial_success: 1; rejected_spans: 1, error_message: 2.
     let rejected = "\x0a\x09\x08\x01\x12\x05stale";
     let collector = Collector::start(&["503", rejected, rejected, "400"]);
@@ -352,7 +352,7 @@ fn spans_are_sent_again_to_a_busy_receiver_and_rejected_ones_are_counted() {
 }
 
 #[test]
-fn a_receiver_that_is_down_or_never_reads_holds_up_no_request() {
+fn a_sink_that_is_down_or_never_reads_holds_up_no_request() {
     let silent = Origin::tcp();
     for url in [
         format!("http://{}", deserted()),

@@ -1,8 +1,6 @@
-//! The task against real receivers.
+//! The task against real sinks.
 
-use lockgate_config::{
-    AuthoritySource, EndpointAddr, OtlpReceiver, OtlpUrl, TraceExport, UrlScheme,
-};
+use lockgate_config::{AuthoritySource, EndpointAddr, OtlpTarget, OtlpUrl, TraceExport, UrlScheme};
 use lockgate_limits::WorkerIndex;
 use lockgate_proxy::spans::SpanBatch;
 use lockgate_rules::TraceShare;
@@ -15,7 +13,7 @@ const BUSY: &str = "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n
 const TAKEN: &str = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
 
 fn settings(to: &Origin, given_up: Duration) -> SpanSettings {
-    let to = OtlpReceiver {
+    let to = OtlpTarget {
         url: OtlpUrl {
             scheme: UrlScheme::Http,
             addr: EndpointAddr::Ip(to.socket_address()),
@@ -98,7 +96,7 @@ fn spans_are_sent_again_until_they_are_given_up_for_newer_ones() {
 }
 
 #[test]
-fn a_connection_that_the_receiver_has_closed_is_made_again() {
+fn a_connection_that_the_sink_has_closed_is_made_again() {
     let origin = Origin::tcp();
     with_exporter(|exporter, queue, statuses| {
         exporter.keep(Some(settings(&origin, Duration::MAX)));
