@@ -82,7 +82,7 @@ pub struct SpanQueue {
     room: usize,
     /// The spans in all of them.
     waiting: AtomicU64,
-    /// The worker whose spans are taken next.
+    /// The worker of the spans that are taken next.
     next: AtomicUsize,
     /// Told when there are more.
     more: Notify,

@@ -70,7 +70,7 @@ struct MetricsReading {
 }
 
 impl MetricsReading {
-    /// Adds a data point, whose fields `write` appends.
+    /// Adds a data point; `write` appends its fields.
     fn point(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         put_message(&mut self.points, 1, write);
         self.count += 1;

@@ -57,7 +57,7 @@ pub(crate) fn begin_message(out: &mut Vec<u8>, field: u64) -> usize {
     out.len()
 }
 
-/// Ends a message whose first field is at `begun`: its length goes before it.
+/// Ends a message that has its first field at `begun`: its length goes before it.
 pub(crate) fn end_message(out: &mut Vec<u8>, begun: usize) {
     let length = out.len() - begun;
     put_varint(out, length as u64);
@@ -70,7 +70,7 @@ pub(crate) fn end_message(out: &mut Vec<u8>, begun: usize) {
 /// The value of a field that was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FieldValue<'a> {
-    /// A number, whatever its type.
+    /// A number of any type.
     Number(u64),
     /// Bytes, a string, or a message.
     Bytes(&'a [u8]),

@@ -228,7 +228,7 @@ fn put_status(span: &mut SpanWriter<'_>, status: u16) {
     }
 }
 
-/// Has a span fail whose status says so, or whose exchange did not come to its end.
+/// Has a span fail if its status says so, or if its exchange did not come to its end.
 fn put_end(span: &mut SpanWriter<'_>, record: &ExchangeRecord<'_>, is_failed_status: bool) {
     // A refusal is a response like others.
     let is_cut =
