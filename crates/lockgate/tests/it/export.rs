@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::UdpSocket;
 
 use lockgate_testkit::exposition::parse;
-use lockgate_testkit::{DEADLINE, Folder, Http, Lockgate, Origin};
+use lockgate_testkit::{DEADLINE, Folder, Http, Lockgate, Origin, eventually};
 
 use crate::reload::reload;
 use crate::scene::{deserted, lockgate, text};
@@ -192,6 +192,32 @@ fn a_reload_moves_a_receiver_and_ends_it_with_the_last_figures() {
     gate.stop();
     let pushed = String::from_utf8(after.accept().rest()).unwrap();
     assert_eq!(series(&pushed)[REQUESTS], 3.0);
+}
+
+#[test]
+fn requests_go_on_while_a_sink_never_reads() {
+    let origin = Origin::tcp();
+    // So many that a few readings fill the buffers of the kernel.
+    let mut toml = exporting(&format!(
+        "graphite = \"{}\"\nevery = \"1s\"",
+        origin.address()
+    ));
+    for n in 0..600 {
+        toml += &format!(
+            "[site.\"s{n}.test:0\"]\nlisten = [\"127.0.0.1\"]\nrespond = {{ body = \"{n}\" }}\n"
+        );
+    }
+    let gate = lockgate().start(&toml);
+    let _silent = origin.accept();
+    let said = gate.says("figures cannot be pushed");
+    assert_eq!(said["why"], "it takes nothing for 1s");
+    let lost = || {
+        let reason = ["reason=\"queue_full\""];
+        gate.sample("lockgate_export_lost_points_total", &reason)
+    };
+    eventually("points are lost", || (lost() > 0.0).then_some(()));
+    ask(&gate, 3);
+    assert_eq!(gate.stop().code, Some(0));
 }
 
 #[test]
