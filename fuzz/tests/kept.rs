@@ -27,6 +27,7 @@ fn every_kept_input_holds() {
     replay("hpack_account", lockgate_fuzz::hpack_account);
     replay("htpasswd", lockgate_fuzz::htpasswd);
     replay("interface_addresses", lockgate_fuzz::interface_addresses);
+    replay("otlp_response", lockgate_fuzz::otlp_response);
     replay("page_html", lockgate_fuzz::page_html);
     replay("priority", lockgate_fuzz::priority);
     replay("proxy_protocol", lockgate_fuzz::proxy_protocol);

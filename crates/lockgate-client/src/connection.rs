@@ -45,7 +45,7 @@ pub struct ClientRequest<'a> {
     /// The path and query.
     pub path: &'a str,
     /// Further fields; HTTP/2 leaves out those of the connection.
-    pub fields: &'a [(&'static str, &'a str)],
+    pub fields: &'a [(&'a str, &'a str)],
     /// The body.
     pub body: Bytes,
 }

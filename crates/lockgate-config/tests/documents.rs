@@ -54,6 +54,7 @@ fn every_example_in_the_reference_is_valid() {
         .with_file("/etc/lockgate/redirects", "")
         .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
         .with_file("/etc/lockgate/dns.token", "s3cret\n")
+        .with_file("/etc/lockgate/otlp.token", "s3cret\n")
         .with_file("/etc/lockgate/influx.token", "s3cret\n")
         .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n");
     for example in examples {

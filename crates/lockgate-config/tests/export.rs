@@ -4,10 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use lockgate_config::{
-    Code, EndpointAddr, Environment, Export, ExportForm, ExportSink, InfluxTarget, LoadedConfig,
-    Report, UrlScheme, parse_str_in,
+    AuthoritySource, Code, EndpointAddr, Environment, Export, ExportForm, ExportSink, InfluxTarget,
+    LoadedConfig, OtlpTarget, OtlpUrl, Report, TraceExport, UrlScheme, parse_str_in,
 };
-use lockgate_rules::{GraphiteNaming, GraphiteProtocol, SecretText, StatsdTags};
+use lockgate_rules::{
+    Coding, GraphiteNaming, GraphiteProtocol, SecretText, StatsdTags, TraceShare,
+};
 
 const LISTENER: &str = "[tcp.\":1\"]\nproxy = \"127.0.0.1:1\"\n";
 
@@ -271,4 +273,145 @@ fn keys_of_export_that_do_nothing_are_told() {
         let messages: Vec<_> = warnings.iter().map(|one| one.message()).collect();
         assert_eq!(messages, [message], "{written}");
     }
+}
+
+fn otlp(written: &str) -> Export {
+    export(&format!("otlp = {written}"))
+}
+
+#[test]
+fn otlp_gets_figures_and_spans_below_one_url() {
+    let receiver = |host: &str, path: &str| OtlpTarget {
+        url: OtlpUrl {
+            scheme: UrlScheme::Http,
+            addr: ip("10.0.0.9:4318"),
+            host: host.to_owned(),
+            path: path.to_owned(),
+        },
+        fields: Vec::new(),
+        ca: AuthoritySource::System,
+        compression: Some(Coding::Gzip),
+        service: "lockgate".to_owned(),
+    };
+    for (written, path) in [
+        ("\"http://10.0.0.9:4318\"", ""),
+        ("\"http://10.0.0.9:4318/\"", ""),
+        ("\"http://10.0.0.9:4318/otlp/\"", "/otlp"),
+        ("{ url = \"http://10.0.0.9:4318\" }", ""),
+    ] {
+        let Export { sinks, traces, .. } = otlp(written);
+        let to = receiver("10.0.0.9:4318", path);
+        let sink = ExportSink {
+            name: "otlp:10.0.0.9:4318".to_owned(),
+            every: Duration::from_secs(10),
+            form: ExportForm::Otlp(to.clone()),
+        };
+        assert_eq!(sinks, [sink], "{written}");
+        let expected = TraceExport {
+            name: "otlp:10.0.0.9:4318".to_owned(),
+            to,
+            share: TraceShare::new(0.01),
+        };
+        assert_eq!(traces, Some(expected), "{written}");
+    }
+    let Export { sinks, traces, .. } = otlp(
+        "{ url = \"https://otlp.test\", headers = { Authorization = \"Bearer ${file:/etc/lockgate/influx.token}\" }, \
+         ca = \"/etc/ca.pem\", compression = \"none\", metrics = false, service = \"edge\" }",
+    );
+    assert_eq!(sinks, []);
+    let to = traces.unwrap().to;
+    assert_eq!(
+        (to.url.scheme, &*to.url.host, to.compression, &*to.service),
+        (UrlScheme::Https, "otlp.test", None, "edge")
+    );
+    assert_eq!(to.ca, AuthoritySource::File("/etc/ca.pem".into()));
+    let value = SecretText("Bearer s3cret".to_owned());
+    assert!(!format!("{to:?}").contains("s3cret"));
+    assert_eq!(to.fields, [("authorization".to_owned(), value)]);
+}
+
+#[test]
+fn the_share_of_traces_is_a_percentage_a_ratio_a_word_or_a_flag() {
+    for (written, share) in [
+        ("\"1%\"", Some(0.01)),
+        ("\"0.5%\"", Some(0.005)),
+        ("\"100%\"", Some(1.0)),
+        ("0.01", Some(0.01)),
+        ("1.0", Some(1.0)),
+        ("\"parent\"", Some(0.0)),
+        ("true", Some(1.0)),
+        ("false", None),
+    ] {
+        let found = otlp(&format!(
+            "{{ url = \"http://10.0.0.9:4318\", traces = {written} }}"
+        ));
+        let found = found.traces.map(|traces| traces.share);
+        assert_eq!(found, share.map(TraceShare::new), "{written}");
+    }
+}
+
+#[test]
+fn mistakes_of_otlp_have_their_cures() {
+    let mistake = |written: &str| {
+        let report = load(&format!("otlp = {written}")).expect_err(written);
+        let found: Vec<_> = report.iter().map(|one| one.code()).collect();
+        (found, report.to_string())
+    };
+    for url in [
+        "10.0.0.9:4318",
+        "grpc://10.0.0.9:4317",
+        "http://10.0.0.9:4318/v1/traces",
+        "http://me:secret@10.0.0.9:4318",
+        "http://10.0.0.9:4318/?a=b",
+        "http://",
+    ] {
+        let (codes, _) = mistake(&format!("\"{url}\""));
+        assert_eq!(codes, [Code::BadAddress], "{url}");
+    }
+    for (written, code, cure) in [
+        (
+            "traces = 1",
+            Code::Unit,
+            "write \"1%\", or \"100%\" for all",
+        ),
+        ("traces = 5", Code::Unit, "write \"5%\""),
+        (
+            "traces = \"101%\"",
+            Code::OutOfRange,
+            "write a share up to \"100%\"",
+        ),
+        (
+            "traces = 1.5",
+            Code::OutOfRange,
+            "write a number from 0.0 to 1.0",
+        ),
+        (
+            "traces = \"some\"",
+            Code::BadText,
+            "write \"1%\", or \"parent\"",
+        ),
+        ("headers = { host = \"a\" }", Code::BadField, "name another"),
+        ("headers = { te = \"a\" }", Code::BadField, "name another"),
+        (
+            "headers = { \"a b\" = \"a\" }",
+            Code::BadField,
+            "name another",
+        ),
+        (
+            "headers = { a = \"\" }",
+            Code::BadText,
+            "${file:/etc/lockgate/otlp.token}",
+        ),
+    ] {
+        let written = format!("{{ url = \"http://10.0.0.9:4318\", {written} }}");
+        let (codes, text) = mistake(&written);
+        assert_eq!(codes, [code], "{written}");
+        assert!(text.contains(cure), "{written}\n{text}");
+    }
+    let warnings =
+        load("otlp = { url = \"http://10.0.0.9:4318\", metrics = false, traces = false }")
+            .unwrap()
+            .warnings;
+    let messages: Vec<_> = warnings.iter().map(|one| one.message()).collect();
+    assert_eq!(messages, ["`otlp` has no effect"]);
 }

@@ -174,14 +174,8 @@ fn unknown_keys_show_at_most_five_similar_ones() {
 
 #[test]
 fn keys_that_will_come_are_told_with_what_to_do_today() {
-    let export = "write statsd, influx or graphite into [export], or metrics = \"127.0.0.1:9090\" at the top and let a collector ask there";
     let scripts = "there are no scripts: ask a service of your own with auth = { forward = \"127.0.0.1:4181\" }, or change pages with rewrite_body";
     for (text, name, cure) in [
-        (
-            format!("{SITE}[export]\notlp = \"http://10.0.0.9:4318\"\n"),
-            "otlp",
-            export,
-        ),
         (
             format!("{SITE}[fleet]\nredis = \"rediss://10.0.0.7:6379\"\n"),
             "fleet",

@@ -31,6 +31,7 @@ fn every_configuration_in_the_readme_and_the_guides_is_valid_and_without_a_warni
         .with_file("/etc/tls/app.example.com.pem", "")
         .with_file("/etc/lockgate/dns.token", "s3cret\n")
         .with_file("/etc/lockgate/influx.token", "s3cret\n")
+        .with_file("/etc/lockgate/otlp.token", "s3cret\n")
         .with_file("/etc/lockgate/dns.key", "c2VjcmV0\n");
     for text in blocks {
         match parse_str_in(text, Path::new("/etc/lockgate/lockgate.toml"), &env) {

@@ -1,9 +1,10 @@
-//! Metrics for programs that are pushed to: figures and a time in, bytes out.
+//! Metrics and spans for programs that are pushed to: figures and a time in, bytes out.
 //!
 //! Sends nothing and reads no clock: what is due when, and what waits, are values here too.
 //!
 //! # Layout
 //! - [`GraphiteEncoder`], [`StatsdEncoder`], [`InfluxEncoder`]: a [`PointEncoder`] for each protocol.
+//! - [`otlp`]: OpenTelemetry's protocol, for metrics and spans.
 //! - [`EncodedPoints`]: the bytes of one reading, in the frames that are sent each as a whole.
 //! - [`PointQueue`]: readings that could not be sent yet, of bounded size.
 //! - [`Schedule`]: when the next reading is due.
@@ -14,6 +15,7 @@ mod encoder;
 mod filtered;
 mod graphite;
 mod influx;
+pub mod otlp;
 mod path;
 mod pickle;
 mod points;

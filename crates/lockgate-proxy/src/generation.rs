@@ -16,6 +16,7 @@ use foldhash::HashMap;
 use lockgate_limits::{PerClient, PoolIndex};
 use lockgate_metrics::{Padded, Shard};
 use lockgate_net::stream::BufferPool;
+use lockgate_rules::TraceShare;
 use lockgate_upstream::{EndpointIndex, Pool, UpstreamPool, WorkerSockets};
 
 use crate::access_log::{LineStyle, MaskIp, WorkerLog};
@@ -29,8 +30,10 @@ pub struct GenerationRules {
     pub trusted: Box<dyn Fn(IpAddr) -> bool + Send + Sync>,
     /// Connections of each client at once, if that is limited.
     pub per_client: Option<Arc<PerClient>>,
-    /// The mask of client addresses among the most active clients.
+    /// The mask of client addresses among the most active clients, and in spans.
     pub mask: MaskIp,
+    /// The share of new traces that is recorded; `None` where no spans are exported.
+    pub spans: Option<TraceShare>,
 }
 
 impl fmt::Debug for GenerationRules {
@@ -97,6 +100,7 @@ impl Generation {
                 trusted: Box::new(|_| false),
                 per_client: None,
                 mask: MaskIp::Keep,
+                spans: None,
             }),
             cells: Shard::new(Padded::new(WorkerCells::none())),
             log: None,

@@ -24,6 +24,7 @@ pub mod route;
 pub mod rules;
 pub mod shaping;
 pub mod site;
+pub mod spans;
 pub mod top_requests;
 pub mod transform;
 pub mod worker;

@@ -4,6 +4,8 @@
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
 
+use lockgate_http::trace::{SpanId, TraceId};
+
 /// Most bytes of an id that came with the request: two UUIDs with a separator, or a trace's id with
 /// much beside it.
 const LONGEST: usize = 80;
@@ -99,30 +101,49 @@ impl RequestIds {
 
     /// The id of the trace that begins with an exchange (W3C Trace Context §3.2.2.3): that of the
     /// exchange, where we made it.
-    pub fn trace(&self, connection: u64, exchange: u64) -> [u8; 32] {
-        self.digits(connection, exchange)
+    pub fn trace(&self, connection: u64, exchange: u64) -> TraceId {
+        TraceId::new(self.digits(connection, exchange))
     }
 
-    /// The id of what we do for an exchange, as a part of its trace (W3C Trace Context §3.2.2.4).
-    pub fn span(&self, connection: u64, exchange: u64) -> [u8; 16] {
-        // No connection has such a number.
-        let digits = self.digits(!connection, exchange);
-        digits.first_chunk().copied().unwrap_or_default()
-    }
-
-    fn digits(&self, connection: u64, exchange: u64) -> [u8; 32] {
+    /// The same as a number.
+    pub fn trace_number(&self, connection: u64, exchange: u64) -> u128 {
         // A Feistel network of four rounds is a permutation for any round function.
         let (mut left, mut right) = (connection, exchange);
         for key in self.keys {
             (left, right) = (right, left ^ mix(right, key));
         }
+        u128::from(left) << 64 | u128::from(right)
+    }
+
+    /// The ids of what we do for an exchange, as parts of its trace (W3C Trace Context §3.2.2.4): of
+    /// the whole, and of what we ask others.
+    pub fn spans(&self, connection: u64, exchange: u64) -> ExchangeSpans {
+        // No connection has such a number.
+        let digits = self.digits(!connection, exchange);
+        let half = |half: Option<&[u8; 16]>| SpanId::new(half.copied().unwrap_or_default());
+        ExchangeSpans {
+            server: half(digits.first_chunk()),
+            client: half(digits.last_chunk()),
+        }
+    }
+
+    fn digits(&self, connection: u64, exchange: u64) -> [u8; 32] {
         let mut text = [0; 32];
-        let bytes = (u128::from(left) << 64 | u128::from(right)).to_be_bytes();
+        let bytes = self.trace_number(connection, exchange).to_be_bytes();
         for (digits, byte) in text.as_chunks_mut().0.iter_mut().zip(bytes) {
             *digits = HEX[usize::from(byte)];
         }
         text
     }
+}
+
+/// The ids of an exchange's spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExchangeSpans {
+    /// Of the exchange with the client: we are its server.
+    pub server: SpanId,
+    /// Of the exchange with an endpoint: we are its client.
+    pub client: SpanId,
 }
 
 /// Every bit of the input and of the key reaches every bit of the output: two products, each folded

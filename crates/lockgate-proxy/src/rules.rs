@@ -7,6 +7,7 @@ use lockgate_http::fields::Fields;
 use lockgate_net::stream::BufferPool;
 use lockgate_rules::{
     Caching, Compression, Cors, HeaderRules, MinRates, RedirectMap, RequestValues, TargetRewrite,
+    TraceShare,
 };
 
 use crate::error_response::ErrorPages;
@@ -29,8 +30,8 @@ pub struct RouteRules {
     pub rates: MinRates,
     /// The rates that bodies are held to, and what upgrades carry.
     pub shape: Option<Arc<Shape>>,
-    /// Whether requests that are of no trace begin one: so many of a hundred are to be recorded.
-    pub trace: Option<u8>,
+    /// Whether requests that are of no trace begin one, and the share that is to be recorded.
+    pub trace: Option<TraceShare>,
     /// The caching of responses.
     pub cache: Option<Box<Caching>>,
     /// The rewrite of bodies.

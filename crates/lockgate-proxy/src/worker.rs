@@ -43,6 +43,7 @@ use crate::generation::{Generation, GenerationSetup};
 use crate::metrics::{ProcessCells, SharedCells};
 use crate::request_id::RequestIds;
 use crate::request_traces::RequestTraces;
+use crate::spans::{SpanQueue, WorkerSpans};
 use crate::top_requests::{TopRequests, TopRequestsSnapshot};
 
 /// Clients for which one worker counts traffic: see `lockgate_metrics::Top`.
@@ -87,6 +88,8 @@ pub struct ProcessState {
     pub errors: RecentErrors,
     /// The requests that an operator follows.
     pub traces: RequestTraces,
+    /// The spans that wait to be sent.
+    pub spans: Arc<SpanQueue>,
     /// The source of request ids.
     pub request_ids: RequestIds,
     /// The next connection's number. The first is random, so that no id comes again after a
@@ -154,6 +157,8 @@ pub struct Worker {
     generation: RefCell<Rc<Generation>>,
     /// The buffers of all logs, also of those of earlier generations.
     logs: RefCell<Vec<Weak<RefCell<WorkerLog>>>>,
+    /// The spans that were not handed over yet.
+    pub spans: RefCell<WorkerSpans>,
     /// Recently requested files.
     pub files: files::FileCache,
     /// Idle encoders of content codings.
@@ -227,6 +232,10 @@ impl Worker {
             response_heads: Recycler::default(),
             sockets,
             date: Cell::new((Millis::MAX, [0; date::LENGTH])),
+            spans: RefCell::new(WorkerSpans::new(
+                Arc::clone(&setup.shared.spans),
+                setup.index,
+            )),
             shared: setup.shared,
             index: setup.index,
             clock: Clock::new(setup.ticker),
@@ -295,7 +304,7 @@ impl Worker {
         next
     }
 
-    /// Handles a tick: deadlines, the published top, and the log's buffer.
+    /// Handles a tick: deadlines, the published top, and the buffers of logs and spans.
     pub fn tick(&self) {
         self.clock.tick(|watch| {
             self.count_traffic(watch);
@@ -315,6 +324,7 @@ impl Worker {
             }
         }
         self.flush_logs();
+        self.spans.borrow_mut().flush();
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.evict_unused();

@@ -19,6 +19,7 @@
 //! - [`dns_provider`]: the provider that writes records of DNS.
 //! - [`dynamic_dns`]: names that are kept at the machine's address, and where that is learnt.
 //! - [`export`]: the forms of metrics that are pushed.
+//! - [`trace_share`]: the share of traces that is recorded.
 //! - [`client_address`]: the address by which rules know a client.
 
 #![forbid(unsafe_code)]
@@ -48,6 +49,7 @@ pub mod site_log;
 pub mod target;
 pub mod target_rule;
 pub mod template;
+pub mod trace_share;
 
 pub use acme::{
     AcmeDirectory, AcmeSettings, CertFallback, CertIssuer, CertKeyKind, ExternalAccount,
@@ -78,3 +80,4 @@ pub use site_log::SiteLog;
 pub use target::TargetRewrite;
 pub use target_rule::{TargetName, TargetRule};
 pub use template::{Purpose, RequestValues, Template, TemplateError};
+pub use trace_share::TraceShare;

@@ -7,8 +7,9 @@
 //! # Layout
 //! `process` runs the program and reads its metrics address, `lines` are its output; `wire` is one
 //! plain connection, `tls` the same under TLS, `http` HTTP/1 over either, `origin` an endpoint,
-//! `port` its port; `authority` makes certificates; `exposition` parses Prometheus text. `h2` has
-//! the HTTP/2 peers, `acme` an authority that speaks ACME.
+//! `port` its port; `authority` makes certificates; `exposition` parses Prometheus text,
+//! `protobuf` messages of Protocol Buffers. `h2` has the HTTP/2 peers, `acme` an authority that
+//! speaks ACME.
 
 #![forbid(unsafe_code)]
 
@@ -21,6 +22,7 @@ mod lines;
 mod origin;
 mod port;
 mod process;
+pub mod protobuf;
 mod tls;
 mod wire;
 

@@ -1,12 +1,18 @@
 //! The figures of `/metrics`, pushed to other programs: a task for each in one thread, which starts
-//! with the first.
+//! with the first; and spans of requests, sent by a task of their own.
 //!
 //! A worker never waits for it: a reading is what a request for `/metrics` is. What a program does not
 //! take waits, of bounded size. See `lockgate_export` for the bytes.
 
 mod connection;
+mod otlp;
 mod pushing;
 mod settings;
+mod sink_connection;
+mod span_exporter;
+mod span_settings;
+mod span_status;
+mod spans;
 mod status;
 
 use std::sync::Arc;
@@ -20,6 +26,8 @@ use crate::background::{Background, OwnedTask};
 use pushing::{LAST_PUSH, Pushing};
 
 pub(crate) use settings::{CountedBefore, FigureSource, SinkSettings};
+pub(crate) use span_exporter::SpanExporter;
+pub(crate) use span_settings::SpanSettings;
 pub(crate) use status::{LossReason, SinkStatus, SinkStatuses};
 
 /// The tasks of the running configuration. Dropping this ends them without a last push.

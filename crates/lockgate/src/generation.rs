@@ -423,6 +423,7 @@ fn rules(number: u64, config: &Config, before: Option<&RunningGeneration>) -> Ge
         trusted: Box::new(move |ip| trusted.iter().any(|cidr| cidr.contains(ip))),
         per_client,
         mask: mask_of_metrics(config),
+        spans: config.export.traces.as_ref().map(|traces| traces.share),
     }
 }
 

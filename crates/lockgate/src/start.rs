@@ -24,6 +24,7 @@ use lockgate_proxy::files;
 use lockgate_proxy::metrics::WorkerCells;
 use lockgate_proxy::request_id::RequestIds;
 use lockgate_proxy::request_traces::RequestTraces;
+use lockgate_proxy::spans::SpanQueue;
 use lockgate_proxy::worker::{ProcessState, PublishedTop, Setup};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::{Notify, oneshot};
@@ -232,6 +233,7 @@ fn shared(config: &Config, division: Division, tickers: &[Arc<Ticker>]) -> Proce
         cert_demands: CertDemands::default(),
         tails: Tails::new(tickers.len()),
         traces: RequestTraces::default(),
+        spans: Arc::new(SpanQueue::new(tickers.len())),
         errors: RecentErrors::new(tickers.len()),
         request_ids: RequestIds::random(),
         ids: AtomicU64::new(first_id()),

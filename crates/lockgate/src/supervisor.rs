@@ -36,7 +36,7 @@ use crate::admin::{
 };
 use crate::configuration::Configuration;
 use crate::endpoint_changes::EndpointChanges;
-use crate::exporter::Exporter;
+use crate::exporter::{Exporter, SpanExporter};
 use crate::exposition::Exposition;
 use crate::file_watcher::{FileWatcher, WatchedFiles};
 use crate::generation::{self, GenerationParts, RunningGeneration, SocketPlan};
@@ -303,6 +303,7 @@ pub(crate) struct RunningServer {
     certificates: RunningCertificates,
     exporter: Exporter,
     ddns: RunningDdns,
+    span_exporter: SpanExporter,
     /// Files that have changed, told to the loop.
     changed: UnboundedSender<Vec<PathBuf>>,
     watched: Arc<WatchedFiles>,
@@ -377,6 +378,7 @@ impl RunningServer {
         let certificates = RunningCertificates::default();
         let exporter = Exporter::default();
         let ddns = RunningDdns::default();
+        let spans = Arc::clone(&workers.shared.spans);
         let parts = GenerationParts {
             loaded: Arc::clone(&loaded),
             file,
@@ -419,6 +421,7 @@ impl RunningServer {
             memory,
             background,
             certificates,
+            span_exporter: SpanExporter::new(spans, exporter.statuses()),
             exporter,
             ddns,
             changed: unbounded_channel().0,

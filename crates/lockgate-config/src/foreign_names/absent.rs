@@ -4,10 +4,6 @@ use super::{ForeignName, absent, later};
 
 pub(super) const ROWS: &[ForeignName] = &[
     later(
-        "otlp opentelemetry_metrics",
-        "write statsd, influx or graphite into [export], or metrics = \"127.0.0.1:9090\" at the top and let a collector ask there",
-    ),
-    later(
         "fleet peers cluster_mode gossip replicas",
         "limits and sessions hold for one process; balance = { hash = \"client\" } leads to the same endpoint in every Lockgate",
     ),

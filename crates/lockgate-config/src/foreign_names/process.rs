@@ -40,6 +40,25 @@ pub(super) const ROWS: &[ForeignName] = &[
          influx_db2 datadog dogstatsd telegraf collectd",
         "write them into [export]: graphite = \"10.0.0.9:2003\", statsd or influx likewise",
     ),
+    write(
+        "otlp opentelemetry_metrics otel_exporter",
+        "write otlp = \"http://10.0.0.9:4318\" into [export]",
+    ),
+    write(
+        "opentelemetry otel opentelemetry_metrics",
+        "write otlp = \"http://10.0.0.9:4318\"",
+    )
+    .beside(&["graphite", "statsd"]),
+    write(
+        "endpoint address collector server",
+        "write url = \"http://10.0.0.9:4318\"",
+    )
+    .beside(&["headers", "compression"]),
+    write(
+        "sampling sample_rate sampler ratio trace_ratio",
+        "write traces = \"1%\", or traces = \"parent\"",
+    )
+    .beside(&["headers", "compression"]),
     write("carbon", "write graphite = \"10.0.0.9:2003\"").beside(&["graphite", "statsd"]),
     write(
         "influxdb influx_db2 telegraf",

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use lockgate_rules::{GraphiteProtocol, SecretText, StatsdTags};
+use lockgate_rules::{Coding, GraphiteProtocol, SecretText, StatsdTags, TraceShare};
 
-use crate::model::{AuthoritySource, EndpointAddr, InfluxTarget};
+use crate::model::{AuthoritySource, EndpointAddr, InfluxTarget, OtlpUrl};
 use crate::values::*;
 
 use super::Unset::{Absent, Required};
 use super::tls::AUTHORITIES;
-use super::{ConfigKey, Defaulted, KeyRow};
+use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 
 /// One sink or several, each an address or a table.
 pub(crate) type Sinks<T> = Items<ShortOrLong<T>>;
@@ -59,6 +59,16 @@ table! {
          value of `url`. Measurements have the names of `/metrics`, labels are tags beside `host`, the \
          name of this machine; fields are `counter` or `gauge`, and for histograms their bounds, \
          `count` and `sum`.",
+    );
+
+    const OTLP: ConfigKey<ShortOrLong<OtlpUrl>> = ConfigKey::new(
+        "otlp",
+        &Short { short: OtlpAddress, long: TableOf(otlp::ALL) },
+        Absent("no collector of OpenTelemetry gets anything"),
+        r#""http://10.0.0.9:4318""#,
+        "A sink of OpenTelemetry's protocol over HTTP, in binary Protocol Buffers: the figures go to \
+         `/v1/metrics` below the URL, spans of requests to `/v1/traces`. The short form is the value of \
+         `url`.",
     );
 
     const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
@@ -239,3 +249,92 @@ table! {
     )
     .with(r#"url = "udp://127.0.0.1:8094""#);
 }
+
+table! {
+    mod otlp;
+
+    const URL: ConfigKey<OtlpUrl> = ConfigKey::new(
+        "url",
+        &OtlpAddress,
+        Required,
+        r#""https://otlp.example.com""#,
+        "The URL without the path of a signal, often with port 4318. A name is resolved with each \
+         connection.",
+    );
+
+    const HEADERS: ConfigKey<MapOf<SecretText>> = ConfigKey::new(
+        "headers",
+        &Map { names: MapKeys::SentFields, of: SecretFieldValue, beside: &[] },
+        Absent("requests have no further fields"),
+        r#"{ authorization = "Bearer ${file:/etc/lockgate/otlp.token}" }"#,
+        "Further fields of the requests. Their values are never shown.",
+    )
+    .with(OTLP_URL);
+
+    const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
+        "ca",
+        &AUTHORITIES,
+        r#""system""#,
+        r#""/etc/lockgate/collector-ca.pem""#,
+        "The authorities that an `https` server is verified by: the system's, or a PEM file.",
+    )
+    .with(OTLP_URL);
+
+    const COMPRESSION: Defaulted<Option<Coding>> = ConfigKey::defaulted(
+        "compression",
+        &Words(&[("gzip", Some(Coding::Gzip)), ("none", None)]),
+        r#""gzip""#,
+        r#""none""#,
+        "Whether the bodies of requests are compressed.",
+    )
+    .with(OTLP_URL);
+
+    const METRICS: Defaulted<bool> = ConfigKey::defaulted(
+        "metrics",
+        &Flag,
+        "true",
+        "false",
+        "Whether the figures are pushed. Names are those of `/metrics`; counters and histograms are \
+         cumulative.",
+    )
+    .with(OTLP_URL);
+
+    const TRACES: Defaulted<Option<TraceShare>> = ConfigKey::defaulted(
+        "traces",
+        &TRACE_SHARE,
+        r#""1%""#,
+        r#""parent""#,
+        "The share of requests without a `traceparent` with which a trace begins that is recorded: \
+         `\"1%\"`, `0.01`, `true` for all, `\"parent\"` for none. A request with a `traceparent` is \
+         recorded if that says so, unless `traces` is `false`. In paths and sites with `trace`, that \
+         share counts instead. Of a recorded request there are two spans, one as the server of the \
+         client and one as the client of the endpoint, which gets that one's id.",
+    )
+    .with(OTLP_URL);
+
+    const SERVICE: Defaulted<String> = ConfigKey::defaulted(
+        "service",
+        &Identifier,
+        r#""lockgate""#,
+        r#""edge""#,
+        "The attribute `service.name` of the resource: the same for all machines that serve the same.",
+    )
+    .with(OTLP_URL);
+
+    const EVERY: ConfigKey<Duration> = ConfigKey::new(
+        "every",
+        &PushInterval,
+        OF_EXPORT,
+        r#""1m""#,
+        "The `every` of the figures of this sink. Spans are sent about every second.",
+    )
+    .with(OTLP_URL);
+}
+
+const OTLP_URL: &str = r#"url = "http://10.0.0.9:4318""#;
+
+const TRACE_SHARE: Either<Option<TraceShare>> = Either(&[
+    &As(Flag, all_or_no_traces),
+    &As(TracePercent, Some),
+    &As(TraceRatio, Some),
+]);

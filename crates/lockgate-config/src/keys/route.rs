@@ -265,8 +265,9 @@ pub(crate) const TRACE: Defaulted<Switch<u8>> = ConfigKey::defaulted(
     r#""10%""#,
     "Whether a request without a valid `traceparent` starts a trace (W3C Trace Context). A \
      percentage is the share of traces that applications are asked to record; `true` is all. A \
-     valid `traceparent` from the client is forwarded unchanged; an invalid one is removed with its \
-     `tracestate`. The access log has the trace as `trace_id`.",
+     valid `traceparent` from the client is forwarded unchanged, or with the span that `otlp` of \
+     `[export]` gets; an invalid one is removed with its `tracestate`. The access log has the trace \
+     as `trace_id`.",
 );
 
 pub(crate) const ERROR_PAGES: Defaulted<MapOf<Option<PathBuf>>> = ConfigKey::defaulted(

@@ -44,6 +44,8 @@ pub(crate) enum MapKeys {
     RequestFields,
     /// Field names of any request.
     TestFields,
+    /// Field names of requests of our own.
+    SentFields,
     /// Statuses of errors, from 400 to 599.
     Errors,
     /// File extensions with their dot, and request paths.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
+use lockgate_rules::{
+    Coding, GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags, TraceShare,
+};
 
 use super::AuthoritySource;
 use crate::address::EndpointAddr;
@@ -14,6 +16,19 @@ pub struct Export {
     pub sinks: Vec<ExportSink>,
     /// Which ones.
     pub filter: MetricFilter,
+    /// Where spans of requests go, if anywhere.
+    pub traces: Option<TraceExport>,
+}
+
+/// A sink of spans.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TraceExport {
+    /// Its kind and address, `otlp:10.0.0.9:4318`, for logs and labels.
+    pub name: String,
+    /// The sink.
+    pub to: OtlpTarget,
+    /// The share of new traces that is recorded.
+    pub share: TraceShare,
 }
 
 /// A sink of metrics.
@@ -52,6 +67,8 @@ pub enum ExportForm {
     },
     /// InfluxDB's line protocol.
     Influx(InfluxTarget),
+    /// OpenTelemetry's protocol, over HTTP.
+    Otlp(OtlpTarget),
 }
 
 /// Where lines of InfluxDB go.
@@ -80,6 +97,34 @@ pub struct InfluxUrl {
     pub token: Option<SecretText>,
     /// The authorities that verify the server of an `https` URL.
     pub ca: AuthoritySource,
+}
+
+/// A sink of OpenTelemetry's protocol.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtlpTarget {
+    /// Its URL.
+    pub url: OtlpUrl,
+    /// Further fields of requests: names in small letters, and values.
+    pub fields: Vec<(String, SecretText)>,
+    /// The authorities that it is verified by, over `https`.
+    pub ca: AuthoritySource,
+    /// The coding of bodies, if they are compressed.
+    pub compression: Option<Coding>,
+    /// The name of the service.
+    pub service: String,
+}
+
+/// A URL below which the paths of signals are.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtlpUrl {
+    /// `http` or `https`.
+    pub scheme: UrlScheme,
+    /// An IP address or a name.
+    pub addr: EndpointAddr,
+    /// The value of Host: host and port of the URL, without the port that the scheme implies.
+    pub host: String,
+    /// The path: empty, or it begins with `/` and does not end with it.
+    pub path: String,
 }
 
 /// A scheme of HTTP.

@@ -4,10 +4,12 @@ use std::collections::HashSet;
 
 use lockgate_rules::{GraphiteNaming, MetricFilter};
 
-use crate::keys::export::{self as keys, Sinks, graphite, influx, statsd};
+use crate::keys::export::{self as keys, Sinks, graphite, influx, otlp, statsd};
 use crate::keys::top;
 use crate::keys::{ConfigKey, Optional};
-use crate::model::{Export, ExportForm, ExportSink, InfluxTarget, UrlScheme};
+use crate::model::{
+    Export, ExportForm, ExportSink, InfluxTarget, OtlpTarget, TraceExport, UrlScheme,
+};
 use crate::table::MayBeTable;
 use crate::values::ShortOrLong;
 
@@ -57,6 +59,7 @@ impl Resolver<'_> {
             };
             sinks.push(self.influx(target, &view));
         }
+        let traces = self.otlp(&table, &mut sinks);
         name_apart(&mut sinks);
         self.unused_of_export(&table, &sinks);
         Export {
@@ -65,7 +68,47 @@ impl Resolver<'_> {
                 only: table.list(&keys::ONLY),
                 except: table.list(&keys::EXCEPT),
             },
+            traces,
         }
+    }
+
+    /// Adds the sink of OpenTelemetry's protocol to `sinks` where it gets figures; returns it where it
+    /// gets spans.
+    fn otlp(&mut self, table: &View<'_>, sinks: &mut Vec<ExportSink>) -> Option<TraceExport> {
+        let written = table.written(&keys::OTLP)?;
+        let (short, view) = match written.value.short() {
+            Some(url) => (Some(url.clone()), table.clone()),
+            None => {
+                let long = written.value.table().map(View::of).unwrap_or_default();
+                (None, long.over(table.clone()))
+            }
+        };
+        // The table of `[export]` has none of the keys but `every`.
+        let url = short.or_else(|| view.get(&otlp::URL))?;
+        let fields = view.entries(&otlp::HEADERS).filter_map(|one| {
+            let name = one.name.to_ascii_lowercase();
+            Some((name, one.value.clone()?))
+        });
+        let to = OtlpTarget {
+            fields: fields.collect(),
+            ca: view.get(&otlp::CA),
+            compression: view.get(&otlp::COMPRESSION),
+            service: view.get(&otlp::SERVICE),
+            url,
+        };
+        let name = format!("otlp:{}", to.url.addr);
+        let (metrics, share) = (view.get(&otlp::METRICS), view.get(&otlp::TRACES));
+        if metrics {
+            sinks.push(ExportSink {
+                name: name.clone(),
+                every: view.get(&keys::EVERY),
+                form: ExportForm::Otlp(to.clone()),
+            });
+        } else if share.is_none() {
+            let why = "it gets neither metrics nor traces";
+            self.no_effect("otlp", written.at, why, "remove it, or one `false`");
+        }
+        share.map(|share| TraceExport { name, to, share })
     }
 
     fn influx(&mut self, mut target: InfluxTarget, view: &View<'_>) -> ExportSink {
@@ -104,17 +147,25 @@ impl Resolver<'_> {
         if self.report.has_errors() {
             return;
         }
-        let (Some(at), true) = (self.top().key_at(&top::EXPORT), sinks.is_empty()) else {
-            let has_names = |sink: &ExportSink| !matches!(sink.form, ExportForm::Influx(_));
+        let is_empty = sinks.is_empty() && table.key_at(&keys::OTLP).is_none();
+        let (Some(at), true) = (self.top().key_at(&top::EXPORT), is_empty) else {
+            let has_names = |sink: &ExportSink| {
+                let form = &sink.form;
+                matches!(
+                    form,
+                    ExportForm::Graphite { .. } | ExportForm::Statsd { .. }
+                )
+            };
             if let Some(at) = table.key_at(&keys::PREFIX)
                 && !sinks.iter().any(has_names)
             {
-                let why = "names of InfluxDB's measurements have none";
+                let why = "only names in Graphite and statsd have one";
                 self.no_effect("prefix", at, why, "remove it");
             }
             return;
         };
-        let cure = "write graphite = \"10.0.0.9:2003\", statsd or influx into it, or remove it";
+        let cure =
+            "write graphite = \"10.0.0.9:2003\", statsd, influx or otlp into it, or remove it";
         self.no_effect("export", at, "it names no sink", cure);
     }
 }

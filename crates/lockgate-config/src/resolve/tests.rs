@@ -16,6 +16,7 @@ fn env() -> Environment {
         .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
         .with_file("/etc/lockgate/dns.token", "s3cret\n")
         .with_file("/etc/lockgate/influx.token", "s3cret\n")
+        .with_file("/etc/lockgate/otlp.token", "s3cret\n")
         .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n")
 }
 

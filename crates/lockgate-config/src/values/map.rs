@@ -19,6 +19,7 @@ use crate::table::CheckedTable;
 use super::InvalidText;
 use super::cache_policy::cached_key;
 use super::field::{foreign_change, untouchable};
+use super::otlp::sent_field;
 use super::served_path::file_type_key;
 
 /// A map with values of one language, and optionally keys of their own meaning.
@@ -55,9 +56,10 @@ impl<L: Language> Notation for Map<L> {
             MapKeys::FileTypes => "extensions and paths",
             MapKeys::Servers => "names of servers",
             MapKeys::Protocols => "protocols",
-            MapKeys::AnswerFields | MapKeys::RequestFields | MapKeys::TestFields => {
-                "names of fields"
-            }
+            MapKeys::AnswerFields
+            | MapKeys::RequestFields
+            | MapKeys::TestFields
+            | MapKeys::SentFields => "names of fields",
         };
         format!("a table of {names}, each with {}", self.of.expected())
     }
@@ -167,6 +169,7 @@ impl<L: Language> Map<L> {
             MapKeys::Errors => error_status(name),
             MapKeys::AnswerFields | MapKeys::RequestFields => changeable_field(self.names, name),
             MapKeys::TestFields => field_name(name),
+            MapKeys::SentFields => sent_field(name),
         }
     }
 }

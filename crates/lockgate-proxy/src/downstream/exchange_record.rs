@@ -26,6 +26,7 @@ use crate::request_id::RequestId;
 use crate::request_traces::{ClaimedTrace, TracedRequest};
 use crate::route::ListenerSiteIndex;
 use crate::site::{Action, Route, Site};
+use crate::spans::OpenSpans;
 use crate::worker::unix_millis;
 
 /// The record of one exchange, from its beginning to its line in the log.
@@ -45,6 +46,8 @@ pub(super) struct ExchangeRecord<'a> {
     pub(super) sent: u64,
     pub(super) outcome: ExchangeOutcome,
     pub(super) failure: Option<ExchangeFailure>,
+    /// Its spans, if it is recorded.
+    pub(super) spans: Option<Box<OpenSpans>>,
     /// Where it is reported to, if an operator follows it.
     pub(super) followed: Option<Box<ClaimedTrace>>,
 }
@@ -71,12 +74,13 @@ impl ExchangeRecord<'_> {
             sent: 0,
             outcome: ExchangeOutcome::default(),
             failure: None,
+            spans: None,
             followed: None,
         }
     }
 
     /// The status for the log and the counters.
-    fn status(&self) -> u16 {
+    pub(super) fn status(&self) -> u16 {
         match self.outcome.status {
             0 => CLIENT_LEFT,
             status => status,
@@ -161,6 +165,9 @@ impl ClientConnection {
             self.log_exchange(request, snapshot, record, took, |entry| {
                 sinks.write_exchange(entry);
             });
+        }
+        if let Some(spans) = record.spans.take() {
+            self.export_spans(&spans, request, snapshot, record, took);
         }
         if let Some(followed) = record.followed.take() {
             self.report_exchange(*followed, request, snapshot, (record, took));
@@ -305,7 +312,7 @@ impl ClientConnection {
 
     /// Whether the request's URL is one of `https:`. A forward proxy is asked for URLs of others;
     /// to a site of ours clients came by the scheme of their connection.
-    fn is_secure(&self, request: &ReadRequest<'_>, record: &ExchangeRecord<'_>) -> bool {
+    pub(super) fn is_secure(&self, request: &ReadRequest<'_>, record: &ExchangeRecord<'_>) -> bool {
         let is_forwarded = record
             .route
             .is_some_and(|route| matches!(route.action, Action::Connect(_)));

@@ -5,6 +5,7 @@ mod active_listener;
 mod client_context;
 mod connection;
 mod exchange_record;
+mod exchange_spans;
 mod first_bytes;
 mod http1;
 mod http2;

@@ -15,6 +15,7 @@ mod locate;
 mod outgoing;
 mod refusal;
 mod respond;
+mod traces;
 
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
@@ -141,6 +142,9 @@ impl<'s> ServeContext<'s> {
             let id = self.request_id(head);
             let mut record = ExchangeRecord::new(began, address);
             (record.number, record.trace) = (number, TraceId::of(&head.fields));
+            if let Some(share) = self.snapshot.generation.rules.spans {
+                self.begin_spans(share, head, &mut record);
+            }
             let traces = &self.connection.worker.shared.traces;
             if traces.are_open()
                 && let Some(token) = head.fields.only(Known::LockgateTrace)

@@ -22,7 +22,9 @@ use lockgate_proxy::rules::RouteRules;
 use lockgate_proxy::shaping::Shape;
 use lockgate_proxy::site::{Admission, Auth, BasicAuthCheck, Gatekeeper, RequestLimit};
 use lockgate_proxy::transform::Rewrite;
-use lockgate_rules::{HeaderRules, MinRates, Pattern, RateLimit, ShapeRates, TargetRewrite};
+use lockgate_rules::{
+    HeaderRules, MinRates, Pattern, RateLimit, ShapeRates, TargetRewrite, TraceShare,
+};
 
 use super::shared_states::{SettingUser, SharedStates, UsedStates, routes};
 use super::{MistakeLog, changes};
@@ -191,7 +193,9 @@ impl<'a> SharedRules<'a> {
             body_max: written.body_max,
             rates: written.rates,
             shape,
-            trace: written.trace,
+            trace: written
+                .trace
+                .map(|percent| TraceShare::new(f64::from(percent) / 100.0)),
             cache: written.cache.clone().map(Box::new),
             rewrite: rewrite?,
             compress: written.compress.clone(),

@@ -39,11 +39,13 @@ pub(super) fn listeners(config: &Config, assembly: &Assembly) -> Value {
     listeners.collect()
 }
 
-/// Every program that figures are pushed to.
+/// Every program that figures or spans are pushed to.
 pub(super) fn exported(export: &Export) -> Vec<Value> {
     let sinks = export.sinks.iter();
-    sinks
-        .map(|sink| json!({ "sink": sink.name, "every": sink.every.as_secs_f64() }))
+    let figures = sinks.map(|sink| json!({ "sink": sink.name, "every": sink.every.as_secs_f64() }));
+    let traces = export.traces.iter();
+    figures
+        .chain(traces.map(|traces| json!({ "sink": traces.name, "spans": true })))
         .collect()
 }
 

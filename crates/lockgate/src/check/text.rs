@@ -71,9 +71,13 @@ pub(super) fn print(served: &Value) {
     }
 }
 
-/// Prints the programs that figures are pushed to.
+/// Prints the programs that figures or spans are pushed to.
 pub(super) fn print_exported(exported: &[Value]) {
     for one in exported {
+        if one["spans"] == true {
+            out!("export       {}, spans", text(&one["sink"]));
+            continue;
+        }
         let every = Duration::from_secs_f64(one["every"].as_f64().unwrap_or_default());
         let every = units::duration(every);
         out!("export       {}, every {every}", text(&one["sink"]));

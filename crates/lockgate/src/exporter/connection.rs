@@ -21,11 +21,13 @@ use tokio::time::timeout;
 use super::status::{LossReason, SinkStatus};
 
 /// The value of `User-Agent`.
-const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
+pub(super) const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
 /// Bytes of a response that are read.
-const RESPONSE: usize = 4 * 1024;
+pub(super) const RESPONSE: usize = 4 * 1024;
 /// The longest text of a response in an error, in characters.
 const TEXT: usize = 200;
+/// The shortest pause that a program can ask for.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// What a program may say on a stream before it is looked at again, in reads of a kilobyte.
 const READS: usize = 64;
 
@@ -48,41 +50,16 @@ pub(super) enum PushError {
     Client(#[from] ClientError),
     #[error("status {0}: {1}")]
     Status(u16, String),
+    #[error("status {0}: it asks to be left alone for a while")]
+    Busy(u16, Option<Duration>),
 }
 
-/// The way to a program.
-pub(super) enum SinkConnection {
-    Tcp(TcpSink),
-    Udp(UdpSink),
-    Http(Box<HttpSink>),
-}
-
-impl SinkConnection {
-    /// Sends what is left of the points, each step within `limit`.
-    ///
-    /// # Errors
-    /// When not all were sent, or some were refused. Points that are left then may be sent again.
-    pub(super) async fn send(
-        &mut self,
-        points: &mut EncodedPoints,
-        status: &SinkStatus,
-        limit: Duration,
-    ) -> Result<(), PushError> {
+impl PushError {
+    /// How long the program wants to be left alone, if it has said so.
+    pub(super) fn pause(&self) -> Option<Duration> {
         match self {
-            Self::Tcp(sink) => sink.send(points, status, limit).await,
-            Self::Udp(sink) => sink.send(points, status, limit).await,
-            Self::Http(sink) => sink.send(points, status, limit).await,
-        }
-    }
-
-    /// Closes a stream behind its last byte.
-    pub(super) async fn close(self) {
-        if let Self::Tcp(TcpSink {
-            stream: Some(mut stream),
-            ..
-        }) = self
-        {
-            let _ = stream.shutdown().await;
+            Self::Busy(_, pause) => pause.map(|pause| pause.max(SHORTEST_PAUSE)),
+            _ => None,
         }
     }
 }
@@ -98,7 +75,11 @@ impl TcpSink {
         Self { to, stream: None }
     }
 
-    async fn send(
+    /// Sends what is left of the points, each step within `limit`.
+    ///
+    /// # Errors
+    /// See [`PushError`]: not all were sent, or some were refused.
+    pub(super) async fn send(
         &mut self,
         points: &mut EncodedPoints,
         status: &SinkStatus,
@@ -121,6 +102,13 @@ impl TcpSink {
         self.stream = Some(stream);
         status.add_points(points.finish());
         Ok(())
+    }
+
+    /// Closes the stream behind its last byte.
+    pub(super) async fn close(self) {
+        if let Some(mut stream) = self.stream {
+            let _ = stream.shutdown().await;
+        }
     }
 }
 
@@ -150,7 +138,10 @@ async fn connect(to: &EndpointAddr, limit: Duration) -> Result<TcpStream, PushEr
 }
 
 /// The addresses of a program, in the order in which they are tried.
-async fn resolve(to: &EndpointAddr, limit: Duration) -> Result<Vec<SocketAddr>, PushError> {
+pub(super) async fn resolve(
+    to: &EndpointAddr,
+    limit: Duration,
+) -> Result<Vec<SocketAddr>, PushError> {
     let (host, port) = match to {
         EndpointAddr::Ip(address) => return Ok(vec![*address]),
         EndpointAddr::Name { host, port } => (host, *port),
@@ -185,7 +176,11 @@ impl UdpSink {
         }
     }
 
-    async fn send(
+    /// Sends what is left of the points, each step within `limit`.
+    ///
+    /// # Errors
+    /// See [`PushError`]: not all were sent, or some were refused.
+    pub(super) async fn send(
         &mut self,
         points: &mut EncodedPoints,
         status: &SinkStatus,
@@ -270,7 +265,11 @@ impl HttpSink {
         })
     }
 
-    async fn send(
+    /// Sends what is left of the points, each step within `limit`.
+    ///
+    /// # Errors
+    /// See [`PushError`]: not all were sent, or some were refused.
+    pub(super) async fn send(
         &mut self,
         points: &mut EncodedPoints,
         status: &SinkStatus,
@@ -351,7 +350,7 @@ impl HttpSink {
 }
 
 /// The beginning of a response as one line of text.
-fn shown(text: &[u8]) -> String {
+pub(super) fn shown(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let kept = text.chars().filter(|char| !char.is_control());

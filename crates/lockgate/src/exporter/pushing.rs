@@ -22,8 +22,8 @@ pub(super) const LAST_PUSH: Duration = Duration::from_secs(1);
 const WAITING: usize = 1_000_000;
 /// The pause after a failure, which doubles with each further one up to the longest, plus or minus a
 /// tenth.
-const PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
+pub(super) const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// What both halves of the task share.
 pub(super) struct Pushing {
@@ -141,7 +141,7 @@ impl Pushing {
                 return;
             }
             tokio::select! {
-                () = sleep(random.about(pause)) => {}
+                () = sleep(why.pause().unwrap_or_else(|| random.about(pause))) => {}
                 () = asked(&mut finishing) => is_last_try = true,
             }
             pause = LONGEST_PAUSE.min(pause * 2);

@@ -4,11 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_config::{ExportForm, ExportSink, InfluxTarget};
+use lockgate_export::otlp::OtlpMetricsEncoder;
 use lockgate_export::{GraphiteEncoder, InfluxEncoder, PointEncoder, StatsdEncoder};
 use lockgate_metrics::MetricSink;
 use lockgate_rules::MetricFilter;
 
-use super::connection::{HttpSink, SinkConnection, TcpSink, UdpSink};
+use super::connection::{HttpSink, TcpSink, UdpSink};
+use super::otlp::{self, OtlpSink};
+use super::sink_connection::SinkConnection;
 
 /// Gives the figures of the moment to a sink. Called in the thread of the tasks.
 pub(crate) type FigureSource = Arc<dyn Fn(&mut dyn MetricSink) + Send + Sync>;
@@ -29,6 +32,8 @@ pub(crate) struct SinkSettings {
     pub(crate) filter: MetricFilter,
     /// The name of this machine.
     pub(crate) host: String,
+    /// When the process started, since 1970.
+    pub(crate) started: Duration,
     /// The longest time for one step: a name, a connection, a write, a request.
     pub(crate) limit: Duration,
 }
@@ -37,12 +42,19 @@ pub(crate) struct SinkSettings {
 const STEP: Duration = Duration::from_secs(10);
 
 impl SinkSettings {
-    /// What the configuration says of a program, on the machine `host`.
-    pub(crate) fn new(sink: &ExportSink, filter: &MetricFilter, host: &str) -> Self {
+    /// What the configuration says of a program, on the machine `host`, for a process that started
+    /// then.
+    pub(crate) fn new(
+        sink: &ExportSink,
+        filter: &MetricFilter,
+        host: &str,
+        started: Duration,
+    ) -> Self {
         Self {
             sink: sink.clone(),
             filter: filter.clone(),
             host: host.to_owned(),
+            started,
             limit: STEP.min(sink.every),
         }
     }
@@ -62,6 +74,10 @@ impl SinkSettings {
             ExportForm::Influx(InfluxTarget::Http(_) | InfluxTarget::Tcp(_)) => {
                 Box::new(InfluxEncoder::for_bodies(&self.host))
             }
+            ExportForm::Otlp(to) => {
+                let resource = otlp::resource(to, &self.host);
+                Box::new(OtlpMetricsEncoder::new(resource, self.started))
+            }
         }
     }
 
@@ -77,6 +93,7 @@ impl SinkSettings {
             ExportForm::Influx(InfluxTarget::Http(url)) => {
                 SinkConnection::Http(HttpSink::new(url.clone()))
             }
+            ExportForm::Otlp(to) => SinkConnection::Otlp(OtlpSink::new(to.clone())),
         }
     }
 }

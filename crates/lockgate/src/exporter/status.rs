@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
+
+use super::span_status::SpanStatus;
 
 /// How pushing to one program goes.
 #[derive(Debug)]
@@ -100,15 +102,27 @@ impl SinkStatus {
 
 /// The programs of the running configuration.
 #[derive(Debug, Default)]
-pub(crate) struct SinkStatuses(ArcSwap<Vec<Arc<SinkStatus>>>);
+pub(crate) struct SinkStatuses {
+    sinks: ArcSwap<Vec<Arc<SinkStatus>>>,
+    spans: ArcSwapOption<SpanStatus>,
+}
 
 impl SinkStatuses {
     /// All as they are now.
     pub(crate) fn now(&self) -> Arc<Vec<Arc<SinkStatus>>> {
-        self.0.load_full()
+        self.sinks.load_full()
     }
 
     pub(super) fn set(&self, statuses: Vec<Arc<SinkStatus>>) {
-        self.0.store(Arc::new(statuses));
+        self.sinks.store(Arc::new(statuses));
+    }
+
+    /// The sink of spans, if there is one.
+    pub(crate) fn spans(&self) -> Option<Arc<SpanStatus>> {
+        self.spans.load_full()
+    }
+
+    pub(super) fn set_spans(&self, status: Option<Arc<SpanStatus>>) {
+        self.spans.store(status);
     }
 }

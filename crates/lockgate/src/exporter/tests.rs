@@ -47,6 +47,7 @@ fn settings(form: ExportForm, every: Duration) -> SinkSettings {
         },
         filter: MetricFilter::default(),
         host: "web1".to_owned(),
+        started: Duration::from_secs(1_764_000_000),
         limit: DEADLINE,
     }
 }

@@ -8,6 +8,7 @@ use crate::exporter::LossReason;
 impl Exposition {
     /// Without a program that is pushed to there are no families.
     pub(super) fn exports(&self, families: &mut MetricFamilies<'_>) {
+        self.exported_spans(families);
         let sinks = self.state.sinks.now();
         if sinks.is_empty() {
             return;
@@ -35,6 +36,26 @@ impl Exposition {
         );
         for sink in sinks.iter() {
             family.sample(&[("sink", &sink.name)], i64::from(sink.is_up()));
+        }
+    }
+
+    fn exported_spans(&self, families: &mut MetricFamilies<'_>) {
+        let Some(spans) = self.state.sinks.spans() else {
+            return;
+        };
+        families
+            .counter(
+                "lockgate_export_spans_total",
+                "Spans of requests that the sink `otlp` of `export` has taken.",
+            )
+            .sample(&[("sink", &spans.name)], spans.sent());
+        let mut family = families.counter(
+            "lockgate_export_lost_spans_total",
+            "Spans that the sink did not get: newer ones needed their room while it took none (queue_full), it refused them (refused), or it could not be reached for a minute or at a stop (unreachable).",
+        );
+        for (reason, lost) in spans.lost() {
+            let labels = [("sink", &*spans.name), ("reason", reason)];
+            family.sample(&labels, lost);
         }
     }
 }

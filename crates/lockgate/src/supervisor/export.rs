@@ -1,14 +1,15 @@
-//! What is pushed for the configuration that runs.
+//! What is pushed for the configuration that runs: figures and spans.
 
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use lockgate_metrics::MetricSink;
 
 use super::RunningServer;
-use crate::exporter::{CountedBefore, FigureSource, SinkSettings};
+use crate::exporter::{CountedBefore, FigureSource, SinkSettings, SpanSettings};
 
 impl RunningServer {
-    /// Pushes figures to the programs that the configuration names.
+    /// Pushes figures and spans to the programs that the configuration names.
     pub(super) fn keep_exporting(&mut self) {
         let export = &self.generation.config.export;
         let host = rustix::system::uname()
@@ -16,7 +17,9 @@ impl RunningServer {
             .to_string_lossy()
             .into_owned();
         let sinks = export.sinks.iter();
-        let wanted = sinks.map(|sink| SinkSettings::new(sink, &export.filter, &host));
+        let started = self.workers.started.duration_since(UNIX_EPOCH);
+        let started = started.unwrap_or_default();
+        let wanted = sinks.map(|sink| SinkSettings::new(sink, &export.filter, &host, started));
         let exposition = Arc::clone(&self.exposition);
         let figures: FigureSource =
             Arc::new(move |sink: &mut dyn MetricSink| exposition.load().write(sink));
@@ -26,5 +29,8 @@ impl RunningServer {
             _ => CountedBefore::Something,
         };
         self.exporter.keep(wanted.collect(), &figures, counted);
+        let traces = export.traces.as_ref();
+        self.span_exporter
+            .keep(traces.map(|traces| SpanSettings::new(traces, &host)));
     }
 }

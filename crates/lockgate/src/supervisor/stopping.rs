@@ -130,7 +130,7 @@ impl RunningServer {
             .filter(JoinHandle::is_finished)
             .for_each(|thread| drop(thread.join()));
         // With what the last connections have counted.
-        self.exporter.finish().await;
+        tokio::join!(self.exporter.finish(), self.span_exporter.finish());
         // A log that hangs uses up the time of all logs, except the time of a disk that does not.
         let last = Instant::now() + LAST_MOMENTS;
         for log in self.generation.open_logs() {

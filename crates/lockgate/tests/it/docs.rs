@@ -83,6 +83,7 @@ fn mistakes(text: &str) -> Option<String> {
         .with_file("/etc/lockgate/eab.key", "aGVsbG8\n")
         .with_file("/etc/lockgate/dns.token", "s3cret\n")
         .with_file("/etc/lockgate/influx.token", "s3cret\n")
+        .with_file("/etc/lockgate/otlp.token", "s3cret\n")
         .with_file("/etc/lockgate/dns.key", "aGVsbG8=\n");
     let report = parse_str_in(&whole, Path::new("/etc/lockgate/lockgate.toml"), &env).err()?;
     Some(report.to_string())

@@ -38,6 +38,7 @@ mod load_page;
 mod logs_and_metrics;
 mod memory;
 mod observe;
+mod otlp;
 mod plan;
 mod proxy_protocol;
 mod redirects;

@@ -33,7 +33,8 @@ This page lists every cause, every field of the access log and every metric. It 
 | what Lockgate did itself | the operator log on standard error: starts, certificates, endpoints that fail and come back |
 | what happens now, and in the last hour | the [live page](guides/change.md#watch): `/` of the metrics address |
 | the same in a terminal, and each connection | [`lockgate top`, `tail`, `connections`](admin.md) at the admin socket |
-| trends and alerts | the metrics address: `metrics = \"127.0.0.1:9090\"`, then `/metrics` for Prometheus; or [pushed](guides/export.md) to Graphite, statsd or InfluxDB |
+| trends and alerts | the metrics address: `metrics = \"127.0.0.1:9090\"`, then `/metrics` for Prometheus; or [pushed](guides/export.md) to Graphite, statsd, InfluxDB or OpenTelemetry |
+| where the time of single requests goes, through all programs | [spans](guides/export.md#opentelemetry) sent to a collector of OpenTelemetry |
 | the busiest clients, hosts and pages, now | `/top` at the metrics address, as JSON |
 | whether a load balancer may send traffic | `/ready`: 200, and 503 from the moment that a stop begins; a second line names certificates that are awaited; `/health`: 200 while the process lives |
 
@@ -74,7 +75,7 @@ fn everything() -> (Lockgate, impl Sized) {
     // Its authority cannot be reached.
     let state = tempfile::tempdir().unwrap();
     let toml = format!(
-        "state = \"{6}\"\nexport = {{ graphite = \"{8}\" }}\n\
+        "state = \"{6}\"\nexport = {{ graphite = \"{8}\", otlp = \"http://{8}\" }}\n\
          acme = {{ directory = \"https://{2}/dir\", ca = \"{7}\" }}\n\
          [site.\"managed.example.com:0\"]\ntls = {{}}\nlisten = [\"127.0.0.5\"]\nrespond = \"\"\n\
          [pool.app]\nendpoints = [\"{0}\", \"{1}\"]\nhealth = {{ path = \"/health\", every = \"50ms\" }}\n\

@@ -419,6 +419,8 @@ fn workers_share_no_lock_but_the_limit_tables() {
             "/access_log/recent_errors.rs",
             // A worker and the admin socket, and only for a request with a token while one is open.
             "/request_traces.rs",
+            // A worker and the task that sends spans, and only once a tick.
+            "/lockgate-proxy/src/spans.rs",
         ]
         .iter()
         .any(|room| source.path.ends_with(room))

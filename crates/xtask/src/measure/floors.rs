@@ -93,7 +93,7 @@ const MODULES: [(&str, &Floors); 4] = [
                 "top_requests",
                 "transform",
             ],
-            &["access_log", "files", "pump"],
+            &["access_log", "files", "pump", "spans"],
             &["error_response"],
             &["metrics", "rules"],
             &["generation"],

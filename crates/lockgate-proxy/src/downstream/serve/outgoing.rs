@@ -1,8 +1,6 @@
-//! The request as its backend gets it: the trace that it is a part of, the route's rules, and the
-//! endpoint that its client belongs to.
+//! The request as its backend gets it: the route's rules, and the endpoint that its client belongs to.
 
 use lockgate_http::fields::Fields;
-use lockgate_http::trace::{Sampled, TraceId};
 use lockgate_http_io::message::OutgoingHead;
 use lockgate_net::stream::BufferPool;
 use lockgate_rules::RequestValues;
@@ -14,29 +12,6 @@ use crate::rules;
 use crate::site::{Action, Route};
 
 impl<'s, D> IncomingRequest<'_, 's, D> {
-    /// Has the request be a part of a trace, where the route traces: of the one that it came with,
-    /// else of a new one, of which so many in a hundred are to be recorded.
-    pub(super) fn begin_trace(&mut self, route: &Route, outgoing: &mut OutgoingHead<'_>) {
-        if self.record.trace.is_some() {
-            return;
-        }
-        remove_doubtful_trace(&self.head.fields, outgoing);
-        let Some(share) = route.rules.trace else {
-            return;
-        };
-        let connection = self.context.connection;
-        let (ids, number) = (&connection.worker.shared.request_ids, self.record.number);
-        let trace = ids.trace(connection.id, number);
-        let parent = ids.span(connection.id, number);
-        // Every program that has the id comes to the same decision.
-        let digits = str::from_utf8(&trace)
-            .ok()
-            .and_then(|digits| u128::from_str_radix(digits, 16).ok());
-        let is_among = digits.is_some_and(|number| number % 100 < u128::from(share));
-        let sampled = if is_among { Sampled::Yes } else { Sampled::No };
-        self.record.trace = Some(TraceId::begin(trace, parent, sampled, outgoing.change()));
-    }
-
     /// Changes the request by the route's rules.
     pub(super) fn apply_request_rules(
         &self,
@@ -68,13 +43,6 @@ impl<'s, D> IncomingRequest<'_, 's, D> {
             session: None,
             fields: Some(fields),
         }
-    }
-}
-
-/// Removes the fields of a trace that cannot be read.
-pub(super) fn remove_doubtful_trace(received: &Fields, outgoing: &mut OutgoingHead<'_>) {
-    if TraceId::is_in_doubt(received) {
-        TraceId::remove(outgoing.change());
     }
 }
 
