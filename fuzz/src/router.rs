@@ -1,4 +1,4 @@
-//! Answers of home routers: whatever they are, only the router is believed, and no other is asked.
+//! Answers of home routers: only the router is believed, and no other is asked.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -42,7 +42,9 @@ pub fn router_datagram(data: &[u8]) {
     assert!(answer.is_some() || mapping.parse_end(data).is_none());
     match default_route(&String::from_utf8_lossy(data)) {
         Some(DefaultRoute::Gateway(gateway)) => assert!(!gateway.is_unspecified()),
-        Some(DefaultRoute::Interface(name)) => assert!(!name.contains(char::is_whitespace)),
+        Some(DefaultRoute::Interface(name)) => {
+            assert!(!name.contains(|c: char| c.is_ascii_whitespace()))
+        }
         None => {}
     }
 }

@@ -7,7 +7,7 @@
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// A URL of HTTP whose host is one known IPv4 address.
+/// A URL of HTTP with one known IPv4 address as its host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceUrl {
     address: SocketAddrV4,
@@ -41,7 +41,7 @@ pub const LONGEST_URL: usize = 1024;
 const HTTP_PORT: u16 = 80;
 
 impl DeviceUrl {
-    /// Reads a URL (RFC 3986 §3), whose host must be `device`.
+    /// Reads a URL (RFC 3986 §3) with `device` as its host.
     ///
     /// # Errors
     /// When it is none of HTTP, or its host is another one.
@@ -55,8 +55,8 @@ impl DeviceUrl {
         Self::after_scheme(rest, device)
     }
 
-    /// Resolves a reference of the device against this URL (RFC 3986 §5.2), whose host it must keep.
-    /// Dot segments stay: they are the device's own to read.
+    /// Resolves a reference of the device against this URL (RFC 3986 §5.2), and must keep its host. Dot
+    /// segments stay: they are the device's own to read.
     ///
     /// # Errors
     /// When it is no reference of HTTP, or its host is another one.

@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::Ipv4Addr;
 
-use super::error::RouterError;
+use super::error::{RouterError, bounded};
 
 /// Where packets go that no other route is for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,9 @@ pub(crate) fn default_gateway() -> Result<Ipv4Addr, RouterError> {
     let table = read_table().map_err(RouterError::RouteTable)?;
     match default_route(&table) {
         Some(DefaultRoute::Gateway(gateway)) => Ok(gateway),
-        Some(DefaultRoute::Interface(interface)) => Err(RouterError::NoGateway { interface }),
+        Some(DefaultRoute::Interface(interface)) => Err(RouterError::NoGateway {
+            interface: bounded(&interface),
+        }),
         None => Err(RouterError::NoDefaultRoute),
     }
 }

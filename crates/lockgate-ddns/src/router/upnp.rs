@@ -142,7 +142,7 @@ impl UpnpGateway {
         }
     }
 
-    /// The status and the body of a response, whose body has at most `longest` bytes.
+    /// The status and the body of a response; the body has at most `longest` bytes.
     async fn exchange(
         &self,
         url: &DeviceUrl,
