@@ -1,11 +1,8 @@
 //! The steps of address records, with any provider: what the zone shows of a name is read, and its
 //! addresses are set.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use hickory_proto::rr::RData;
-use hickory_proto::rr::rdata::{A, AAAA};
 use lockgate_rules::DnsProvider;
 use lockgate_rules::dns_provider::{ACME_DNS, DUCKDNS};
 use tokio::time::timeout;
@@ -13,21 +10,12 @@ use tokio::time::timeout;
 use crate::duckdns::DuckDns;
 use crate::error::{DnsError, shown};
 use crate::held::HeldAddresses;
+use crate::wanted::WantedAddresses;
 use crate::writer::{DnsWriter, Way, parse};
 use crate::zone::ZoneServer;
 
 /// The time in which the servers of a zone are asked for the addresses of a name.
 const READ_TIME: Duration = Duration::from_secs(60);
-
-/// The addresses that a name is to have: one of a family, or none where the records of that family are
-/// left as they are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct WantedAddresses {
-    /// The address of the A record.
-    pub ipv4: Option<Ipv4Addr>,
-    /// The address of the AAAA record.
-    pub ipv6: Option<Ipv6Addr>,
-}
 
 /// What the servers of a zone show of a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,35 +32,6 @@ pub struct AddressWriter {
     writer: DnsWriter,
     /// The account at DuckDNS, where the call that sets an address is another one.
     duckdns: Option<DuckDns>,
-}
-
-impl WantedAddresses {
-    /// Whether none is wanted.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// Those that are not the same in `other`.
-    #[must_use]
-    pub fn without(self, other: Self) -> Self {
-        Self {
-            ipv4: self.ipv4.filter(|one| other.ipv4 != Some(*one)),
-            ipv6: self.ipv6.filter(|one| other.ipv6 != Some(*one)),
-        }
-    }
-
-    /// Their records.
-    pub(crate) fn records(self) -> impl Iterator<Item = RData> {
-        let ipv4 = self.ipv4.map(|address| RData::A(A(address)));
-        let ipv6 = self.ipv6.map(|address| RData::AAAA(AAAA(address)));
-        ipv4.into_iter().chain(ipv6)
-    }
-
-    fn texts(self) -> Vec<String> {
-        let ipv4 = self.ipv4.map(|address| address.to_string());
-        let ipv6 = self.ipv6.map(|address| address.to_string());
-        ipv4.into_iter().chain(ipv6).collect()
-    }
 }
 
 impl AddressWriter {

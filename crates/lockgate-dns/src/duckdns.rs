@@ -10,8 +10,8 @@ use lockgate_client::ClientRequest;
 use lockgate_rules::DnsProvider;
 use lockgate_rules::dns_provider::DUCKDNS;
 
-use crate::addresses::WantedAddresses;
 use crate::error::{DnsError, bounded};
+use crate::wanted::WantedAddresses;
 use crate::web::WebServer;
 
 const HOST: &str = "www.duckdns.org";

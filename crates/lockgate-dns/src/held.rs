@@ -7,9 +7,9 @@ use std::net::{IpAddr, SocketAddr};
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
 
-use crate::addresses::WantedAddresses;
 use crate::error::{DnsError, shown};
 use crate::exchange::ask;
+use crate::wanted::WantedAddresses;
 use crate::zone::{ZoneServer, random_sibling};
 
 /// What servers have shown so far.

@@ -26,6 +26,7 @@ mod held;
 mod providers;
 mod update;
 mod visible;
+mod wanted;
 mod web;
 mod writer;
 mod zone;
@@ -33,6 +34,7 @@ mod zone;
 #[cfg(test)]
 mod tests;
 
-pub use addresses::{AddressReading, AddressWriter, WantedAddresses};
+pub use addresses::{AddressReading, AddressWriter};
 pub use error::DnsError;
+pub use wanted::WantedAddresses;
 pub use writer::{DnsWriter, PublishedRecord};

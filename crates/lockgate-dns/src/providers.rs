@@ -18,9 +18,9 @@ use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 
-use crate::addresses::WantedAddresses;
 use crate::error::{DnsError, bounded, shown};
 use crate::update::Change;
+use crate::wanted::WantedAddresses;
 
 /// The time for one request.
 const REQUEST_TIME: Option<Duration> = Some(Duration::from_secs(30));

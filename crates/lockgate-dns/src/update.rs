@@ -15,9 +15,9 @@ use hickory_proto::rr::{DNSClass, Name, RData, Record, RecordSet, RecordType, TS
 use lockgate_rules::DnsProvider;
 use lockgate_rules::dns_provider::RFC2136;
 
-use crate::addresses::WantedAddresses;
 use crate::error::{DnsError, shown};
 use crate::exchange::{exchange, random_id};
+use crate::wanted::WantedAddresses;
 use crate::zone::PORT;
 
 /// The time in seconds that a record may be kept elsewhere.

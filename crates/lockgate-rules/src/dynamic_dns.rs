@@ -1,5 +1,5 @@
-//! Settings of dynamic DNS: names whose address records follow the machine's address, and where that
-//! address is learnt. Asks no source and writes no record.
+//! Settings of dynamic DNS: names that are kept at the machine's address, and where that address is
+//! learnt. Asks no source and writes no record.
 
 use std::fmt;
 use std::net::Ipv6Addr;
