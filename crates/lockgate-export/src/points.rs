@@ -98,7 +98,7 @@ impl EncodedPoints {
         self.sent >= self.frames.len()
     }
 
-    /// The memory that it holds, in bytes, whatever was sent of it.
+    /// The memory that it holds, in bytes: also for what was sent.
     pub fn held_bytes(&self) -> usize {
         self.bytes.capacity() + self.frames.capacity() * size_of::<FrameRange>()
     }

@@ -1,8 +1,8 @@
 //! When readings are due: at the multiples of an interval since 1970, so that the points of several
 //! machines have the same times.
 //!
-//! The clock of the day is an argument. It may jump: there is one reading for each wait, whatever it
-//! says, and a wait is never shorter than half an interval nor longer than one and a half.
+//! The clock of the day is an argument. It may jump: there is one reading for each wait all the same,
+//! and a wait is never shorter than half an interval nor longer than one and a half.
 
 use std::time::Duration;
 

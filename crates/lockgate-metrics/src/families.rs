@@ -1,4 +1,4 @@
-//! The families that a writer of metrics opens, whatever becomes of them: a [`MetricSink`] takes them.
+//! The families that a writer of metrics opens; a [`MetricSink`] takes them.
 
 use crate::{FamilyHead, FamilyKind, HistogramSnapshot, MetricSink, SampleValue};
 

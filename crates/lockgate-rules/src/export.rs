@@ -34,7 +34,7 @@ pub enum StatsdTags {
 pub struct MetricFilter {
     /// Beginnings of those that are; empty for all.
     pub only: Vec<String>,
-    /// Beginnings of those that are not, whatever `only` says.
+    /// Beginnings of those that are not, also where `only` has them.
     pub except: Vec<String>,
 }
 
