@@ -138,10 +138,7 @@ async fn connect(to: &EndpointAddr, limit: Duration) -> Result<TcpStream, PushEr
 }
 
 /// The addresses of a program, in the order in which they are tried.
-pub(super) async fn resolve(
-    to: &EndpointAddr,
-    limit: Duration,
-) -> Result<Vec<SocketAddr>, PushError> {
+async fn resolve(to: &EndpointAddr, limit: Duration) -> Result<Vec<SocketAddr>, PushError> {
     let (host, port) = match to {
         EndpointAddr::Ip(address) => return Ok(vec![*address]),
         EndpointAddr::Name { host, port } => (host, *port),
@@ -316,18 +313,7 @@ impl HttpSink {
 
     /// The status and the body of the response to a request with this body.
     async fn post(&self, body: Bytes, limits: ExchangeLimits) -> Result<(u16, Vec<u8>), PushError> {
-        let found = resolve(&self.url.addr, limits.time).await?;
-        let name = match &self.url.addr {
-            EndpointAddr::Ip(address) => address.ip().to_string(),
-            EndpointAddr::Name { host, .. } => host.clone(),
-            EndpointAddr::Unix(_) | EndpointAddr::Srv(_) => String::new(),
-        };
-        let server = RemoteServer {
-            addresses: found.into_iter().map(DialTarget::Tcp).collect(),
-            tls: self.connector.as_ref().map(|connector| (connector, &*name)),
-            proxy_header: &[],
-        };
-        let mut connection = HttpConnection::http1(server.connect(limits).await?).await?;
+        let mut connection = connect_http(&self.url.addr, self.connector.as_ref(), limits).await?;
         let mut fields = vec![
             ("user-agent", AGENT),
             ("content-type", "text/plain; charset=utf-8"),
@@ -347,6 +333,26 @@ impl HttpSink {
         let text = response.read(|_, _| false).await?;
         Ok((response.status, text))
     }
+}
+
+/// A connection for requests of HTTP/1.1, over TLS with a connector.
+pub(super) async fn connect_http(
+    to: &EndpointAddr,
+    connector: Option<&Connector>,
+    limits: ExchangeLimits,
+) -> Result<HttpConnection, PushError> {
+    let found = resolve(to, limits.time).await?;
+    let name = match to {
+        EndpointAddr::Ip(address) => address.ip().to_string(),
+        EndpointAddr::Name { host, .. } => host.clone(),
+        EndpointAddr::Unix(_) | EndpointAddr::Srv(_) => String::new(),
+    };
+    let server = RemoteServer {
+        addresses: found.into_iter().map(DialTarget::Tcp).collect(),
+        tls: connector.map(|connector| (connector, &*name)),
+        proxy_header: &[],
+    };
+    Ok(HttpConnection::http1(server.connect(limits).await?).await?)
 }
 
 /// The beginning of a response as one line of text.

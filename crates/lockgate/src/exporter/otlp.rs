@@ -6,15 +6,15 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
-use lockgate_client::{ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer};
-use lockgate_config::{AuthoritySource, EndpointAddr, OtlpTarget, UrlScheme};
+use lockgate_client::{ClientRequest, ExchangeLimits, HttpConnection};
+use lockgate_config::{AuthoritySource, OtlpTarget, UrlScheme};
 use lockgate_content::coding::encode_all;
 use lockgate_export::EncodedPoints;
 use lockgate_export::otlp::{OtlpResource, PartialSuccess, partial_success};
 use lockgate_http::date;
 use lockgate_net::tls::{CaSource, ClientSettings, Connector};
 
-use super::connection::{AGENT, PushError, RESPONSE, resolve, shown};
+use super::connection::{AGENT, PushError, RESPONSE, connect_http, shown};
 use super::status::{LossReason, SinkStatus};
 
 /// The path of metrics below the URL.
@@ -135,18 +135,7 @@ impl OtlpClient {
             let connector = connector.map_err(|error| PushError::Authorities(error.to_string()))?;
             self.connector = Some(connector);
         }
-        let found = resolve(&self.to.url.addr, limits.time).await?;
-        let name = match &self.to.url.addr {
-            EndpointAddr::Ip(address) => address.ip().to_string(),
-            EndpointAddr::Name { host, .. } => host.clone(),
-            EndpointAddr::Unix(_) | EndpointAddr::Srv(_) => String::new(),
-        };
-        let server = RemoteServer {
-            addresses: found.into_iter().map(DialTarget::Tcp).collect(),
-            tls: self.connector.as_ref().map(|connector| (connector, &*name)),
-            proxy_header: &[],
-        };
-        Ok(HttpConnection::http1(server.connect(limits).await?).await?)
+        connect_http(&self.to.url.addr, self.connector.as_ref(), limits).await
     }
 
     async fn ask(
