@@ -6,6 +6,9 @@
 //! Of a histogram its count and its sum are sent, both as counts since the last reading. These add up
 //! over machines and over time, and their quotient is the mean. Quantiles of a reading would not: no
 //! mean of them is a quantile.
+//!
+//! Telegraf's counts are whole numbers: of `0.25|c` it takes 0. So what is counted in seconds is for it
+//! a gauge, the total since the start.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -163,6 +166,10 @@ struct StatsdReading<'a> {
 impl StatsdReading<'_> {
     /// Sends what was added to a counter, if anything was.
     fn count(&mut self, suffix: &str, labels: &[(&str, &str)], value: SampleValue) {
+        let is_telegraf = self.encoder.style.tags == StatsdTags::Influx;
+        if is_telegraf && matches!(value, SampleValue::Float(_)) {
+            return self.gauge(suffix, labels, value);
+        }
         let StatsdEncoder { style, counted } = &mut *self.encoder;
         let mut series = Vec::new();
         style.put_name(&mut series, self.name, suffix, labels);
@@ -177,10 +184,10 @@ impl StatsdReading<'_> {
             .add(1, |out| put_line(out, (name, tags), added, b"|c"));
     }
 
-    fn gauge(&mut self, labels: &[(&str, &str)], value: SampleValue) {
+    fn gauge(&mut self, suffix: &str, labels: &[(&str, &str)], value: SampleValue) {
         let style = &self.encoder.style;
         let (mut name, mut tags) = (Vec::new(), Vec::new());
-        style.put_name(&mut name, self.name, "", labels);
+        style.put_name(&mut name, self.name, suffix, labels);
         style.put_tags(&mut tags, labels);
         let is_negative = match value {
             SampleValue::Unsigned(_) => false,
@@ -217,7 +224,7 @@ impl MetricSink for StatsdReading<'_> {
         let Some(value) = finite(value) else { return };
         match self.kind {
             FamilyKind::Counter => self.count("", labels, value),
-            FamilyKind::Gauge | FamilyKind::Histogram => self.gauge(labels, value),
+            FamilyKind::Gauge | FamilyKind::Histogram => self.gauge("", labels, value),
         }
     }
 
@@ -268,17 +275,35 @@ lockgate.offset:-3|g";
         assert_eq!(texts(&points), [expected]);
     }
 
-    /// Telegraf, inputs.statsd, "Influx Statsd": `name,tag=value:1|c`.
+    /// Telegraf, inputs.statsd, "Influx Statsd": `name,tag=value:1|c`. Its counts are of 64 bits
+    /// without a fraction, its gauges are floating-point numbers.
     #[test]
-    fn influx_statsd_has_tags_behind_the_name() {
+    fn influx_statsd_has_tags_behind_the_name_and_sums_as_gauges() {
         let points = encoder(StatsdTags::Influx).encode(NOW, &figures);
         let expected = "\
 lockgate.requests_total,site=a.example,code=2xx:7|c
 lockgate.request_duration_seconds_count:8|c
-lockgate.request_duration_seconds_sum:1.014|c
+lockgate.request_duration_seconds_sum:1.014|g
 lockgate.offset:0|g
 lockgate.offset:-3|g";
         assert_eq!(texts(&points), [expected]);
+    }
+
+    /// The second reading has what was added to counts, and the whole sum.
+    #[test]
+    fn influx_statsd_has_the_total_of_a_sum_in_each_reading() {
+        let mut encoder = encoder(StatsdTags::Influx);
+        for (requests, count, sum) in [(7, "8|c", "1.014|g"), (9, "2|c", "1.018|g")] {
+            let figures = move |sink: &mut dyn MetricSink| figures_of(requests, sink);
+            let text = texts(&encoder.encode(NOW, &figures)).concat();
+            let of = |name: &str| {
+                let line = text.lines().find(|line| line.contains(name));
+                line.and_then(|line| line.rsplit(':').next())
+                    .map(str::to_owned)
+            };
+            assert_eq!(of("seconds_count"), Some(count.to_owned()));
+            assert_eq!(of("seconds_sum"), Some(sum.to_owned()));
+        }
     }
 
     #[test]

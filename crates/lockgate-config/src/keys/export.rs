@@ -187,7 +187,8 @@ table! {
         r#""dogstatsd""#,
         "Where labels go. `\"none\"`: they are parts of the name. `\"dogstatsd\"`: tags as Datadog's \
          agent takes them, `lockgate.requests_total:3|c|#site:app.example.com`. `\"influx\"`: tags as \
-         Telegraf takes them, `lockgate.requests_total,site=app.example.com:3|c`.",
+         Telegraf takes them, `lockgate.requests_total,site=app.example.com:3|c`. Telegraf's counts are whole \
+         numbers, so what is counted in seconds is a gauge for it: the total since the start.",
     )
     .with(r#"address = "127.0.0.1:8125""#);
 
