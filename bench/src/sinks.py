@@ -72,8 +72,9 @@ def main():
     for of_it in (how, answers if how is reads else how):
         listener = socket.socket()
         if how is not reads:
-            # Little room in the kernel: that a sink reads nothing is felt soon.
+            # Little room in the kernel, the sender's too, which goes by the size of segments: that a sink reads nothing is felt soon.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_MAXSEG, 536)
         listener.bind(("127.0.0.1", 0))
         listener.listen(128)
         ports.append(listener.getsockname()[1])

@@ -153,10 +153,11 @@ def grown(report, states, origin, a):
         generator = Process([processes.LOAD, "load", *map(str, asking(program, a, a.grow, 0)), "--quiet", "--json", "-"], OTHERS, "load", stdout=subprocess.PIPE)
         time.sleep(5)
         before = program.pss() / 1024
+        time.sleep(max(0, a.grow - 6))
+        after = program.pss() / 1024  # while the generator runs, which shares the pages of the same binary
         out = load.spoken(generator, a.grow + 30)
         generator.stop()
-        stage = reload.stage(generator, out)
-        after, told, alive = program.pss() / 1024, pushed(program), program.alive()
+        stage, told, alive = reload.stage(generator, out), pushed(program), program.alive()
         stopped(program, theirs)
         lines.append([f"{peer}, {state}", figure(before, 1), figure(after, 1), figure(after - before, 1), f"{stage['asked']:,}", reload.counted(stage["failures"])])
         counted += [[f"{peer}, {state}", name, labels, f"{value:,.0f}"] for (name, labels), value in sorted(told.items()) if value or name == "up"]
