@@ -4,7 +4,7 @@
 //! Names of attributes are those of OpenTelemetry's semantic conventions for HTTP, and `lockgate.…` for
 //! what these do not know. Queries are never told: they may hold secrets.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use lockgate_export::otlp::{SpanHead, SpanKind, SpanParent, SpanWriter};
 use lockgate_http::head::{HttpVersion, Method};
@@ -18,7 +18,7 @@ use crate::exchange::ExchangeFailure;
 use crate::spans::OpenSpans;
 
 impl ClientConnection {
-    /// Hands the spans of an exchange that took `took` until now to the task that sends them.
+    /// Hands the spans of an exchange that took `took` from its beginning to the task that sends them.
     #[cold]
     pub(super) fn export_spans(
         &self,
@@ -28,11 +28,7 @@ impl ClientConnection {
         record: &ExchangeRecord<'_>,
         took: Duration,
     ) {
-        let end = unix_nanos();
-        let times = SpanTimes {
-            began: end.saturating_sub(nanos(took)),
-            end,
-        };
+        let times = SpanTimes::new(record.began, took);
         let mut out = self.worker.spans.borrow_mut();
         let method = method_name(request.head.method);
         let route = route_path(record);
@@ -138,6 +134,17 @@ struct SpanTimes {
 }
 
 impl SpanTimes {
+    /// Those of an exchange that began then and took so long. Both clocks are read one after the other:
+    /// its end was measured before it was counted and logged, so it is not now.
+    fn new(began: Instant, took: Duration) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        let began = nanos(now.unwrap_or_default()).saturating_sub(nanos(began.elapsed()));
+        Self {
+            began,
+            end: began.saturating_add(nanos(took)),
+        }
+    }
+
     /// When the request had its connection to the endpoint.
     fn leased(&self, record: &ExchangeRecord<'_>) -> u64 {
         let connect = record.outcome.connect.unwrap_or_default();
@@ -248,12 +255,6 @@ fn without_brackets(host: &str) -> &str {
     host.trim_matches(['[', ']'])
 }
 
-/// The time since 1970.
-fn unix_nanos() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    nanos(now.unwrap_or_default())
-}
-
 fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -261,6 +262,19 @@ fn nanos(time: Duration) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Another program's span lies within ours by the clock of the day, however late ours is written.
+    #[test]
+    fn spans_have_the_times_of_the_exchange_not_of_their_writing() {
+        let second = Duration::from_secs(1);
+        let since_1970 = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        // It ended nine seconds ago.
+        let began = Instant::now() - 10 * second;
+        let before = nanos(since_1970() - 10 * second);
+        let times = SpanTimes::new(began, second);
+        assert_eq!(times.end - times.began, nanos(second));
+        assert!(times.began <= before + nanos(second), "{} {before}", times.began);
+    }
 
     #[test]
     fn the_client_span_begins_when_its_connection_was_asked_for() {
@@ -277,7 +291,7 @@ mod tests {
             // By a clock that was put forward.
             (Some(micros(100)), None, 0, 9_000, 9_000),
         ] {
-            let mut record = ExchangeRecord::new(std::time::Instant::now(), ClientAddress::Unix);
+            let mut record = ExchangeRecord::new(Instant::now(), ClientAddress::Unix);
             (record.outcome.wait, record.outcome.connect) = (wait, connect);
             record.outcome.retries = retries;
             let found = (times.leased_from(&record), times.leased(&record));
