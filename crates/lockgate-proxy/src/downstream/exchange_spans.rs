@@ -273,7 +273,11 @@ mod tests {
         let before = nanos(since_1970() - 10 * second);
         let times = SpanTimes::new(began, second);
         assert_eq!(times.end - times.began, nanos(second));
-        assert!(times.began <= before + nanos(second), "{} {before}", times.began);
+        assert!(
+            times.began <= before + nanos(second),
+            "{} {before}",
+            times.began
+        );
     }
 
     #[test]
