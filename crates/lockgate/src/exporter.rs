@@ -9,6 +9,7 @@ mod otlp;
 mod pushing;
 mod settings;
 mod sink_connection;
+mod sink_transport;
 mod span_exporter;
 mod span_settings;
 mod span_status;
@@ -26,6 +27,7 @@ use crate::background::{Background, OwnedTask};
 use pushing::{LAST_PUSH, Pushing};
 
 pub(crate) use settings::{CountedBefore, FigureSource, SinkSettings};
+pub(crate) use sink_transport::SinkTransport;
 pub(crate) use span_exporter::SpanExporter;
 pub(crate) use span_settings::SpanSettings;
 pub(crate) use status::{LossReason, SinkStatus, SinkStatuses};

@@ -8,6 +8,7 @@ use lockgate_rules::{
 
 use super::AuthoritySource;
 use crate::address::EndpointAddr;
+use crate::source::SourceSpan;
 
 /// Metrics that are pushed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -18,6 +19,8 @@ pub struct Export {
     pub filter: MetricFilter,
     /// Where spans of requests go, if anywhere.
     pub traces: Option<TraceExport>,
+    /// The authorities of the sinks over TLS, with their places.
+    pub authorities: Vec<(AuthoritySource, SourceSpan)>,
 }
 
 /// A sink of spans.
@@ -71,6 +74,19 @@ pub enum ExportForm {
     Otlp(OtlpTarget),
 }
 
+impl ExportForm {
+    /// The authorities that the sink is verified by; none where it is not reached over TLS.
+    pub fn authorities(&self) -> Option<&AuthoritySource> {
+        match self {
+            Self::Influx(InfluxTarget::Http(url)) => {
+                (url.scheme == UrlScheme::Https).then_some(&url.ca)
+            }
+            Self::Otlp(to) => to.authorities(),
+            Self::Graphite { .. } | Self::Statsd { .. } | Self::Influx(_) => None,
+        }
+    }
+}
+
 /// Where lines of InfluxDB go.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InfluxTarget {
@@ -112,6 +128,13 @@ pub struct OtlpTarget {
     pub compression: Option<Coding>,
     /// The name of the service.
     pub service: String,
+}
+
+impl OtlpTarget {
+    /// The authorities that it is verified by; none where it is not reached over TLS.
+    pub fn authorities(&self) -> Option<&AuthoritySource> {
+        (self.url.scheme == UrlScheme::Https).then_some(&self.ca)
+    }
 }
 
 /// A URL below which the paths of signals are.

@@ -11,13 +11,13 @@ use bytes::Bytes;
 use lockgate_client::{
     ClientError, ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer,
 };
-use lockgate_config::{AuthoritySource, EndpointAddr, InfluxUrl, UrlScheme};
+use lockgate_config::{EndpointAddr, InfluxUrl};
 use lockgate_export::EncodedPoints;
-use lockgate_net::tls::{CaSource, ClientSettings, Connector, ConnectorError};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UdpSocket, lookup_host};
 use tokio::time::timeout;
 
+use super::sink_transport::SinkTransport;
 use super::status::{LossReason, SinkStatus};
 
 /// The value of `User-Agent`.
@@ -44,8 +44,6 @@ pub(super) enum PushError {
     Late(Duration),
     #[error("datagrams are refused: nothing listens there")]
     Refused,
-    #[error("TLS: {0}")]
-    Authorities(String),
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("status {0}: {1}")]
@@ -247,18 +245,17 @@ async fn send_datagram(socket: &UdpSocket, datagram: &[u8], limit: Duration) -> 
 /// Requests, each on a connection of its own: between two readings servers close theirs.
 pub(super) struct HttpSink {
     url: InfluxUrl,
+    transport: SinkTransport,
     authorization: Option<String>,
-    /// With the authorities, once they were read.
-    connector: Option<Connector>,
 }
 
 impl HttpSink {
-    pub(super) fn new(url: InfluxUrl) -> Box<Self> {
+    pub(super) fn new(url: InfluxUrl, transport: SinkTransport) -> Box<Self> {
         let authorization = url.token.as_ref().map(|token| format!("Token {}", token.0));
         Box::new(Self {
             url,
+            transport,
             authorization,
-            connector: None,
         })
     }
 
@@ -272,9 +269,6 @@ impl HttpSink {
         status: &SinkStatus,
         limit: Duration,
     ) -> Result<(), PushError> {
-        if self.url.scheme == UrlScheme::Https {
-            self.read_authorities()?;
-        }
         let limits = ExchangeLimits {
             time: limit,
             head_bytes: 64 * 1024,
@@ -298,22 +292,9 @@ impl HttpSink {
         outcome
     }
 
-    /// Reads the authorities that verify the server: a file each time, since it may have changed.
-    fn read_authorities(&mut self) -> Result<(), PushError> {
-        let source = match &self.url.ca {
-            AuthoritySource::System if self.connector.is_some() => return Ok(()),
-            AuthoritySource::System => CaSource::System,
-            AuthoritySource::File(path) => CaSource::File(path.clone()),
-        };
-        let connector = Connector::new(ClientSettings::new(source));
-        let unusable = |error: ConnectorError| PushError::Authorities(error.to_string());
-        self.connector = Some(connector.map_err(unusable)?);
-        Ok(())
-    }
-
     /// The status and the body of the response to a request with this body.
     async fn post(&self, body: Bytes, limits: ExchangeLimits) -> Result<(u16, Vec<u8>), PushError> {
-        let mut connection = connect_http(&self.url.addr, self.connector.as_ref(), limits).await?;
+        let mut connection = connect_http(&self.url.addr, &self.transport, limits).await?;
         let mut fields = vec![
             ("user-agent", AGENT),
             ("content-type", "text/plain; charset=utf-8"),
@@ -335,10 +316,10 @@ impl HttpSink {
     }
 }
 
-/// A connection for requests of HTTP/1.1, over TLS with a connector.
+/// A connection for requests of HTTP/1.1.
 pub(super) async fn connect_http(
     to: &EndpointAddr,
-    connector: Option<&Connector>,
+    transport: &SinkTransport,
     limits: ExchangeLimits,
 ) -> Result<HttpConnection, PushError> {
     let found = resolve(to, limits.time).await?;
@@ -349,7 +330,7 @@ pub(super) async fn connect_http(
     };
     let server = RemoteServer {
         addresses: found.into_iter().map(DialTarget::Tcp).collect(),
-        tls: connector.map(|connector| (connector, &*name)),
+        tls: transport.connector().map(|connector| (connector, &*name)),
         proxy_header: &[],
     };
     Ok(HttpConnection::http1(server.connect(limits).await?).await?)

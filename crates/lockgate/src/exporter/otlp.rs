@@ -7,14 +7,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use lockgate_client::{ClientRequest, ExchangeLimits, HttpConnection};
-use lockgate_config::{AuthoritySource, OtlpTarget, UrlScheme};
+use lockgate_config::OtlpTarget;
 use lockgate_content::coding::encode_all;
 use lockgate_export::EncodedPoints;
 use lockgate_export::otlp::{OtlpResource, PartialSuccess, partial_success};
 use lockgate_http::date;
-use lockgate_net::tls::{CaSource, ClientSettings, Connector};
 
 use super::connection::{AGENT, PushError, RESPONSE, connect_http, shown};
+use super::sink_transport::SinkTransport;
 use super::status::{LossReason, SinkStatus};
 
 /// The path of metrics below the URL.
@@ -38,8 +38,7 @@ type ReceivedAnswer = (u16, Option<Duration>, Vec<u8>);
 /// The way to a sink.
 pub(super) struct OtlpClient {
     to: OtlpTarget,
-    /// Read with the first request.
-    connector: Option<Connector>,
+    transport: SinkTransport,
     /// The connection of the last request.
     kept: Option<HttpConnection>,
     /// Whether it was told that the sink rejects a part: it may do so with each request.
@@ -66,10 +65,10 @@ pub(super) fn resource(to: &OtlpTarget, host: &str) -> OtlpResource {
 }
 
 impl OtlpClient {
-    pub(super) fn new(to: OtlpTarget) -> Self {
+    pub(super) fn new(to: OtlpTarget, transport: SinkTransport) -> Self {
         Self {
             to,
-            connector: None,
+            transport,
             kept: None,
             has_told: false,
         }
@@ -114,7 +113,8 @@ impl OtlpClient {
             self.keep(kept, &found.2);
             return Ok(found);
         }
-        let mut connection = self.connect(limits).await?;
+        let to = &self.to.url.addr;
+        let mut connection = connect_http(to, &self.transport, limits).await?;
         let found = self.ask(&mut connection, path, body).await?;
         self.keep(connection, &found.2);
         Ok(found)
@@ -123,19 +123,6 @@ impl OtlpClient {
     /// Keeps a connection on which the last response was read to its end.
     fn keep(&mut self, connection: HttpConnection, text: &[u8]) {
         self.kept = (text.len() < RESPONSE).then_some(connection);
-    }
-
-    async fn connect(&mut self, limits: ExchangeLimits) -> Result<HttpConnection, PushError> {
-        if self.to.url.scheme == UrlScheme::Https && self.connector.is_none() {
-            let ca = match &self.to.ca {
-                AuthoritySource::System => CaSource::System,
-                AuthoritySource::File(path) => CaSource::File(path.clone()),
-            };
-            let connector = Connector::new(ClientSettings::new(ca));
-            let connector = connector.map_err(|error| PushError::Authorities(error.to_string()))?;
-            self.connector = Some(connector);
-        }
-        connect_http(&self.to.url.addr, self.connector.as_ref(), limits).await
     }
 
     async fn ask(
@@ -200,8 +187,8 @@ fn retry_after(value: &[u8], now: u64) -> Option<Duration> {
 pub(super) struct OtlpSink(OtlpClient);
 
 impl OtlpSink {
-    pub(super) fn new(to: OtlpTarget) -> Box<Self> {
-        Box::new(Self(OtlpClient::new(to)))
+    pub(super) fn new(to: OtlpTarget, transport: SinkTransport) -> Box<Self> {
+        Box::new(Self(OtlpClient::new(to, transport)))
     }
 
     /// Sends what is left of the points, each request within `limit`.

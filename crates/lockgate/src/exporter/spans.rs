@@ -56,7 +56,7 @@ struct UnsentSpans {
 impl SpanPushing {
     pub(super) fn new(settings: SpanSettings, status: Arc<SpanStatus>) -> Self {
         Self {
-            client: OtlpClient::new(settings.export.to.clone()),
+            client: OtlpClient::new(settings.export.to.clone(), settings.transport.clone()),
             settings,
             status,
             unsent: None,

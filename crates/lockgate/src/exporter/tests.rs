@@ -7,6 +7,7 @@ use lockgate_config::{
     AuthoritySource, EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
 };
 use lockgate_metrics::{MetricFamilies, MetricSink};
+use lockgate_net::tls::{CaSource, ClientSettings, Connector};
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
 use lockgate_testkit::{
     Authority, DEADLINE, Folder, Http, Origin, Tls, Wire, eventually, server_config,
@@ -45,6 +46,7 @@ fn settings(form: ExportForm, every: Duration) -> SinkSettings {
             every,
             form,
         },
+        transport: SinkTransport::Plain,
         filter: MetricFilter::default(),
         host: "web1".to_owned(),
         started: Duration::from_secs(1_764_000_000),
@@ -333,7 +335,7 @@ fn influx_gets_requests_with_a_token_and_is_asked_again_after_errors() {
 }
 
 /// A URL of a server that is certified as `localhost`.
-fn secure(to: &Origin, ca: AuthoritySource) -> SinkSettings {
+fn secure(to: &Origin, connector: &Arc<Connector>) -> SinkSettings {
     let port = to.socket_address().port();
     let target = InfluxTarget::Http(InfluxUrl {
         scheme: UrlScheme::Https,
@@ -344,25 +346,30 @@ fn secure(to: &Origin, ca: AuthoritySource) -> SinkSettings {
         host: format!("localhost:{port}"),
         path: SecretText("/api/v2/write".to_owned()),
         token: None,
-        ca,
+        ca: AuthoritySource::System,
     });
-    settings(ExportForm::Influx(target), OFTEN)
+    SinkSettings {
+        transport: SinkTransport::Tls(Arc::clone(connector)),
+        ..settings(ExportForm::Influx(target), OFTEN)
+    }
 }
 
 #[test]
 fn influx_over_tls_is_verified_by_the_authorities_of_a_file() {
     let (authority, folder, origin) = (Authority::new("ours"), Folder::new(), Origin::tcp());
     let server = server_config(&authority.issue(&["localhost"]), None);
-    let file = folder.path("ca.pem");
+    let file = folder.write("ca.pem", Authority::new("another").pem());
+    let connector = Connector::new(ClientSettings::new(CaSource::File(file))).unwrap();
+    let connector = Arc::new(connector);
     with_exporter(|exporter| {
-        let sinks = vec![secure(&origin, AuthoritySource::File(file.clone()))];
+        let sinks = vec![secure(&origin, &connector)];
         exporter.keep(sinks, &seven(), CountedBefore::Nothing);
         let status = only(exporter);
-        // The file is read again.
-        eventually("it is down", || status.is_down().then_some(()));
-        folder.write("ca.pem", Authority::new("another").pem());
         assert!(Tls::accept(&server, origin.accept()).is_err());
+        eventually("it is down", || status.is_down().then_some(()));
+        // The task goes on when the file was read again.
         folder.write("ca.pem", authority.pem());
+        assert_eq!(connector.reload(), Ok(true));
         let mut http = loop {
             if let Ok(tls) = Tls::accept(&server, origin.accept()) {
                 break Http::over(tls);

@@ -486,6 +486,34 @@ fn a_collector_over_tls_is_verified_by_the_configured_authority() {
 }
 
 #[test]
+fn authorities_of_a_collector_are_read_again_when_they_change() {
+    let (site, collector) = (Site::new(), Origin::tcp());
+    let other = Authority::new("Other Authority").pem();
+    let ca = text(&site.folder.write("sink-ca.pem", other));
+    let port = collector.socket_address().port();
+    let served = server_config(&site.authority.issue(&["localhost"]), None);
+    let gate = lockgate().start(&format!(
+        "[export]\notlp = {{ url = \"https://localhost:{port}\", ca = \"{ca}\", metrics = false, \
+         traces = true }}\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"hi\"\n"
+    ));
+    ask(&gate, "/", "");
+    assert!(Tls::accept(&served, collector.accept()).is_err());
+    site.folder.write("sink-ca.pem", site.authority.pem());
+    gate.says("authorities of sinks of `export` replaced");
+    // The same spans come again.
+    let stream = loop {
+        if let Ok(stream) = Tls::accept(&served, collector.accept()) {
+            break stream;
+        }
+    };
+    let mut http = Http::over(stream);
+    let scope = decoded(&http.request()).message(1).message(2);
+    assert_eq!(scope.messages(2).count(), 1);
+    http.send(TAKEN);
+    gate.wait_for_sample("lockgate_export_spans_total", &[], 1.0);
+}
+
+#[test]
 fn a_reload_moves_spans_without_loss_and_ends_them() {
     let (before, after, origin) = (Collector::start(&[]), Collector::start(&[]), application());
     let gate = lockgate().start(&traced(&before, "true", origin.address()));
