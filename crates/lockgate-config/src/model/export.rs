@@ -17,6 +17,8 @@ pub struct Export {
     pub sinks: Vec<ExportSink>,
     /// Which ones.
     pub filter: MetricFilter,
+    /// The beginnings of names in the filter, with their places.
+    pub beginnings: Vec<(String, SourceSpan)>,
     /// Where spans of requests go, if anywhere.
     pub traces: Option<TraceExport>,
     /// The authorities of the sinks over TLS, with their places.

@@ -20,10 +20,15 @@ impl Resolver<'_> {
     /// What the configuration pushes.
     pub(super) fn export(&mut self) -> Export {
         let table = self.top().section(&top::EXPORT);
+        let (only, except) = (table.items(&keys::ONLY), table.items(&keys::EXCEPT));
+        let beginnings = only.placed().chain(except.placed());
         let mut export = Export {
+            beginnings: beginnings
+                .map(|(beginning, at)| (beginning.clone(), at.clone()))
+                .collect(),
             filter: MetricFilter {
-                only: table.list(&keys::ONLY),
-                except: table.list(&keys::EXCEPT),
+                only: only.values().cloned().collect(),
+                except: except.values().cloned().collect(),
             },
             ..Export::default()
         };

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use http::Method;
 use lockgate_proxy::access_log::reference::{CONNECTION, EXCHANGE, LogField};
 use lockgate_proxy::access_log::{Cause, CauseSide};
+use lockgate_rules::METRIC_NAMES;
 use lockgate_testkit::exposition::{Parsed, parse};
 use lockgate_testkit::h2::frame::{frame, kind};
 use lockgate_testkit::h2::{Client, Peer};
@@ -232,6 +233,15 @@ fn observe_md_matches_the_metrics_log_fields_and_causes() {
         written == text,
         "docs/observe.md is not what the program shows; write it with LOCKGATE_WRITE_DOCS=1"
     );
+}
+
+#[test]
+fn the_names_of_all_metrics_are_those_that_the_program_shows() {
+    let (gate, _peers) = everything();
+    let families = families(&gate);
+    let shown: BTreeSet<_> = families.iter().map(|family| family.name.as_str()).collect();
+    let known: BTreeSet<_> = METRIC_NAMES.iter().copied().collect();
+    assert_eq!(shown, known);
 }
 
 /// The names that begin with `lockgate_` in a text.
