@@ -2,6 +2,9 @@
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use lockgate_config::{
     AuthoritySource, EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
@@ -166,14 +169,10 @@ fn a_connection_that_the_receiver_closes_is_made_again() {
 fn a_receiver_that_never_reads_costs_a_bounded_queue() {
     let origin = Origin::tcp();
     let read = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&read);
+    let (counted, many) = (Arc::clone(&read), many());
     let large: FigureSource = Arc::new(move |sink: &mut dyn MetricSink| {
         counted.fetch_add(1, Ordering::Relaxed);
-        let mut families = MetricFamilies::new(sink);
-        let mut family = families.gauge("lockgate_large", "Many.");
-        for n in 0..10_000_u64 {
-            family.sample(&[("n", &n.to_string())], n);
-        }
+        many(sink);
     });
     with_exporter(|exporter| {
         let sink = SinkSettings {
@@ -393,5 +392,62 @@ fn a_last_push_to_a_receiver_that_is_away_is_given_up() {
         let status = only(exporter);
         finish(exporter);
         assert_eq!((status.points(), status.is_down()), (0, true));
+        assert_eq!(status.lost(LossReason::Unreachable), 1);
     });
+}
+
+/// 10,000 gauges: several frames of each kind.
+fn many() -> FigureSource {
+    Arc::new(|sink: &mut dyn MetricSink| {
+        let mut families = MetricFamilies::new(sink);
+        let mut family = families.gauge("lockgate_large", "Many.");
+        for n in 0..10_000_u64 {
+            family.sample(&[("n", &n.to_string())], n);
+        }
+    })
+}
+
+#[test]
+fn each_point_of_a_last_push_that_is_cut_is_sent_or_lost() {
+    let origin = Origin::tcp();
+    let sink = influx(&origin, NEVER);
+    // It takes a part, and then nothing.
+    let served = thread::spawn(move || {
+        let mut http = Http::over(origin.accept());
+        http.request();
+        http.send("HTTP/1.1 204 No Content\r\n\r\n");
+        let mut silent = Http::over(origin.accept());
+        silent.request();
+        silent
+    });
+    with_exporter(|exporter| {
+        exporter.keep(vec![sink], &many(), CountedBefore::Nothing);
+        let status = only(exporter);
+        finish(exporter);
+        let (sent, lost) = (status.points(), status.lost(LossReason::Unreachable));
+        assert!(sent > 0 && lost > 0, "{sent} {lost}");
+        assert_eq!(sent + lost, 10_000);
+    });
+    drop(served.join().unwrap());
+}
+
+#[test]
+fn a_thread_that_hangs_holds_up_the_end_once_for_all_sinks() {
+    let origin = Origin::tcp();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let hangs: FigureSource = Arc::new(move |_: &mut dyn MetricSink| {
+        // An error, once the test is over.
+        let _ = released.lock().unwrap().recv();
+    });
+    with_exporter(|exporter| {
+        let sinks = (0..100).map(|n| {
+            let mut sink = graphite(&origin, NEVER);
+            sink.sink.name = format!("sink {n}");
+            sink
+        });
+        exporter.keep(sinks.collect(), &hangs, CountedBefore::Nothing);
+        finish(exporter);
+    });
+    drop(release);
 }
