@@ -105,6 +105,11 @@ fn decoded(request: &Message) -> ProtoMessage {
 /// An application that responds with what it got as `traceparent`.
 fn application() -> Serving {
     Origin::tcp().answering(|request| {
+        if request.first_line().contains("/odd") {
+            // RFC 9112 §6.3 rule 5: no proxy may hand this on.
+            let response = "HTTP/1.1 201 Odd\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nodd";
+            return response.as_bytes().to_vec();
+        }
         let body = request.field("traceparent").unwrap_or("none");
         let status = match request.first_line() {
             line if line.contains("/fail") => "500 Broken",
@@ -271,7 +276,8 @@ fn a_failed_request_has_spans_that_tell_why() {
     assert_eq!(ask(&gate, "/fail", "").status(), 500);
     assert_eq!(ask(&gate, "/away", "").status(), 502);
     assert_eq!(ask(&gate, "/no", "").status(), 403);
-    let spans = collector.wait_for_spans(4);
+    assert_eq!(ask(&gate, "/odd", "").status(), 502);
+    let spans = collector.wait_for_spans(6);
     let found: Vec<_> = spans
         .iter()
         .map(|span| {
@@ -291,6 +297,9 @@ fn a_failed_request_has_spans_that_tell_why() {
             row(true, ["502", "connect_failed", "connect_failed"], true),
             // For a server, what it refuses has not failed.
             row(true, ["403", "", "refused_by_rule"], false),
+            row(true, ["502", "bad_response", "bad_response"], true),
+            // The endpoint has responded with another status than the client got.
+            row(false, ["201", "bad_response", ""], true),
         ]
     );
 }
