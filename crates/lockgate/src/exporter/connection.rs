@@ -154,10 +154,12 @@ async fn resolve(to: &EndpointAddr, limit: Duration) -> Result<Vec<SocketAddr>, 
     Ok(found)
 }
 
-/// Datagrams from one socket, as long as the name leads to the same address.
+/// Datagrams from one socket, as long as the name leads to the same address and that one refuses none.
 pub(super) struct UdpSink {
     to: EndpointAddr,
     socket: Option<(UdpSocket, SocketAddr)>,
+    /// The addresses of the name, as they were found last.
+    found: Vec<SocketAddr>,
     /// The points of the datagram that was sent last.
     last: u64,
 }
@@ -167,6 +169,7 @@ impl UdpSink {
         Self {
             to,
             socket: None,
+            found: Vec::new(),
             last: 0,
         }
     }
@@ -181,7 +184,7 @@ impl UdpSink {
         status: &SinkStatus,
         limit: Duration,
     ) -> Result<(), PushError> {
-        let socket = self.socket(limit).await?;
+        let mut socket = self.socket(limit).await?;
         let mut outcome = Ok(());
         while let Some(frame) = points.next_frame() {
             let mut sent = send_datagram(&socket.0, frame.bytes, limit).await;
@@ -189,6 +192,12 @@ impl UdpSink {
                 // udp(7): the error is that of a datagram before, and this one was not sent.
                 status.add_lost(LossReason::Refused, std::mem::take(&mut self.last));
                 outcome = Err(PushError::Refused);
+                // A name may have an address where nothing listens, as `localhost` has in IPv6.
+                if let Some(other) = address_behind(socket.1, &self.found)
+                    && let Ok(opened) = open(other).await
+                {
+                    socket = opened;
+                }
                 sent = send_datagram(&socket.0, frame.bytes, limit).await;
             }
             match sent {
@@ -208,32 +217,41 @@ impl UdpSink {
     /// sent.
     async fn socket(&mut self, limit: Duration) -> Result<(UdpSocket, SocketAddr), PushError> {
         let kept = self.socket.take();
-        let found = match resolve(&self.to, limit).await {
+        self.found = match resolve(&self.to, limit).await {
             Ok(found) => found,
             // A name server that is away for a while does not matter.
             Err(error) => return kept.ok_or(error),
         };
         if let Some((socket, address)) = kept
-            && found.contains(&address)
+            && self.found.contains(&address)
         {
             return Ok((socket, address));
         }
-        let Some(address) = found.first().copied() else {
+        let Some(address) = self.found.first().copied() else {
             return Err(PushError::Unresolved(ErrorKind::NotFound.into()));
         };
-        let from: SocketAddr = match address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let opened = async {
-            let socket = UdpSocket::bind(from).await?;
-            socket.connect(address).await?;
-            Ok::<_, io::Error>(socket)
-        };
-        let socket = opened.await.map_err(PushError::Unreachable)?;
         self.last = 0;
-        Ok((socket, address))
+        open(address).await.map_err(PushError::Unreachable)
     }
+}
+
+/// A socket towards an address.
+async fn open(address: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
+    let from: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(from).await?;
+    socket.connect(address).await?;
+    Ok((socket, address))
+}
+
+/// The address of a name behind `refused`, the first one behind the last; none where there is no
+/// other.
+fn address_behind(refused: SocketAddr, found: &[SocketAddr]) -> Option<SocketAddr> {
+    let at = found.iter().position(|one| *one == refused)?;
+    let behind = found.get(at + 1).or(found.first()).copied();
+    behind.filter(|address| *address != refused)
 }
 
 async fn send_datagram(socket: &UdpSocket, datagram: &[u8], limit: Duration) -> io::Result<()> {
@@ -342,4 +360,23 @@ pub(super) fn shown(text: &[u8]) -> String {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let kept = text.chars().filter(|char| !char.is_control());
     kept.take(TEXT).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_address_of_a_name_follows_one_that_refuses() {
+        let [one, two, three] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        for (refused, found, next) in [
+            (one, &[one, two, three][..], Some(two)),
+            (three, &[one, two, three], Some(one)),
+            (one, &[one], None),
+            (one, &[two], None),
+            (one, &[], None),
+        ] {
+            assert_eq!(address_behind(refused, found), next, "{refused} {found:?}");
+        }
+    }
 }
