@@ -9,6 +9,7 @@ mod otlp;
 mod pushing;
 mod settings;
 mod sink_connection;
+mod sink_response;
 mod sink_transport;
 mod span_exporter;
 mod span_settings;

@@ -17,15 +17,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UdpSocket, lookup_host};
 use tokio::time::timeout;
 
+use super::sink_response::{AGENT, ReceivedAnswer, limits, receive, shown};
 use super::sink_transport::SinkTransport;
 use super::status::{LossReason, SinkStatus};
 
-/// The value of `User-Agent`.
-pub(super) const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
-/// Bytes of a response that are read.
-pub(super) const RESPONSE: usize = 4 * 1024;
-/// The longest text of a response in an error, in characters.
-const TEXT: usize = 200;
 /// The shortest pause that a program can ask for.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// What a program may say on a stream before it is looked at again, in reads of a kilobyte.
@@ -287,15 +282,11 @@ impl HttpSink {
         status: &SinkStatus,
         limit: Duration,
     ) -> Result<(), PushError> {
-        let limits = ExchangeLimits {
-            time: limit,
-            head_bytes: 64 * 1024,
-            body_bytes: RESPONSE,
-        };
+        let limits = limits(limit);
         let mut outcome = Ok(());
         while let Some(frame) = points.next_frame() {
             let body = Bytes::copy_from_slice(frame.bytes);
-            let (code, text) = limits.bound(self.post(body, limits)).await?;
+            let (code, pause, text) = limits.bound(self.post(body, limits)).await?;
             let refusal = || PushError::Status(code, shown(&text));
             match code {
                 200..300 => status.add_points(points.advance()),
@@ -304,14 +295,19 @@ impl HttpSink {
                     status.add_lost(LossReason::Refused, points.advance());
                     outcome = Err(refusal());
                 }
+                _ if pause.is_some() => return Err(PushError::Busy(code, pause)),
                 _ => return Err(refusal()),
             }
         }
         outcome
     }
 
-    /// The status and the body of the response to a request with this body.
-    async fn post(&self, body: Bytes, limits: ExchangeLimits) -> Result<(u16, Vec<u8>), PushError> {
+    /// The response to a request with this body.
+    async fn post(
+        &self,
+        body: Bytes,
+        limits: ExchangeLimits,
+    ) -> Result<ReceivedAnswer, PushError> {
         let mut connection = connect_http(&self.url.addr, &self.transport, limits).await?;
         let mut fields = vec![
             ("user-agent", AGENT),
@@ -328,9 +324,7 @@ impl HttpSink {
             fields: &fields,
             body,
         };
-        let mut response = connection.exchange(&request).await?;
-        let text = response.read(|_, _| false).await?;
-        Ok((response.status, text))
+        Ok(receive(connection.exchange(&request).await?).await?)
     }
 }
 
@@ -352,14 +346,6 @@ pub(super) async fn connect_http(
         proxy_header: &[],
     };
     Ok(HttpConnection::http1(server.connect(limits).await?).await?)
-}
-
-/// The beginning of a response as one line of text.
-pub(super) fn shown(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let kept = text.chars().filter(|char| !char.is_control());
-    kept.take(TEXT).collect()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use std::time::Duration;
 use lockgate_config::{
     AuthoritySource, EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
 };
+use lockgate_export::PointEncoder;
 use lockgate_metrics::{MetricFamilies, MetricSink};
 use lockgate_net::tls::{CaSource, ClientSettings, Connector};
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
@@ -331,6 +332,30 @@ fn influx_gets_requests_with_a_token_and_is_asked_again_after_errors() {
             (status.lost(LossReason::Refused) == 1).then_some(())
         });
     });
+}
+
+#[test]
+fn influx_says_when_it_wants_to_be_asked_again() {
+    let origin = Origin::tcp();
+    let sink = influx(&origin, NEVER);
+    let served = thread::spawn(move || {
+        for status in ["429 Busy\r\nRetry-After: 7", "503 Busy"] {
+            let mut http = Http::over(origin.accept());
+            http.request();
+            http.send(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut points = sink.encoder().encode(Duration::ZERO, &*seven());
+    let (mut connection, status) = (sink.connection(), SinkStatus::new("sink"));
+    for pause in [Some(Duration::from_secs(7)), None] {
+        let sent = runtime.block_on(connection.send(&mut points, &status, DEADLINE));
+        assert_eq!(sent.unwrap_err().pause(), pause);
+    }
+    served.join().unwrap();
 }
 
 /// A URL of a server that is certified as `localhost`.
