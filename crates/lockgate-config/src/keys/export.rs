@@ -45,7 +45,8 @@ const CA_OF_SINK: Defaulted<AuthoritySource> = ConfigKey::defaulted(
     &AUTHORITIES,
     r#""system""#,
     r#""/etc/lockgate/sink-ca.pem""#,
-    "The authorities that an `https` server is verified by: the system's, or a PEM file.",
+    "The authorities that an `https` server is verified by: the system's, or a PEM file, which is read \
+     again when it changes.",
 );
 
 table! {
