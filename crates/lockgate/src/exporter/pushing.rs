@@ -129,7 +129,7 @@ impl Pushing {
                 pause = first_pause;
                 continue;
             };
-            self.tell_down(&why);
+            self.tell_down(&why, &points);
             if points.is_empty() {
                 continue;
             }
@@ -170,9 +170,15 @@ impl Pushing {
         }
     }
 
-    fn tell_down(&self, why: &PushError) {
-        if self.status.enter(SinkState::Down) != SinkState::Down {
-            let sink = self.status.name.as_str();
+    /// Tells once why a reading was not taken, of which `left` may be pushed again.
+    fn tell_down(&self, why: &PushError, left: &EncodedPoints) {
+        if self.status.enter(SinkState::Down) == SinkState::Down {
+            return;
+        }
+        let sink = self.status.name.as_str();
+        if left.is_empty() {
+            tracing::warn!(sink, %why, "figures are refused: the next ones are pushed all the same");
+        } else {
             tracing::warn!(sink, %why, "figures cannot be pushed: this is tried again");
         }
     }

@@ -105,7 +105,7 @@ impl SpanPushing {
             match self.send().await {
                 Ok(()) => pause = PAUSE,
                 Err(why) => {
-                    self.tell_down(&why);
+                    self.tell_down(&why, "spans cannot be sent: this is tried again");
                     self.give_up_old();
                     let asked_for = why.pause();
                     sleep(asked_for.unwrap_or_else(|| random.about(pause))).await;
@@ -170,7 +170,7 @@ impl SpanPushing {
             }
             OtlpAnswer::Refused(why) => {
                 self.status.add_refused(spans);
-                self.tell_down(&why);
+                self.tell_down(&why, "spans are refused: the next ones are sent all the same");
             }
         }
         Ok(())
@@ -187,10 +187,11 @@ impl SpanPushing {
         }
     }
 
-    fn tell_down(&self, why: &PushError) {
+    /// Tells once why spans were not taken.
+    fn tell_down(&self, why: &PushError, what: &str) {
         if !self.is_down.replace(true) {
             let sink = self.status.name.as_str();
-            tracing::warn!(sink, %why, "spans cannot be sent: this is tried again");
+            tracing::warn!(sink, %why, "{what}");
         }
     }
 }

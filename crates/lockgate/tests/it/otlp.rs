@@ -343,6 +343,7 @@ fn spans_are_sent_again_to_a_busy_sink_and_rejected_ones_are_counted() {
     // What is malformed for it stays so.
     ask(&gate, "/3", "");
     gate.wait_for_sample("lockgate_export_lost_spans_total", &refused, 4.0);
+    gate.says("spans are refused");
     ask(&gate, "/4", "");
     gate.wait_for_sample("lockgate_export_spans_total", &[], 4.0);
     let paths: Vec<_> = collector
