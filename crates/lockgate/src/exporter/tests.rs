@@ -9,7 +9,6 @@ use std::time::Duration;
 use lockgate_config::{
     AuthoritySource, EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
 };
-use lockgate_export::PointEncoder;
 use lockgate_metrics::{MetricFamilies, MetricSink};
 use lockgate_net::tls::{CaSource, ClientSettings, Connector};
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
