@@ -287,7 +287,12 @@ lockgate.offset:-3|g";
     #[test]
     fn dogstatsd_tags_do_not_end_with_a_colon() {
         let encoder = encoder(StatsdTags::DogStatsd);
-        for (value, tags) in [("", ""), (":", "|#t:_"), ("a::", "|#t:a:_"), ("a:b", "|#t:a:b")] {
+        for (value, tags) in [
+            ("", ""),
+            (":", "|#t:_"),
+            ("a::", "|#t:a:_"),
+            ("a:b", "|#t:a:b"),
+        ] {
             let mut out = Vec::new();
             encoder.style.put_tags(&mut out, &[("t", value)]);
             assert_eq!(String::from_utf8(out).unwrap(), tags, "{value:?}");

@@ -474,7 +474,10 @@ fn sinks_with_the_same_authorities_share_a_connector_over_reloads() {
     let running = setting.assemble(text, None).unwrap();
     assert_eq!(running.sink_connectors.len(), 1);
     let files = running.files();
-    assert!(files.len() == 1 && files[0].ends_with("ca.pem"), "{files:?}");
+    assert!(
+        files.len() == 1 && files[0].ends_with("ca.pem"),
+        "{files:?}"
+    );
     let next = setting.assemble(text, Some(&running)).unwrap();
     let connector = |assembly: &Assembly| assembly.sink_connectors.values().next().cloned();
     assert!(is_same(

@@ -355,7 +355,10 @@ fn failing_checks(config: &Config, report: &mut Report) {
 /// Names of metrics to be pushed, or not to be, that no metric has.
 fn unknown_metrics(config: &Config, report: &mut Report) {
     for (beginning, at) in &config.export.beginnings {
-        if METRIC_NAMES.iter().any(|name| name.starts_with(&**beginning)) {
+        if METRIC_NAMES
+            .iter()
+            .any(|name| name.starts_with(&**beginning))
+        {
             continue;
         }
         // Graphite, statsd and Prometheus have several names for a histogram.

@@ -303,11 +303,7 @@ impl HttpSink {
     }
 
     /// The response to a request with this body.
-    async fn post(
-        &self,
-        body: Bytes,
-        limits: ExchangeLimits,
-    ) -> Result<ReceivedAnswer, PushError> {
+    async fn post(&self, body: Bytes, limits: ExchangeLimits) -> Result<ReceivedAnswer, PushError> {
         let mut connection = connect_http(&self.url.addr, &self.transport, limits).await?;
         let mut fields = vec![
             ("user-agent", AGENT),

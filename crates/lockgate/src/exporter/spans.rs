@@ -170,7 +170,10 @@ impl SpanPushing {
             }
             OtlpAnswer::Refused(why) => {
                 self.status.add_refused(spans);
-                self.tell_down(&why, "spans are refused: the next ones are sent all the same");
+                self.tell_down(
+                    &why,
+                    "spans are refused: the next ones are sent all the same",
+                );
             }
         }
         Ok(())

@@ -6,9 +6,7 @@ use std::time::UNIX_EPOCH;
 use lockgate_metrics::MetricSink;
 
 use super::RunningServer;
-use crate::exporter::{
-    CountedBefore, FigureSource, SinkSettings, SinkTransport, SpanSettings,
-};
+use crate::exporter::{CountedBefore, FigureSource, SinkSettings, SinkTransport, SpanSettings};
 
 impl RunningServer {
     /// Pushes figures and spans to the programs that the configuration names.

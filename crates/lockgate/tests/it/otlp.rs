@@ -297,9 +297,9 @@ fn a_failed_request_has_spans_that_tell_why() {
             row(true, ["502", "connect_failed", "connect_failed"], true),
             // For a server, what it refuses has not failed.
             row(true, ["403", "", "refused_by_rule"], false),
-            row(true, ["502", "bad_response", "bad_response"], true),
+            row(true, ["502", "refused_by_rule", "refused_by_rule"], true),
             // The endpoint has responded with another status than the client got.
-            row(false, ["201", "bad_response", ""], true),
+            row(false, ["201", "refused_by_rule", ""], true),
         ]
     );
 }
