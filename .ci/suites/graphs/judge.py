@@ -24,6 +24,7 @@ PROMETHEUS = "http://127.0.0.1:9091"
 LINES, PICKLED, TAGGED = "lines.gate.lockgate", "pickled.gate.lockgate", "tagged"
 # The names of the sinks in the metrics.
 SINKS = {LINES: "graphite:127.0.0.1:2003", PICKLED: "graphite:127.0.0.1:2004", TAGGED: "graphite:127.0.0.2:2003"}
+WINDOW = 9 * 60  # seconds that queries are about; carbon keeps ten minutes
 PATIENCE = 60  # seconds until something that must come counts as missing
 
 
@@ -153,7 +154,7 @@ def count_points(moment):
     counts = {}
     for prefix in (LINES, PICKLED):
         paths = [name for name in names if name.startswith(prefix + ".")]
-        found = of_paths(paths, moment - 550, moment)
+        found = of_paths(paths, moment - WINDOW, moment)
         counts[prefix] = sum(at < moment for points in found.values() for at in points)
         counter = path_of(prefix, ("lockgate_export_points_total", (("sink", SINKS[prefix]),)))
         pushed = found[counter][moment]
@@ -190,7 +191,7 @@ def file_name(title):
     return re.sub("[^a-z0-9]+", "-", title.lower()).strip("-")
 
 
-def ask_graphite(start, end, pictures):
+def ask_graphite(start, end, drawn_from, pictures):
     """The legends of each panel, for whose targets Graphite has points and pictures."""
     legends, slowest, points = {}, (0, ""), 0
     asked = 0
@@ -204,7 +205,7 @@ def ask_graphite(start, end, pictures):
             legends.setdefault(panel["title"], set()).update(name for name, _, _ in found)
             points += sum(len(series[1]) for series in found)
             asked += 1
-        picture = render(targets, start, end, format="png", width=480, height=240, title=panel["title"], tz="UTC", hideLegend="false")
+        picture = render(targets, drawn_from, end, format="png", width=480, height=240, title=panel["title"], tz="UTC", hideLegend="false")
         require(picture.startswith(b"\x89PNG\r\n\x1a\n") and len(picture) > 2000, f"{panel['title']}: no picture")
         if pictures:
             os.makedirs(pictures, exist_ok=True)
@@ -290,8 +291,9 @@ def figures(counted, pictures=""):
     compare_figures(moment, steady)
     count_points(moment)
     compare_tags(moment, steady)
-    began = int(total(steady, "lockgate_start_time_seconds")) + 1
-    legends = ask_graphite(began, moment, pictures)
+    # Whole minutes, since the clock of Graphite's queries has a point for each.
+    began = moment - WINDOW
+    legends = ask_graphite(began, moment, total(steady, "lockgate_start_time_seconds"), pictures)
     compare_queries(began, moment, legends)
     ask_prometheus(began, moment, steady)
 
