@@ -53,12 +53,22 @@ fn both_dashboards_have_the_same_panels_with_queries_in_each() {
             assert!(!targets.is_empty(), "{file}: {title} has no query");
             for target in targets {
                 let query = target[field].as_str();
-                assert!(query.is_some_and(|query| !query.is_empty()), "{file}: {title}");
-                assert_eq!(target["datasource"]["uid"], "${datasource}", "{file}: {title}");
+                assert!(
+                    query.is_some_and(|query| !query.is_empty()),
+                    "{file}: {title}"
+                );
+                assert_eq!(
+                    target["datasource"]["uid"], "${datasource}",
+                    "{file}: {title}"
+                );
             }
         }
         assert!(ids.len() >= 8, "{file}: {} panels", ids.len());
-        titles.push(panels(&dashboard).map(|panel| panel["title"].clone()).collect::<Vec<_>>());
+        titles.push(
+            panels(&dashboard)
+                .map(|panel| panel["title"].clone())
+                .collect::<Vec<_>>(),
+        );
     }
     assert_eq!(titles[0], titles[1]);
 }
@@ -76,7 +86,10 @@ fn labels<'a>(query: &'a str, legend: &'a str) -> BTreeSet<&'a str> {
 fn the_prometheus_dashboard_queries_existing_metrics_and_labels() {
     let (gate, _graphite, _peers) = everything();
     let mut exposed: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for (name, labels, _) in families(&gate).into_iter().flat_map(|family| family.samples) {
+    for (name, labels, _) in families(&gate)
+        .into_iter()
+        .flat_map(|family| family.samples)
+    {
         let known = exposed.entry(name).or_default();
         known.extend(labels.into_iter().map(|(label, _)| label));
     }
@@ -145,7 +158,11 @@ fn paths_of_a_query_are_those_of_its_templates_too() {
         ),
         (
             "aliasByNode(applyByNode($prefix.a.le.*.b._Inf,-3,'minSeries(%.b.1,%.b.2)','%'),-3)",
-            &["lockgate.a.le.*.b._Inf", "lockgate.a.le.*.b.1", "lockgate.a.le.*.b.2"],
+            &[
+                "lockgate.a.le.*.b._Inf",
+                "lockgate.a.le.*.b.1",
+                "lockgate.a.le.*.b.2",
+            ],
         ),
         (
             "applyByNode($prefix.a.*,99,'diffSeries(%,timeFunction(\"t\",10))','%')",
@@ -162,7 +179,10 @@ fn the_graphite_dashboard_asks_for_paths_that_are_pushed() {
     families(&gate);
     gate.stop();
     let pushed = String::from_utf8(graphite.accept().rest()).unwrap();
-    let series: BTreeSet<&str> = pushed.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    let series: BTreeSet<&str> = pushed
+        .lines()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
     let dashboard = dashboard(GRAPHITE);
     let variables = dashboard["templating"]["list"].as_array().unwrap();
     let default = |name: &str| {

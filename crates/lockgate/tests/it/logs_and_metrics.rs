@@ -485,7 +485,10 @@ fn shown_cpu_seconds(pid: u32) -> f64 {
     // The name, which may have spaces, ends in the last parenthesis; `utime` is the 14th field.
     let (_, fields) = stat.rsplit_once(')').unwrap();
     let ticks = fields.split_whitespace().skip(11).take(2);
-    ticks.map(|field| field.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+    ticks
+        .map(|field| field.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / 100.0
 }
 
 #[test]
