@@ -22,6 +22,8 @@ METRICS = "http://127.0.0.1:9090/metrics"
 GRAPHITE = "http://127.0.0.1:8080"
 PROMETHEUS = "http://127.0.0.1:9091"
 LINES, PICKLED, TAGGED = "lines.gate.lockgate", "pickled.gate.lockgate", "tagged"
+# As several machines are shown.
+BOTH = "*.gate.lockgate"
 # The names of the sinks in the metrics.
 SINKS = {LINES: "graphite:127.0.0.1:2003", PICKLED: "graphite:127.0.0.1:2004"}
 WINDOW = 9 * 60  # seconds that queries are about; carbon keeps ten minutes
@@ -209,16 +211,18 @@ def ask_graphite(start, end, drawn_from, pictures):
             found = [series for series in rendered([target], start, end) if series[1]]
             slowest = max(slowest, (time.time() - begun, panel["title"]))
             require(found, f"{panel['title']}: no point of {target}")
+            more = [series for series in rendered([target.replace(LINES, BOTH)], start, end) if series[1]]
+            require(len(more) >= len(found), f"{panel['title']}: {len(more)} series of two machines")
             legends.setdefault(panel["title"], set()).update(name for name, _, _ in found)
             points += sum(len(series[1]) for series in found)
             asked += 1
-        picture = render(targets, drawn_from, end, format="png", width=480, height=240, title=panel["title"], tz="UTC", hideLegend="false")
+        picture = render(targets, drawn_from, end, format="png", width=480, height=240, title=panel["title"], tz="UTC", minXStep=10)
         require(picture.startswith(b"\x89PNG\r\n\x1a\n") and len(picture) > 2000, f"{panel['title']}: no picture")
         if pictures:
             os.makedirs(pictures, exist_ok=True)
             with open(os.path.join(pictures, file_name(panel["title"]) + ".png"), "wb") as file:
                 file.write(picture)
-    print(f"graphs: {asked} queries of Graphite have {points} points; the slowest took {slowest[0]:.2f} s ({slowest[1]})")
+    print(f"graphs: {asked} queries of Graphite have {points} points, and answers for two machines too; the slowest took {slowest[0]:.2f} s ({slowest[1]})")
     return legends
 
 
@@ -242,6 +246,12 @@ def compare_queries(start, end, legends):
     require(legends[title[18]] == legends[title[1]], legends[title[18]])
 
     compared = 0
+    of = lambda prefix: {name: points for name, points, _ in rendered([targets[1][0].replace(LINES, prefix)], start, end)}
+    one, other, both = of(LINES), of(PICKLED), of(BOTH)
+    for name, points in both.items():
+        for at, rate in points.items():
+            sum_of_two = one[name].get(at, 0) + other[name].get(at, 0)
+            require(rate == sum_of_two, f"{name} at {at}: {rate} of two machines, and not {sum_of_two}")
     series = lambda pattern: [points for _, points, _ in rendered([pattern], start, end)]
     for name, points, _ in rendered(targets[2], start, end):
         raw = series(f"{LINES}.requests_total.site.*.method.*.code.{name}")
