@@ -57,7 +57,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         fields = {"CONTENT_TYPE": "Content-Type", "CONTENT_LENGTH": "Content-Length", "HTTP_CONTENT_ENCODING": "Content-Encoding", "GIT_PROTOCOL": "Git-Protocol"}
         given = {name: self.headers[field] for name, field in fields.items() if self.headers[field]}
-        backend = subprocess.Popen(["git", "http-backend"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={
+        backend = subprocess.Popen(["git", "http-backend"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={
             "PATH": os.environ["PATH"], "GIT_PROJECT_ROOT": self.server.folder, "GIT_HTTP_EXPORT_ALL": "1", "REQUEST_METHOD": self.command, "PATH_INFO": path,
             "QUERY_STRING": query, "REMOTE_USER": "alice", "REMOTE_ADDR": self.headers.get("X-Forwarded-For", ""), **given})
         feeding = threading.Thread(target=self.feed, args=[backend])

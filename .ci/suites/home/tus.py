@@ -3,6 +3,7 @@
 The content is made as it is sent: no file of its size is needed, and a piece in a wrong place is another content.
 """
 
+import contextlib
 import hashlib
 import http.client
 import os
@@ -98,7 +99,8 @@ class Upload:
             raise AssertionError(f"curl has ended: {curl.returncode}")
         curl.kill()
         curl.wait()
-        curl.stdin = None
+        with contextlib.suppress(BrokenPipeError):
+            curl.stdin.close()
 
     def places(self, start, end, events):
         left, at = sorted(events, key=lambda event: event[0]), start

@@ -91,7 +91,7 @@ func (f *film) ask(method string, fields ...string) (response *http.Response, en
 			f.connections.Add(1)
 		}
 	}}
-	within, end := context.WithTimeout(context.Background(), time.Minute)
+	within, abort := context.WithTimeout(context.Background(), time.Minute)
 	request, err := http.NewRequestWithContext(httptrace.WithClientTrace(within, trace), method, f.url, nil)
 	must(err)
 	if f.authorization != "" {
@@ -103,7 +103,7 @@ func (f *film) ask(method string, fields ...string) (response *http.Response, en
 	response, err = f.client.Do(request)
 	must(err)
 	is(response.ProtoMajor == f.version, "HTTP/%d.%d and not HTTP/%d", response.ProtoMajor, response.ProtoMinor, f.version)
-	return response, func() { end(); response.Body.Close() }
+	return response, func() { abort(); response.Body.Close() }
 }
 
 // Reads so many bytes of a response and compares them with the file.
