@@ -99,5 +99,7 @@ def bare_repository(folder, name):
     path = os.path.join(folder, name)
     shutil.rmtree(path, ignore_errors=True)
     subprocess.run(["git", "init", "--quiet", "--bare", path], check=True)
-    subprocess.run(["git", "-C", path, "config", "http.receivepack", "true"], check=True)
+    # No search for what random files have in common.
+    for key, value in (("http.receivepack", "true"), ("core.compression", "0"), ("pack.window", "0")):
+        subprocess.run(["git", "-C", path, "config", key, value], check=True)
     return path

@@ -547,9 +547,9 @@ fn elsewhere_only(name: &LookedUpName, addresses: &[FoundAddress], list: &str) -
             let found = format!("{list}, not of this machine; port {port}: {why}");
             // Many routers do not lead from inside to their own outer address.
             match (&name.keeping, name.is_validated) {
-                (Keeping::Kept, _) => group.note(what, found, AT_THE_ROUTER),
-                (_, true) => group.warning(what, found, ELSEWHERE),
-                (_, false) => group.note(what, found, ELSEWHERE),
+                (Keeping::None, true) => group.warning(what, found, ELSEWHERE),
+                (Keeping::None, false) => group.note(what, found, ELSEWHERE),
+                _ => group.note(what, found, AT_THE_ROUTER),
             }
         }
     }
@@ -558,7 +558,7 @@ fn elsewhere_only(name: &LookedUpName, addresses: &[FoundAddress], list: &str) -
 /// What to do where the last update has failed.
 const FAILED: &str = "`lockgate status` shows the next try; docs/guides/ddns.md explains `[ddns]`";
 
-/// What to do about the router's address, which `[ddns]` has set.
+/// What to do about the router's address, which `[ddns]` sets.
 const AT_THE_ROUTER: &str = "let the router forward the ports of the sites to this machine, and try from another network: many routers do not lead from inside to their own address";
 
 /// What to do about an address elsewhere.
@@ -637,7 +637,7 @@ mod tests {
             (Keeping::Kept, vec![], Level::Note),
             (failed(), vec![], Level::Problem),
             (Keeping::Kept, router(), Level::Note),
-            (Keeping::Planned, router(), Level::Warning),
+            (Keeping::Planned, router(), Level::Note),
             (failed(), router(), Level::Warning),
             (Keeping::Kept, vec![at("192.0.2.1", None)], Level::Ok),
         ] {

@@ -156,7 +156,10 @@ fn status_says_why_a_name_has_no_address() {
     let socket = folder.path("admin.sock");
     let nowhere = ddns(&zone, &addresses, "[\"home.example.org\"]")
         .replace(&addresses.url(), "interface:nowhere0");
-    let gate = lockgate().start(&format!("admin = \"unix:{}\"\n{nowhere}{RESPOND}", text(&socket)));
+    let gate = lockgate().start(&format!(
+        "admin = \"unix:{}\"\n{nowhere}{RESPOND}",
+        text(&socket)
+    ));
     let why = eventually("a reason", || {
         let (_, status) = ask(&socket, "GET", "/v1/status", "");
         status["names"][0]["failure"].as_str().map(str::to_owned)
