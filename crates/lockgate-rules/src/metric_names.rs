@@ -28,6 +28,7 @@ pub const METRIC_NAMES: &[&str] = &[
     "lockgate_connections_ended_total",
     "lockgate_connections_evicted_total",
     "lockgate_connections_limit",
+    "lockgate_cpu_seconds_total",
     "lockgate_ddns_address_info",
     "lockgate_ddns_failures_total",
     "lockgate_ddns_last_success_timestamp_seconds",
