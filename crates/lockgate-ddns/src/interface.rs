@@ -146,7 +146,6 @@ mod tests {
                 "2606:4700::1",
                 "2606:4700::2",
                 "fd00::1",
-                "fe80::1",
             ]
         );
         assert!(found(&all, Interfaces::One(9), false).is_empty());

@@ -6,7 +6,6 @@ use lockgate_rules::{AddressSource, DynamicDns};
 
 use crate::family::AddressFamily;
 use crate::interface;
-use crate::publishable::{is_publishable, refusal};
 use crate::router::external_ipv4;
 use crate::settling::{Asked, Sighting};
 use crate::url::AnsweringServer;
@@ -63,28 +62,15 @@ impl Sources {
                     Ok(address) => return Sighting::Reported(address),
                     Err(why) => why,
                 },
-                Source::Router => match self.ask_router().await {
-                    Ok(address) => return Sighting::Reported(address),
-                    Err(why) => why,
+                Source::Router => match external_ipv4().await {
+                    Ok(address) => return Sighting::Reported(IpAddr::V4(address)),
+                    Err(error) => error.to_string(),
                 },
                 Source::Broken(why) => why.clone(),
             };
             reasons.push(why);
         }
         Sighting::Nothing(reasons.join("; "))
-    }
-
-    /// The address of the router, if it may be published.
-    async fn ask_router(&self) -> Result<IpAddr, String> {
-        let address = external_ipv4().await;
-        let address = IpAddr::V4(address.map_err(|error| error.to_string())?);
-        match refusal(address) {
-            Some(refusal) if !is_publishable(address, self.private) => Err(format!(
-                "the router's address {address} is {}",
-                refusal.as_str()
-            )),
-            _ => Ok(address),
-        }
     }
 
     fn of(&self, family: AddressFamily) -> &[Source] {

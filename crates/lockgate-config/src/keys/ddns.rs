@@ -63,9 +63,9 @@ table! {
          over IPv4; with `https://` its certificate is verified. It has 10 s, and 1 KB of its answer are \
          read.\n\n\
          What the router or a server tells is set once it was told twice.\n\n\
-         Addresses that the Internet does not reach are never set: those for documentation, benchmarks and \
-         multicast, and, unless `private` permits them, private (RFC 1918), shared (100.64.0.0/10, RFC 6598) \
-         and link-local ones. Of several public addresses, the one that is set stays while it is there.",
+         Addresses that the Internet does not reach are never set: link-local ones, those for documentation, \
+         benchmarks and multicast, and, unless `private` permits them, private (RFC 1918), unique local \
+         (fc00::/7) and shared ones (100.64.0.0/10, RFC 6598). Of several public addresses, the one that is set stays while it is there.",
     )
     .with(NAMED);
 
@@ -94,8 +94,9 @@ table! {
         &Flag,
         "false",
         "true",
-        "Whether addresses that only networks of your own reach are set too: private, shared, unique local \
-         and link-local ones. Public ones come first.",
+        "Whether addresses that only networks of your own reach are set too: private, shared and unique \
+         local ones. Public ones come first. Name the interface where the machine has several with such \
+         addresses, as containers give it: `\"interface:eth0\"`. A router's private address is not set.",
     )
     .with(NAMED);
 }
