@@ -1,5 +1,5 @@
-//! The wait after failures: a minute, then twice as long each time, to an hour. One that is told to be
-//! asked less often waits longer.
+//! The wait after failures: a minute, then twice as long each time, to an hour. A provider that says that
+//! it is asked too often is left alone for longer, a router that says nothing for no more than ten minutes.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,8 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// The same after an answer that says that there were too many requests.
 const FIRST_OF_LIMIT: Duration = Duration::from_secs(15 * 60);
 const LONGEST_OF_LIMIT: Duration = Duration::from_secs(4 * 3600);
+/// The longest after a router's silence: it may have been restarted, or have got another setting.
+const LONGEST_OF_SILENCE: Duration = Duration::from_secs(10 * 60);
 /// The share of a wait by which it may be longer, so that many machines do not come back at once.
 const SPREAD: f64 = 0.25;
 
@@ -17,6 +19,19 @@ pub(crate) enum FailureKind {
     Usual,
     /// There were too many requests.
     RateLimit,
+    /// A router says nothing.
+    Silence,
+}
+
+impl FailureKind {
+    /// The first wait, and the longest.
+    fn waits(self) -> (Duration, Duration) {
+        match self {
+            Self::Usual => (FIRST, LONGEST),
+            Self::RateLimit => (FIRST_OF_LIMIT, LONGEST_OF_LIMIT),
+            Self::Silence => (FIRST, LONGEST_OF_SILENCE),
+        }
+    }
 }
 
 /// The failures since the last success.
@@ -29,10 +44,7 @@ pub(crate) struct BackOff {
 impl BackOff {
     /// Counts a failure; `jitter` is a random number from 0 to 1.
     pub(crate) fn failed(&mut self, now: Instant, kind: FailureKind, jitter: f64) {
-        let (first, longest) = match kind {
-            FailureKind::Usual => (FIRST, LONGEST),
-            FailureKind::RateLimit => (FIRST_OF_LIMIT, LONGEST_OF_LIMIT),
-        };
+        let (first, longest) = kind.waits();
         let doubled = first.saturating_mul(1 << self.failures.min(16));
         let wait = doubled.min(longest);
         self.failures = self.failures.saturating_add(1);

@@ -35,7 +35,7 @@ pub(crate) enum Step {
         wanted: WantedAddresses,
         change: WantedAddresses,
     },
-    /// Nothing until then, if no interface changes.
+    /// Nothing until then, if the network does not change.
     Wait(Option<Instant>),
 }
 
@@ -195,7 +195,7 @@ impl Follower {
         }
     }
 
-    /// An interface has changed: the sources are looked at soon.
+    /// The network has changed: the sources are looked at soon.
     pub(crate) fn wake(&mut self, now: Instant) {
         let families = [&mut self.ipv4, &mut self.ipv6];
         families

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use lockgate_dns::AddressWriter;
-use lockgate_net::interface_addresses::AddressChanges;
 use lockgate_rules::DynamicDns;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::family::AddressFamily;
 use crate::follower::{Follower, NameNews, Step};
+use crate::network_watch::NetworkWatch;
 use crate::settling::Sighting;
 use crate::sources::Sources;
 use crate::status::NameStatus;
@@ -120,12 +120,8 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
             return pending().await;
         }
     };
-    let changes = AddressChanges::new();
-    if let Err(error) = &changes {
-        tracing::warn!(%error, "changed addresses are seen only after a while");
-    }
-    let mut changes = changes.ok();
-    let sources = Sources::new(settings);
+    let mut network = NetworkWatch::new();
+    let mut sources = Sources::new(settings);
     let mut follower = Follower::new(
         Instant::now(),
         settings.names.len(),
@@ -168,22 +164,11 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
                         None => pending().await,
                     }
                 };
-                let change = async {
-                    match &changes {
-                        Some(changes) => changes.changed().await,
-                        None => pending().await,
-                    }
-                };
-                let changed = tokio::select! {
-                    () = wait => None,
-                    changed = change => Some(changed),
-                };
-                match changed {
-                    None => {}
-                    Some(Ok(())) => follower.wake(Instant::now()),
-                    Some(Err(error)) => {
-                        tracing::warn!(%error, "changed addresses are seen only after a while");
-                        changes = None;
+                tokio::select! {
+                    () = wait => {}
+                    () = network.changed() => {
+                        sources.network_changed();
+                        follower.wake(Instant::now());
                     }
                 }
             }

@@ -58,7 +58,8 @@ table! {
          `\"interface:eth0\"`: the one of that name. A change is seen at once.\n\
          - `\"router\"`: the home router, the gateway of this machine. It is asked by NAT-PMP (RFC 6886), PCP \
          (RFC 6887) and UPnP, one after the other, and tells its own address. One that is itself behind \
-         another NAT is told so.\n\
+         another NAT is told so. One that says nothing is asked again after a minute, then after twice as \
+         long each time, up to ten minutes.\n\
          - A URL: a server that answers with the address of its client, as plain text or JSON. It is asked \
          over IPv4; with `https://` its certificate is verified. It has 10 s, and 1 KB of its answer are \
          read.\n\n\
@@ -84,8 +85,8 @@ table! {
         &Time { min: 1_000 },
         r#""1m""#,
         r#""5m""#,
-        "The time between two looks at the sources. When an address of an interface changes, they are looked \
-         at sooner.",
+        "The time between two looks at the sources. When an address of an interface or the default route of \
+         IPv4 changes, they are looked at sooner.",
     )
     .with(NAMED);
 
