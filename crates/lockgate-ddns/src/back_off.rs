@@ -38,6 +38,8 @@ impl FailureKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct BackOff {
     failures: u32,
+    /// The kind of the last one.
+    kind: Option<FailureKind>,
     until: Option<Instant>,
 }
 
@@ -45,10 +47,23 @@ impl BackOff {
     /// Counts a failure; `jitter` is a random number from 0 to 1.
     pub(crate) fn failed(&mut self, now: Instant, kind: FailureKind, jitter: f64) {
         let (first, longest) = kind.waits();
+        if self.until.is_some_and(|until| now > until + longest) {
+            // It was not tried for so long that this failure has nothing to do with those before.
+            self.failures = 0;
+        }
         let doubled = first.saturating_mul(1 << self.failures.min(16));
         let wait = doubled.min(longest);
         self.failures = self.failures.saturating_add(1);
+        self.kind = Some(kind);
         self.until = Some(now + wait + wait.mul_f64(SPREAD * jitter.clamp(0.0, 1.0)));
+    }
+
+    /// Ends the wait, unless there were too many requests. The failures still count: the next wait is
+    /// none the shorter.
+    pub(crate) fn hurry(&mut self) {
+        if self.kind != Some(FailureKind::RateLimit) {
+            self.until = None;
+        }
     }
 
     /// Forgets the failures.
@@ -97,5 +112,36 @@ mod tests {
         back_off.failed(Instant::now(), FailureKind::Usual, 0.5);
         back_off.succeeded();
         assert_eq!(back_off.until(), None);
+    }
+
+    #[test]
+    fn a_wait_may_be_ended_but_that_of_a_rate_limit() {
+        let now = Instant::now();
+        for (kind, next) in [(FailureKind::Usual, Some(120)), (FailureKind::RateLimit, None)] {
+            let mut back_off = BackOff::default();
+            back_off.failed(now, kind, 0.0);
+            back_off.hurry();
+            assert_eq!(back_off.until().is_none(), next.is_some(), "{kind:?}");
+            if let Some(next) = next {
+                back_off.failed(now, kind, 0.0);
+                assert_eq!(back_off.until(), Some(now + Duration::from_secs(next)));
+            }
+        }
+    }
+
+    #[test]
+    fn failures_of_long_ago_make_no_wait_longer() {
+        let now = Instant::now();
+        for (later, expected) in [(60, 120), (60 + 3600, 120), (60 + 3601, 60)] {
+            let mut back_off = BackOff::default();
+            back_off.failed(now, FailureKind::Usual, 0.0);
+            let later = now + Duration::from_secs(later);
+            back_off.failed(later, FailureKind::Usual, 0.0);
+            assert_eq!(
+                back_off.until(),
+                Some(later + Duration::from_secs(expected)),
+                "{expected}"
+            );
+        }
     }
 }

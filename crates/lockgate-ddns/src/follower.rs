@@ -74,7 +74,7 @@ struct NameState {
     zone: Option<String>,
     /// What the zone has, as far as is known.
     known: WantedAddresses,
-    /// What was set, and not shown since.
+    /// What was set, and was not shown by the last look at the zone.
     unseen: WantedAddresses,
     /// A change that is to be made: what was wanted, and what of it is lacking.
     change: Option<(WantedAddresses, WantedAddresses)>,
@@ -204,14 +204,21 @@ impl Follower {
             .for_each(|settled| settled.wake(now));
     }
 
-    /// The result of [`Step::Look`].
+    /// The result of [`Step::Look`]. Another address ends the waits of names, but those of rate limits:
+    /// what has failed while this machine's line was down must not keep its names at the old one.
     pub(crate) fn looked(&mut self, now: Instant, family: AddressFamily, sighting: &Sighting) {
+        let before = self.wanted();
         let settled = match family {
             AddressFamily::Ipv4 => &mut self.ipv4,
             AddressFamily::Ipv6 => &mut self.ipv6,
         };
         if let Some(settled) = settled {
             settled.looked(now, sighting);
+        }
+        if self.wanted() != before {
+            let of_names = self.names.iter_mut().map(|state| &mut state.back_off);
+            let waits = of_names.chain(self.zones.values_mut());
+            waits.for_each(BackOff::hurry);
         }
     }
 
@@ -236,10 +243,9 @@ impl Follower {
             let change = wanted.without(state.known);
             return Some(state.compared(wanted, change, NameNews::Right(wanted)));
         };
-        let unseen = state.unseen;
-        // Of what was set before, that which a server shows now.
-        state.unseen = unseen.without(wanted.without(lacking));
         let change = lacking.without(state.unseen);
+        // What was set for another address than the present one is no reason against setting it again.
+        state.unseen = lacking.without(change);
         state.known = wanted.without(change);
         let otherwise = match lacking.is_empty() {
             true => NameNews::Right(wanted),

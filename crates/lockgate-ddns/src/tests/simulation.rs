@@ -272,6 +272,46 @@ fn an_address_that_the_zone_does_not_show_is_set_once() {
 }
 
 #[test]
+fn an_address_that_comes_back_is_set_again() {
+    // The zone shows the second one all the time.
+    let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
+        let last = if since < HOUR || since > 2 * HOUR {
+            1
+        } else {
+            2
+        };
+        Sighting::Interfaces(vec![v4(last).into()])
+    });
+    simulation.zone.insert("a", only_v4(2));
+    simulation.frozen = true;
+    simulation.run_to(3 * HOUR);
+    assert_eq!(simulation.minutes(), [0, 121]);
+}
+
+#[test]
+fn another_address_is_set_without_the_wait_after_failures() {
+    let after_failures_of = |why: &str| {
+        let mut simulation = Simulation::new(&["a", "b"], KERNEL, |_, since| {
+            let last = if since < 2 * HOUR { 1 } else { 2 };
+            Sighting::Interfaces(vec![v4(last).into()])
+        });
+        simulation.refusal = Some(DnsError::Provider {
+            provider: "desec",
+            why: why.to_owned(),
+        });
+        simulation.run_to(2 * HOUR - MINUTE);
+        simulation.refusal = None;
+        let failed = simulation.updates.len();
+        simulation.run_to(4 * HOUR);
+        simulation.minutes()[failed..].to_vec()
+    };
+    // The next try would have been at 123.
+    assert_eq!(after_failures_of("the network is unreachable"), [120, 120]);
+    // This one stays: 0, 15, 45 and 105 before.
+    assert_eq!(after_failures_of("API error: HTTP 429: slow down"), [225, 225]);
+}
+
+#[test]
 fn servers_of_the_zone_that_are_silent_hold_up_no_change() {
     let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
         let last = if since < HOUR { 1 } else { 2 };
