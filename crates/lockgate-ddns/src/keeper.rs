@@ -117,6 +117,9 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
         Ok(writer) => writer,
         Err(error) => {
             tracing::error!(%error, "no name can be kept at this machine's address");
+            for name in &settings.names {
+                statuses.change(name, |status| failed(status, error.to_string(), None));
+            }
             return pending().await;
         }
     };
@@ -261,13 +264,56 @@ fn tell(statuses: &Statuses, name: &str, news: Option<NameNews>) {
 }
 
 fn fail(statuses: &Statuses, name: &str, why: String, next_try: Option<SystemTime>) {
-    let before = statuses.change(name, |status| {
-        status.failures += 1;
-        status.failure = Some(why.clone());
-        status.next_try = next_try;
-    });
+    let before = statuses.change(name, |status| failed(status, why.clone(), next_try));
     match before.failure.as_ref() == Some(&why) {
         true => tracing::debug!(name, error = why, "the name's address is not set again"),
         false => tracing::error!(name, error = why, "the name's address is not set"),
+    }
+}
+
+fn failed(status: &mut NameStatus, why: String, next_try: Option<SystemTime>) {
+    status.failures += 1;
+    status.failure = Some(why);
+    status.next_try = next_try;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use lockgate_rules::{DnsProvider, KnownDnsProvider};
+
+    use super::*;
+
+    #[test]
+    fn settings_of_a_provider_that_are_unusable_stand_at_each_name() {
+        let dns = DnsProvider {
+            provider: KnownDnsProvider::named("rfc2136").unwrap(),
+            parameters: Vec::new(),
+            command: Vec::new(),
+            propagation: Duration::from_secs(1),
+            resolvers: Vec::new(),
+        };
+        let keeper = DdnsKeeper::default();
+        keeper.keep(Some(Arc::new(DynamicDns {
+            names: ["a.example.org", "b.example.org"].map(str::to_owned).to_vec(),
+            dns: Arc::new(dns),
+            ipv4: Vec::new(),
+            ipv6: Vec::new(),
+            every: Duration::from_secs(60),
+            private: false,
+        })));
+        let running = pin!(keeper.task().run());
+        let polled = running.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        let statuses = keeper.statuses();
+        assert_eq!(statuses.len(), 2);
+        for (name, status) in statuses {
+            let failure = status.failure.as_deref();
+            let expected = Some("the settings of `rfc2136`: `server` is missing");
+            assert_eq!((failure, status.failures), (expected, 1), "{name}");
+        }
     }
 }
