@@ -58,6 +58,9 @@ pub(crate) enum NameNews {
 pub(crate) struct Follower {
     ipv4: Option<SettledAddress>,
     ipv6: Option<SettledAddress>,
+    /// The families that were looked at since names had their turn. Each is so once before it: sources
+    /// that take longer than `every` would otherwise keep names waiting for ever.
+    looked: Vec<AddressFamily>,
     names: Vec<NameState>,
     /// The name that is looked at first: the one behind that which has failed last, so that it does not
     /// keep the others of its zone waiting.
@@ -121,6 +124,7 @@ impl Follower {
         Self {
             ipv4: family(ipv4),
             ipv6: family(ipv6),
+            looked: Vec::new(),
             names: std::iter::repeat_with(name).take(names).collect(),
             turn: 0,
             zones: HashMap::new(),
@@ -134,18 +138,34 @@ impl Follower {
             (AddressFamily::Ipv4, &self.ipv4),
             (AddressFamily::Ipv6, &self.ipv6),
         ];
-        let mut later = Vec::new();
+        let (mut due, mut later) = (Vec::new(), Vec::new());
         for (family, settled) in families {
-            if let Some(settled) = settled {
-                if settled.next_look() <= now {
-                    return Step::Look(family);
-                }
-                later.push(settled.next_look());
+            let Some(settled) = settled else {
+                continue;
+            };
+            match settled.next_look() {
+                at if at > now => later.push(at),
+                _ => due.push(family),
             }
         }
+        if let Some(family) = due.iter().find(|family| !self.looked.contains(family)) {
+            return Step::Look(*family);
+        }
+        self.looked.clear();
+        if let Some(step) = self.next_of_names(now, &mut later) {
+            return step;
+        }
+        match due.first() {
+            Some(family) => Step::Look(*family),
+            None => Step::Wait(later.into_iter().min()),
+        }
+    }
+
+    /// The next step of a name, or when one is due `later`.
+    fn next_of_names(&mut self, now: Instant, later: &mut Vec<Instant>) -> Option<Step> {
         let wanted = self.wanted();
         if wanted.is_empty() {
-            return Step::Wait(later.into_iter().min());
+            return None;
         }
         let (count, turn) = (self.names.len(), self.turn);
         for name in (0..count).map(|at| (turn + at) % count) {
@@ -164,20 +184,20 @@ impl Follower {
             if let (Some((asked_for, change)), Some(zone)) = (state.change, &state.zone)
                 && asked_for == wanted
             {
-                return Step::Set {
+                return Some(Step::Set {
                     name,
                     zone: zone.clone(),
                     wanted,
                     change,
-                };
+                });
             }
             state.change = None;
             if state.read_at <= now || !wanted.without(state.known).is_empty() {
-                return Step::Read { name, wanted };
+                return Some(Step::Read { name, wanted });
             }
             later.push(state.read_at);
         }
-        Step::Wait(later.into_iter().min())
+        None
     }
 
     /// The addresses that all names are to have.
@@ -215,6 +235,7 @@ impl Follower {
         if let Some(settled) = settled {
             settled.looked(now, sighting);
         }
+        self.looked.push(family);
         if self.wanted() != before {
             let of_names = self.names.iter_mut().map(|state| &mut state.back_off);
             let waits = of_names.chain(self.zones.values_mut());

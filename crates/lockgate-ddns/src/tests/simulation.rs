@@ -30,6 +30,8 @@ struct Simulation {
     updates: Vec<(Duration, &'static str, WantedAddresses)>,
     reads: usize,
     looks: usize,
+    /// How long a look takes.
+    look_time: Duration,
     /// The error of all updates.
     refusal: Option<DnsError>,
     /// Whether the zone keeps what it had, although it takes updates.
@@ -56,6 +58,7 @@ impl Simulation {
             updates: Vec::new(),
             reads: 0,
             looks: 0,
+            look_time: Duration::ZERO,
             refusal: None,
             frozen: false,
             silent: false,
@@ -71,6 +74,10 @@ impl Simulation {
                 Step::Look(family) => {
                     self.looks += 1;
                     let sighting = (self.seen)(family, since);
+                    self.now += self.look_time;
+                    if self.now - self.begin > end {
+                        return;
+                    }
                     self.follower.looked(self.now, family, &sighting);
                 }
                 Step::Read { name, wanted } => {
@@ -286,6 +293,23 @@ fn an_address_that_comes_back_is_set_again() {
     simulation.frozen = true;
     simulation.run_to(3 * HOUR);
     assert_eq!(simulation.minutes(), [0, 121]);
+}
+
+#[test]
+fn sources_that_answer_slowly_keep_no_name_waiting() {
+    // Each look takes longer than the time between two of them.
+    let mut simulation = Simulation::new(&["a"], [Some(Asked::Others); 2], |family, since| {
+        match family {
+            AddressFamily::Ipv4 if since < 5 * MINUTE => Sighting::Reported(v4(1).into()),
+            _ => Sighting::Nothing("no answer".to_owned()),
+        }
+    });
+    simulation.look_time = 2 * MINUTE;
+    simulation.run_to(HOUR);
+    assert_eq!(simulation.zone["a"], only_v4(1));
+    // Both families are looked at in turn, and the name is read every ten minutes.
+    assert!(simulation.looks >= 28, "{}", simulation.looks);
+    assert!(simulation.reads >= 4, "{}", simulation.reads);
 }
 
 #[test]
