@@ -75,8 +75,8 @@ table! {
         &IPV6_SOURCES,
         r#""interface""#,
         "false",
-        "Where the IPv6 address is learnt, as `ipv4` says. Of an interface, temporary addresses (RFC 8981) are \
-         not taken, nor those that are deprecated or not yet in use. `false` leaves AAAA records alone.",
+        "Where the IPv6 address is learnt, as `ipv4` says. Temporary addresses of this machine (RFC 8981) are \
+         not taken, nor those of an interface that are deprecated or not yet in use. `false` leaves AAAA records alone.",
     )
     .with(NAMED);
 
