@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_may_be_ended_but_that_of_a_rate_limit() {
+    fn only_the_wait_of_a_rate_limit_cannot_be_ended() {
         let now = Instant::now();
         for (kind, next) in [(FailureKind::Usual, Some(120)), (FailureKind::RateLimit, None)] {
             let mut back_off = BackOff::default();

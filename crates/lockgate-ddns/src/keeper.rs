@@ -307,7 +307,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_of_a_provider_that_are_unusable_stand_at_each_name() {
+    fn unusable_settings_of_a_provider_stand_at_each_name() {
         let dns = DnsProvider {
             provider: KnownDnsProvider::named("rfc2136").unwrap(),
             parameters: Vec::new(),

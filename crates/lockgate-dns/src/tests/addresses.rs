@@ -139,7 +139,7 @@ fn servers_that_hold_no_zone_tell_nothing_of_a_name() {
 }
 
 #[test]
-fn a_family_that_a_server_tells_nothing_of_is_not_lacking() {
+fn a_family_that_no_server_tells_of_is_not_lacking() {
     run(LocalSet::new().run_until(async {
         let (_running, server) = zone().await;
         server.add_address(NAME, "198.51.100.7");
