@@ -117,7 +117,10 @@ mod tests {
     #[test]
     fn only_the_wait_of_a_rate_limit_cannot_be_ended() {
         let now = Instant::now();
-        for (kind, next) in [(FailureKind::Usual, Some(120)), (FailureKind::RateLimit, None)] {
+        for (kind, next) in [
+            (FailureKind::Usual, Some(120)),
+            (FailureKind::RateLimit, None),
+        ] {
             let mut back_off = BackOff::default();
             back_off.failed(now, kind, 0.0);
             back_off.hurry();

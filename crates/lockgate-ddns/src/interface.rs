@@ -64,7 +64,8 @@ pub(crate) fn is_temporary(address: IpAddr) -> bool {
 }
 
 fn is_temporary_of(all: &[InterfaceAddress], address: IpAddr) -> bool {
-    all.iter().any(|one| one.address == address && one.temporary)
+    all.iter()
+        .any(|one| one.address == address && one.temporary)
 }
 
 /// The addresses that may be published: in use, and not temporary. Public ones come first, then the

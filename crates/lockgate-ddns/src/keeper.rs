@@ -317,7 +317,9 @@ mod tests {
         };
         let keeper = DdnsKeeper::default();
         keeper.keep(Some(Arc::new(DynamicDns {
-            names: ["a.example.org", "b.example.org"].map(str::to_owned).to_vec(),
+            names: ["a.example.org", "b.example.org"]
+                .map(str::to_owned)
+                .to_vec(),
             dns: Arc::new(dns),
             ipv4: Vec::new(),
             ipv6: Vec::new(),

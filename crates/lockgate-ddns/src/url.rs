@@ -72,7 +72,8 @@ impl AnsweringServer {
                 Err(failed(format!("{address} is {}", refusal.as_str())))
             }
             _ if is_temporary(address) => {
-                let why = "a temporary address of this machine (RFC 8981); take its interface instead";
+                let why =
+                    "a temporary address of this machine (RFC 8981); take its interface instead";
                 Err(failed(format!("{address} is {why}")))
             }
             _ => Ok(address),

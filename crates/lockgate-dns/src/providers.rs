@@ -88,7 +88,8 @@ impl ProviderAccount {
             return Err(bad(format!("`{missing}` is missing")));
         }
         let parameters = provider.parameters.iter();
-        let secrets = parameters.filter(|(name, value)| SECRETS.contains(name) && !value.0.is_empty());
+        let secrets =
+            parameters.filter(|(name, value)| SECRETS.contains(name) && !value.0.is_empty());
         let secrets: Vec<_> = secrets.map(|(_, value)| value.clone()).collect();
         match updater(provider) {
             Some(Ok(updater)) => Ok(Self {
@@ -439,7 +440,10 @@ mod tests {
                 "https://a/ or http://b?c and d?e",
                 "https://a/ or http://b?… and d?e",
             ),
-            ("HTTP 400: {\"url\":\"https://a?t=1\"}", "HTTP 400: {\"url\":\"https://a?…\"}"),
+            (
+                "HTTP 400: {\"url\":\"https://a?t=1\"}",
+                "HTTP 400: {\"url\":\"https://a?…\"}",
+            ),
             ("://?", "://?…"),
             ("HTTP 500", "HTTP 500"),
         ] {

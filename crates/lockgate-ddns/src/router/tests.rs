@@ -438,7 +438,10 @@ fn a_public_address_of_one_service_comes_before_private_ones() {
     run(async {
         // The services in their order, as the search has it: the first line is the provider's own.
         for (addresses, expected) in [
-            (["10.1.2.3", "8.8.4.4"], Ok(told(ADDRESS, RouterProtocol::Upnp))),
+            (
+                ["10.1.2.3", "8.8.4.4"],
+                Ok(told(ADDRESS, RouterProtocol::Upnp)),
+            ),
             (["0.0.0.0", "10.1.2.3"], Err("10.1.2.3")),
             (["10.1.2.3", "0.0.0.0"], Err("10.1.2.3")),
         ] {

@@ -298,12 +298,15 @@ fn an_address_that_comes_back_is_set_again() {
 #[test]
 fn sources_that_answer_slowly_keep_no_name_waiting() {
     // Each look takes longer than the time between two of them.
-    let mut simulation = Simulation::new(&["a"], [Some(Asked::Others); 2], |family, since| {
-        match family {
-            AddressFamily::Ipv4 if since < 5 * MINUTE => Sighting::Reported(v4(1).into()),
-            _ => Sighting::Nothing("no answer".to_owned()),
-        }
-    });
+    let mut simulation =
+        Simulation::new(
+            &["a"],
+            [Some(Asked::Others); 2],
+            |family, since| match family {
+                AddressFamily::Ipv4 if since < 5 * MINUTE => Sighting::Reported(v4(1).into()),
+                _ => Sighting::Nothing("no answer".to_owned()),
+            },
+        );
     simulation.look_time = 2 * MINUTE;
     simulation.run_to(HOUR);
     assert_eq!(simulation.zone["a"], only_v4(1));
@@ -332,7 +335,10 @@ fn another_address_is_set_without_the_wait_after_failures() {
     // The next try would have been at 123.
     assert_eq!(after_failures_of("the network is unreachable"), [120, 120]);
     // This one stays: 0, 15, 45 and 105 before.
-    assert_eq!(after_failures_of("API error: HTTP 429: slow down"), [225, 225]);
+    assert_eq!(
+        after_failures_of("API error: HTTP 429: slow down"),
+        [225, 225]
+    );
 }
 
 #[test]
