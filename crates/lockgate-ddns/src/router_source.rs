@@ -44,10 +44,11 @@ impl RouterSource {
         told: Result<Ipv4Addr, RouterError>,
     ) -> Result<IpAddr, String> {
         match &told {
-            Err(RouterError::NotTold { .. }) => {
+            Err(error) if error.is_silence() => {
                 self.silence.failed(now, FailureKind::Silence, 0.0);
             }
-            // The others are known at once.
+            // All else is known soon. One whose line is down is asked as often as ever: it is about to
+            // get another address.
             Ok(_) | Err(_) => self.silence.succeeded(),
         }
         told.map(IpAddr::V4).map_err(|error| {
@@ -61,6 +62,8 @@ impl RouterSource {
 mod tests {
     use std::time::Duration;
 
+    use crate::router::{ProtocolFailure, RouterProtocol};
+
     use super::*;
 
     const ADDRESS: Ipv4Addr = Ipv4Addr::new(1, 1, 1, 1);
@@ -68,15 +71,29 @@ mod tests {
     fn silent() -> Result<Ipv4Addr, RouterError> {
         Err(RouterError::NotTold {
             gateway: Ipv4Addr::new(192, 168, 1, 1),
-            failures: Vec::new(),
+            failures: vec![(RouterProtocol::NatPmp, ProtocolFailure::Closed(5351))],
         })
     }
 
-    /// What an inquiry comes to: an address, `a`; no router, `n`; else there is no answer.
+    /// What an inquiry comes to: an address, `a`; no router, `n`; a line that is down, `d`; else there is
+    /// no answer.
     fn told(state: char) -> Result<Ipv4Addr, RouterError> {
         match state {
             'a' => Ok(ADDRESS),
             'n' => Err(RouterError::NoDefaultRoute),
+            'd' => Err(RouterError::NotTold {
+                gateway: Ipv4Addr::new(192, 168, 1, 1),
+                failures: vec![
+                    (
+                        RouterProtocol::NatPmp,
+                        ProtocolFailure::Refused("result 3".to_owned()),
+                    ),
+                    (
+                        RouterProtocol::Pcp,
+                        ProtocolFailure::Silent(Duration::from_secs(2)),
+                    ),
+                ],
+            }),
             _ => silent(),
         }
     }
@@ -89,6 +106,7 @@ mod tests {
             (".".repeat(52), &[0, 1, 3, 7, 15, 25, 35, 45][..]),
             ("a".repeat(5), &[0, 1, 2, 3, 4]),
             ("n".repeat(5), &[0, 1, 2, 3, 4]),
+            ("d".repeat(5), &[0, 1, 2, 3, 4]),
             ("...a.......".to_owned(), &[0, 1, 3, 4, 5, 7]),
             ("........c......".to_owned(), &[0, 1, 3, 7, 8, 9, 11]),
         ] {

@@ -56,6 +56,17 @@ pub enum RouterError {
     },
 }
 
+impl RouterError {
+    /// Whether the router has said nothing of its address by any protocol, not even that it has none. It
+    /// may have been switched off, or have none of the protocols.
+    pub(crate) fn is_silence(&self) -> bool {
+        match self {
+            Self::NotTold { failures, .. } => !has_answer(failures),
+            _ => false,
+        }
+    }
+}
+
 fn list(failures: &[(RouterProtocol, ProtocolFailure)]) -> String {
     let parts: Vec<_> = failures
         .iter()
@@ -65,10 +76,14 @@ fn list(failures: &[(RouterProtocol, ProtocolFailure)]) -> String {
 }
 
 fn cure(failures: &[(RouterProtocol, ProtocolFailure)]) -> &'static str {
-    match failures.iter().any(|(_, failure)| failure.is_answer()) {
+    match has_answer(failures) {
         true => "its settings show whether it is connected, and whether that is behind another NAT",
         false => "switch on UPnP, NAT-PMP or PCP in its settings",
     }
+}
+
+fn has_answer(failures: &[(RouterProtocol, ProtocolFailure)]) -> bool {
+    failures.iter().any(|(_, failure)| failure.is_answer())
 }
 
 /// A protocol by which a router tells its address.
