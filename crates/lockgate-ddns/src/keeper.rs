@@ -144,15 +144,6 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
                 if follower.wanted() != before {
                     tracing::info!(%family, sighting = shown(&sighting), "this machine has another address");
                 }
-                let asked = AddressFamily::ALL.into_iter();
-                let asked = asked.filter(|family| sources.asked(*family).is_some());
-                if follower.wanted().is_empty()
-                    && let Some(why) = looks.all_in_vain(asked)
-                {
-                    for name in &settings.names {
-                        statuses.change(name, |status| status.failure = Some(why.clone()));
-                    }
-                }
             }
             Step::Read { name, wanted } => {
                 let reading = writer.read_addresses(name_at(name), wanted).await;
@@ -196,21 +187,11 @@ struct Looks {
 }
 
 impl Looks {
-    fn of(&mut self, family: AddressFamily) -> &mut Option<String> {
-        match family {
+    fn tell(&mut self, family: AddressFamily, sighting: &Sighting) {
+        let told = match family {
             AddressFamily::Ipv4 => &mut self.ipv4,
             AddressFamily::Ipv6 => &mut self.ipv6,
-        }
-    }
-
-    /// Why the last look at each of these families was in vain; none where one was not.
-    fn all_in_vain(&mut self, families: impl Iterator<Item = AddressFamily>) -> Option<String> {
-        let reasons: Option<Vec<_>> = families.map(|family| self.of(family).clone()).collect();
-        Some(reasons?.join("; "))
-    }
-
-    fn tell(&mut self, family: AddressFamily, sighting: &Sighting) {
-        let told = self.of(family);
+        };
         let Sighting::Nothing(why) = sighting else {
             *told = None;
             return;
