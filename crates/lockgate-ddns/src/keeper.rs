@@ -87,17 +87,27 @@ impl Statuses {
         change(status);
         before
     }
+
+    /// Says why of names without an address.
+    fn without_address(&self, why: &str) {
+        for status in self.lock().values_mut() {
+            if status.addresses.is_empty() {
+                (status.failure, status.next_try) = (Some(why.to_owned()), None);
+            }
+        }
+    }
 }
 
 impl DdnsTask {
     /// Keeps names until the [`DdnsKeeper`] is gone. To be run in a runtime of tokio with IO and time.
-    pub async fn run(mut self) {
+    /// `set` is called with each name whose addresses were changed.
+    pub async fn run(mut self, set: impl Fn(&str)) {
         let statuses = Arc::clone(&self.statuses);
         loop {
             let wanted = self.wanted.borrow_and_update().clone();
             let following = async {
                 match wanted {
-                    Some(settings) => follow(&settings, &statuses).await,
+                    Some(settings) => follow(&settings, &statuses, &set).await,
                     None => pending().await,
                 }
             };
@@ -112,7 +122,7 @@ impl DdnsTask {
 }
 
 /// Keeps the names of some settings for ever.
-async fn follow(settings: &DynamicDns, statuses: &Statuses) {
+async fn follow(settings: &DynamicDns, statuses: &Statuses, was_set: impl Fn(&str)) {
     let writer = match AddressWriter::new(&settings.dns) {
         Ok(writer) => writer,
         Err(error) => {
@@ -125,11 +135,13 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
     };
     let mut network = NetworkWatch::new();
     let mut sources = Sources::new(settings);
+    let asked = AddressFamily::ALL.map(|family| sources.asked(family));
+    let looked_for = asked.iter().flatten().count();
     let mut follower = Follower::new(
         Instant::now(),
         settings.names.len(),
         settings.every,
-        AddressFamily::ALL.map(|family| sources.asked(family)),
+        asked,
         fastrand::f64,
     );
     let mut looks = Looks::default();
@@ -139,6 +151,9 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
             Step::Look(family) => {
                 let sighting = sources.look(family).await;
                 looks.tell(family, &sighting);
+                if let Some(why) = looks.in_vain(looked_for) {
+                    statuses.without_address(&why);
+                }
                 let before = follower.wanted();
                 follower.looked(Instant::now(), family, &sighting);
                 if follower.wanted() != before {
@@ -158,7 +173,11 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
             } => {
                 let set = writer.set_addresses(&zone, name_at(name), wanted, change);
                 let news = follower.set(Instant::now(), name, wanted, change, set.await);
+                let is_set = matches!(news, Some(NameNews::Set(_)));
                 tell(statuses, name_at(name), news);
+                if is_set {
+                    was_set(name_at(name));
+                }
             }
             Step::Wait(until) => {
                 let wait = async {
@@ -200,6 +219,21 @@ impl Looks {
             tracing::warn!(%family, why, "no address of this machine can be published");
             *told = Some(why.clone());
         }
+    }
+
+    /// Why there is no address, once each of the families that are looked for was looked for in vain.
+    fn in_vain(&self, looked_for: usize) -> Option<String> {
+        let told = [
+            (AddressFamily::Ipv4, &self.ipv4),
+            (AddressFamily::Ipv6, &self.ipv6),
+        ];
+        let reasons: Vec<_> = told
+            .into_iter()
+            .filter_map(|(family, why)| Some(format!("{family}: {}", why.as_ref()?)))
+            .collect();
+        let is_in_vain = !reasons.is_empty() && reasons.len() == looked_for;
+        let reasons = reasons.join("; ");
+        is_in_vain.then(|| format!("no address of this machine can be published: {reasons}"))
     }
 }
 
@@ -307,7 +341,7 @@ mod tests {
             every: Duration::from_secs(60),
             private: false,
         })));
-        let running = pin!(keeper.task().run());
+        let running = pin!(keeper.task().run(|_| {}));
         let polled = running.poll(&mut Context::from_waker(Waker::noop()));
         assert!(polled.is_pending());
         let statuses = keeper.statuses();
