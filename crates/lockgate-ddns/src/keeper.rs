@@ -5,7 +5,7 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use lockgate_dns::AddressWriter;
+use lockgate_dns::{AddressWriter, WantedAddresses};
 use lockgate_rules::DynamicDns;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
@@ -151,10 +151,10 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses, was_set: impl Fn(&st
             Step::Look(family) => {
                 let sighting = sources.look(family).await;
                 looks.tell(family, &sighting);
-                if let Some(why) = looks.in_vain(looked_for) {
+                let before = follower.wanted();
+                if let Some(why) = looks.in_vain(looked_for, before) {
                     statuses.without_address(&why);
                 }
-                let before = follower.wanted();
                 follower.looked(Instant::now(), family, &sighting);
                 if follower.wanted() != before {
                     tracing::info!(%family, sighting = shown(&sighting), "this machine has another address");
@@ -221,8 +221,9 @@ impl Looks {
         }
     }
 
-    /// Why there is no address, once each of the families that are looked for was looked for in vain.
-    fn in_vain(&self, looked_for: usize) -> Option<String> {
+    /// Why there is no address, once each of the families that are looked for was looked for in vain. None
+    /// where one is `known` of before: a name without it has a reason of its own.
+    fn in_vain(&self, looked_for: usize, known: WantedAddresses) -> Option<String> {
         let told = [
             (AddressFamily::Ipv4, &self.ipv4),
             (AddressFamily::Ipv6, &self.ipv6),
@@ -231,7 +232,7 @@ impl Looks {
             .into_iter()
             .filter_map(|(family, why)| Some(format!("{family}: {}", why.as_ref()?)))
             .collect();
-        let is_in_vain = !reasons.is_empty() && reasons.len() == looked_for;
+        let is_in_vain = known.is_empty() && !reasons.is_empty() && reasons.len() == looked_for;
         let reasons = reasons.join("; ");
         is_in_vain.then(|| format!("no address of this machine can be published: {reasons}"))
     }
@@ -320,6 +321,28 @@ mod tests {
     use lockgate_rules::{DnsProvider, KnownDnsProvider};
 
     use super::*;
+
+    #[test]
+    fn names_are_told_of_missing_addresses_while_none_is_known() {
+        let mut looks = Looks::default();
+        let none = WantedAddresses::default();
+        let known = WantedAddresses {
+            ipv4: Some([1, 1, 1, 1].into()),
+            ipv6: None,
+        };
+        let nothing = Sighting::Nothing("no cable".to_owned());
+        looks.tell(AddressFamily::Ipv4, &nothing);
+        assert_eq!(looks.in_vain(2, none), None);
+        looks.tell(AddressFamily::Ipv6, &nothing);
+        assert!(looks.in_vain(2, none).is_some());
+        // An alias, for instance, is the reason of its name, also while the line is down.
+        assert_eq!(looks.in_vain(2, known), None);
+        looks.tell(
+            AddressFamily::Ipv4,
+            &Sighting::Reported([1, 1, 1, 1].into()),
+        );
+        assert_eq!(looks.in_vain(2, none), None);
+    }
 
     #[test]
     fn unusable_settings_of_a_provider_stand_at_each_name() {
