@@ -100,7 +100,7 @@ impl Statuses {
 
 impl DdnsTask {
     /// Keeps names until the [`DdnsKeeper`] is gone. To be run in a runtime of tokio with IO and time.
-    /// `set` is called with each name whose addresses were changed.
+    /// `set` is called with the name each time its addresses were changed.
     pub async fn run(mut self, set: impl Fn(&str)) {
         let statuses = Arc::clone(&self.statuses);
         loop {

@@ -47,8 +47,8 @@ impl RouterSource {
             Err(error) if error.is_silence() => {
                 self.silence.failed(now, FailureKind::Silence, 0.0);
             }
-            // All else is known soon. One whose line is down is asked as often as ever: it is about to
-            // get another address.
+            // All else is known soon. A router that says that its line is down is asked as often as ever:
+            // it is about to get another address.
             Ok(_) | Err(_) => self.silence.succeeded(),
         }
         told.map(IpAddr::V4).map_err(|error| {
