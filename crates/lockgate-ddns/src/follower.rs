@@ -35,7 +35,7 @@ pub(crate) enum Step {
         wanted: WantedAddresses,
         change: WantedAddresses,
     },
-    /// Nothing until then, if no interface changes.
+    /// Nothing until then, if the network does not change.
     Wait(Option<Instant>),
 }
 
@@ -58,6 +58,9 @@ pub(crate) enum NameNews {
 pub(crate) struct Follower {
     ipv4: Option<SettledAddress>,
     ipv6: Option<SettledAddress>,
+    /// The families that were looked at since names had their turn. Each is so once before it: sources
+    /// that take longer than `every` would otherwise keep names waiting for ever.
+    looked: Vec<AddressFamily>,
     names: Vec<NameState>,
     /// The name that is looked at first: the one behind that which has failed last, so that it does not
     /// keep the others of its zone waiting.
@@ -74,7 +77,7 @@ struct NameState {
     zone: Option<String>,
     /// What the zone has, as far as is known.
     known: WantedAddresses,
-    /// What was set, and not shown since.
+    /// What was set, and was not shown by the last look at the zone.
     unseen: WantedAddresses,
     /// A change that is to be made: what was wanted, and what of it is lacking.
     change: Option<(WantedAddresses, WantedAddresses)>,
@@ -121,6 +124,7 @@ impl Follower {
         Self {
             ipv4: family(ipv4),
             ipv6: family(ipv6),
+            looked: Vec::new(),
             names: std::iter::repeat_with(name).take(names).collect(),
             turn: 0,
             zones: HashMap::new(),
@@ -134,18 +138,34 @@ impl Follower {
             (AddressFamily::Ipv4, &self.ipv4),
             (AddressFamily::Ipv6, &self.ipv6),
         ];
-        let mut later = Vec::new();
+        let (mut due, mut later) = (Vec::new(), Vec::new());
         for (family, settled) in families {
-            if let Some(settled) = settled {
-                if settled.next_look() <= now {
-                    return Step::Look(family);
-                }
-                later.push(settled.next_look());
+            let Some(settled) = settled else {
+                continue;
+            };
+            match settled.next_look() {
+                at if at > now => later.push(at),
+                _ => due.push(family),
             }
         }
+        if let Some(family) = due.iter().find(|family| !self.looked.contains(family)) {
+            return Step::Look(*family);
+        }
+        self.looked.clear();
+        if let Some(step) = self.next_of_names(now, &mut later) {
+            return step;
+        }
+        match due.first() {
+            Some(family) => Step::Look(*family),
+            None => Step::Wait(later.into_iter().min()),
+        }
+    }
+
+    /// The next step of a name, or when one is due `later`.
+    fn next_of_names(&mut self, now: Instant, later: &mut Vec<Instant>) -> Option<Step> {
         let wanted = self.wanted();
         if wanted.is_empty() {
-            return Step::Wait(later.into_iter().min());
+            return None;
         }
         let (count, turn) = (self.names.len(), self.turn);
         for name in (0..count).map(|at| (turn + at) % count) {
@@ -164,20 +184,20 @@ impl Follower {
             if let (Some((asked_for, change)), Some(zone)) = (state.change, &state.zone)
                 && asked_for == wanted
             {
-                return Step::Set {
+                return Some(Step::Set {
                     name,
                     zone: zone.clone(),
                     wanted,
                     change,
-                };
+                });
             }
             state.change = None;
             if state.read_at <= now || !wanted.without(state.known).is_empty() {
-                return Step::Read { name, wanted };
+                return Some(Step::Read { name, wanted });
             }
             later.push(state.read_at);
         }
-        Step::Wait(later.into_iter().min())
+        None
     }
 
     /// The addresses that all names are to have.
@@ -195,7 +215,7 @@ impl Follower {
         }
     }
 
-    /// An interface has changed: the sources are looked at soon.
+    /// The network has changed: the sources are looked at soon.
     pub(crate) fn wake(&mut self, now: Instant) {
         let families = [&mut self.ipv4, &mut self.ipv6];
         families
@@ -204,14 +224,22 @@ impl Follower {
             .for_each(|settled| settled.wake(now));
     }
 
-    /// The result of [`Step::Look`].
+    /// The result of [`Step::Look`]. Another address ends the waits of names, but those of rate limits:
+    /// what has failed while this machine's line was down must not keep its names at the old one.
     pub(crate) fn looked(&mut self, now: Instant, family: AddressFamily, sighting: &Sighting) {
+        let before = self.wanted();
         let settled = match family {
             AddressFamily::Ipv4 => &mut self.ipv4,
             AddressFamily::Ipv6 => &mut self.ipv6,
         };
         if let Some(settled) = settled {
             settled.looked(now, sighting);
+        }
+        self.looked.push(family);
+        if self.wanted() != before {
+            let of_names = self.names.iter_mut().map(|state| &mut state.back_off);
+            let waits = of_names.chain(self.zones.values_mut());
+            waits.for_each(BackOff::hurry);
         }
     }
 
@@ -236,10 +264,9 @@ impl Follower {
             let change = wanted.without(state.known);
             return Some(state.compared(wanted, change, NameNews::Right(wanted)));
         };
-        let unseen = state.unseen;
-        // Of what was set before, that which a server shows now.
-        state.unseen = unseen.without(wanted.without(lacking));
         let change = lacking.without(state.unseen);
+        // What was set for another address than the present one is no reason against setting it again.
+        state.unseen = lacking.without(change);
         state.known = wanted.without(change);
         let otherwise = match lacking.is_empty() {
             true => NameNews::Right(wanted),

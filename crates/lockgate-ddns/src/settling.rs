@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// The time after which an address that was reported once is asked for again.
 const CONFIRMATION: Duration = Duration::from_secs(5);
-/// The least time between two looks that changes of interfaces bring about: one where the kernel alone
+/// The least time between two looks that changes of the network bring about: one where the kernel alone
 /// is asked, one where others are.
 const GAP: Duration = Duration::from_secs(1);
 const GAP_OF_OTHERS: Duration = Duration::from_secs(5);
@@ -67,7 +67,7 @@ impl SettledAddress {
         self.next_look
     }
 
-    /// Something has changed at an interface: the next look is soon.
+    /// The network has changed: the next look is soon.
     pub(crate) fn wake(&mut self, now: Instant) {
         let gap = match self.asked {
             Asked::Kernel => GAP,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_of_interfaces_bring_few_looks() {
+    fn many_changes_of_the_network_bring_few_looks() {
         let now = Instant::now();
         for (asked, gap) in [(Asked::Kernel, GAP), (Asked::Others, GAP_OF_OTHERS)] {
             let mut settled = SettledAddress::new(now, EVERY, asked);

@@ -30,6 +30,8 @@ struct Simulation {
     updates: Vec<(Duration, &'static str, WantedAddresses)>,
     reads: usize,
     looks: usize,
+    /// How long a look takes.
+    look_time: Duration,
     /// The error of all updates.
     refusal: Option<DnsError>,
     /// Whether the zone keeps what it had, although it takes updates.
@@ -56,6 +58,7 @@ impl Simulation {
             updates: Vec::new(),
             reads: 0,
             looks: 0,
+            look_time: Duration::ZERO,
             refusal: None,
             frozen: false,
             silent: false,
@@ -71,6 +74,10 @@ impl Simulation {
                 Step::Look(family) => {
                     self.looks += 1;
                     let sighting = (self.seen)(family, since);
+                    self.now += self.look_time;
+                    if self.now - self.begin > end {
+                        return;
+                    }
                     self.follower.looked(self.now, family, &sighting);
                 }
                 Step::Read { name, wanted } => {
@@ -269,6 +276,69 @@ fn an_address_that_the_zone_does_not_show_is_set_once() {
     simulation.frozen = true;
     simulation.run_to(DAY);
     assert_eq!(simulation.minutes(), [0]);
+}
+
+#[test]
+fn an_address_that_comes_back_is_set_again() {
+    // The zone shows the second one all the time.
+    let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
+        let last = if since < HOUR || since > 2 * HOUR {
+            1
+        } else {
+            2
+        };
+        Sighting::Interfaces(vec![v4(last).into()])
+    });
+    simulation.zone.insert("a", only_v4(2));
+    simulation.frozen = true;
+    simulation.run_to(3 * HOUR);
+    assert_eq!(simulation.minutes(), [0, 121]);
+}
+
+#[test]
+fn sources_that_answer_slowly_keep_no_name_waiting() {
+    // Each look takes longer than the time between two of them.
+    let mut simulation =
+        Simulation::new(
+            &["a"],
+            [Some(Asked::Others); 2],
+            |family, since| match family {
+                AddressFamily::Ipv4 if since < 5 * MINUTE => Sighting::Reported(v4(1).into()),
+                _ => Sighting::Nothing("no answer".to_owned()),
+            },
+        );
+    simulation.look_time = 2 * MINUTE;
+    simulation.run_to(HOUR);
+    assert_eq!(simulation.zone["a"], only_v4(1));
+    // Both families are looked at in turn, and the name is read every ten minutes.
+    assert!(simulation.looks >= 28, "{}", simulation.looks);
+    assert!(simulation.reads >= 4, "{}", simulation.reads);
+}
+
+#[test]
+fn another_address_is_set_without_the_wait_after_failures() {
+    let after_failures_of = |why: &str| {
+        let mut simulation = Simulation::new(&["a", "b"], KERNEL, |_, since| {
+            let last = if since < 2 * HOUR { 1 } else { 2 };
+            Sighting::Interfaces(vec![v4(last).into()])
+        });
+        simulation.refusal = Some(DnsError::Provider {
+            provider: "desec",
+            why: why.to_owned(),
+        });
+        simulation.run_to(2 * HOUR - MINUTE);
+        simulation.refusal = None;
+        let failed = simulation.updates.len();
+        simulation.run_to(4 * HOUR);
+        simulation.minutes()[failed..].to_vec()
+    };
+    // The next try would have been at 123.
+    assert_eq!(after_failures_of("the network is unreachable"), [120, 120]);
+    // This one stays: 0, 15, 45 and 105 before.
+    assert_eq!(
+        after_failures_of("API error: HTTP 429: slow down"),
+        [225, 225]
+    );
 }
 
 #[test]
