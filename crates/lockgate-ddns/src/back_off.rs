@@ -1,5 +1,5 @@
 //! The wait after failures: a minute, then twice as long each time, to an hour. One that is told to be
-//! asked less often waits longer.
+//! asked less often waits longer; one whose line may just have come back, less long.
 
 use std::time::{Duration, Instant};
 
@@ -8,6 +8,9 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// The same after an answer that says that there were too many requests.
 const FIRST_OF_LIMIT: Duration = Duration::from_secs(15 * 60);
 const LONGEST_OF_LIMIT: Duration = Duration::from_secs(4 * 3600);
+/// The same where no name server answers: after a change of the line that may be so for a moment.
+const FIRST_OF_SILENCE: Duration = Duration::from_secs(10);
+const LONGEST_OF_SILENCE: Duration = Duration::from_secs(10 * 60);
 /// The share of a wait by which it may be longer, so that many machines do not come back at once.
 const SPREAD: f64 = 0.25;
 
@@ -17,6 +20,8 @@ pub(crate) enum FailureKind {
     Usual,
     /// There were too many requests.
     RateLimit,
+    /// No name server answers.
+    Unanswered,
 }
 
 /// The failures since the last success.
@@ -32,6 +37,7 @@ impl BackOff {
         let (first, longest) = match kind {
             FailureKind::Usual => (FIRST, LONGEST),
             FailureKind::RateLimit => (FIRST_OF_LIMIT, LONGEST_OF_LIMIT),
+            FailureKind::Unanswered => (FIRST_OF_SILENCE, LONGEST_OF_SILENCE),
         };
         let doubled = first.saturating_mul(1 << self.failures.min(16));
         let wait = doubled.min(longest);
@@ -73,6 +79,14 @@ mod tests {
         );
         assert_eq!(waits(FailureKind::Usual, 1.0, 2), [75, 150]);
         assert_eq!(waits(FailureKind::Usual, 0.0, 100).last(), Some(&3600));
+    }
+
+    #[test]
+    fn name_servers_that_are_silent_are_soon_asked_again() {
+        assert_eq!(
+            waits(FailureKind::Unanswered, 0.0, 8),
+            [10, 20, 40, 80, 160, 320, 600, 600]
+        );
     }
 
     #[test]

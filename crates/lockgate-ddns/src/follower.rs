@@ -17,6 +17,9 @@ use crate::settling::{Asked, SettledAddress, Sighting};
 /// The time after which a name that is right is read again, and the share by which it may be longer.
 const READ_AGAIN: Duration = Duration::from_secs(10 * 60);
 const SPREAD: f64 = 0.25;
+/// The longest time for which names wait for an address that is about to change, so that both families
+/// change by one update: the gap before a look, two looks of 10 s, and the time between them.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub(crate) enum NameNews {
 pub(crate) struct Follower {
     ipv4: Option<SettledAddress>,
     ipv6: Option<SettledAddress>,
+    /// Since when an address is about to change.
+    unsettled: Option<Instant>,
     names: Vec<NameState>,
     /// The name that is looked at first: the one behind that which has failed last, so that it does not
     /// keep the others of its zone waiting.
@@ -121,6 +126,7 @@ impl Follower {
         Self {
             ipv4: family(ipv4),
             ipv6: family(ipv6),
+            unsettled: None,
             names: std::iter::repeat_with(name).take(names).collect(),
             turn: 0,
             zones: HashMap::new(),
@@ -134,17 +140,28 @@ impl Follower {
             (AddressFamily::Ipv4, &self.ipv4),
             (AddressFamily::Ipv6, &self.ipv6),
         ];
-        let mut later = Vec::new();
+        let (mut later, mut is_settled) = (Vec::new(), true);
         for (family, settled) in families {
             if let Some(settled) = settled {
                 if settled.next_look() <= now {
                     return Step::Look(family);
                 }
                 later.push(settled.next_look());
+                is_settled &= settled.is_settled();
             }
         }
+        self.unsettled = match is_settled {
+            true => None,
+            false => self.unsettled.or(Some(now)),
+        };
         let wanted = self.wanted();
         if wanted.is_empty() {
+            return Step::Wait(later.into_iter().min());
+        }
+        if let Some(until) = self.unsettled.map(|since| since + PATIENCE)
+            && now < until
+        {
+            later.push(until);
             return Step::Wait(later.into_iter().min());
         }
         let (count, turn) = (self.names.len(), self.turn);
@@ -204,14 +221,27 @@ impl Follower {
             .for_each(|settled| settled.wake(now));
     }
 
-    /// The result of [`Step::Look`].
+    /// The result of [`Step::Look`]. After a change of one family the other one is looked at soon: a line
+    /// that has come back has often changed both.
     pub(crate) fn looked(&mut self, now: Instant, family: AddressFamily, sighting: &Sighting) {
-        let settled = match family {
-            AddressFamily::Ipv4 => &mut self.ipv4,
-            AddressFamily::Ipv6 => &mut self.ipv6,
+        let (settled, other) = match family {
+            AddressFamily::Ipv4 => (&mut self.ipv4, &mut self.ipv6),
+            AddressFamily::Ipv6 => (&mut self.ipv6, &mut self.ipv4),
         };
-        if let Some(settled) = settled {
-            settled.looked(now, sighting);
+        let Some(settled) = settled else {
+            return;
+        };
+        let before = settled.address();
+        settled.looked(now, sighting);
+        if settled.address() == before {
+            return;
+        }
+        // What has failed while the line was down says nothing of the new one. What the provider has
+        // refused is still waited for.
+        let names = self.names.iter_mut();
+        names.for_each(|state| state.back_off.succeeded());
+        if let (Some(_), Some(other)) = (before, other) {
+            other.wake(now);
         }
     }
 
@@ -283,9 +313,10 @@ impl Follower {
     /// Counts a failure: where the provider is at fault, all names of the zone wait; the next try is
     /// another name's.
     fn failed(&mut self, now: Instant, name: usize, error: DnsError) -> NameNews {
-        let kind = match error.is_rate_limit() {
-            true => FailureKind::RateLimit,
-            false => FailureKind::Usual,
+        let kind = match &error {
+            error if error.is_rate_limit() => FailureKind::RateLimit,
+            DnsError::Unanswered { .. } => FailureKind::Unanswered,
+            _ => FailureKind::Usual,
         };
         let jitter = (self.jitter)();
         let Some(state) = self.names.get_mut(name) else {

@@ -62,7 +62,7 @@ table! {
          - A URL: a server that answers with the address of its client, as plain text or JSON. It is asked \
          over IPv4; with `https://` its certificate is verified. It has 10 s, and 1 KB of its answer are \
          read.\n\n\
-         What the router or a server tells is set once it was told twice.\n\n\
+         What the router or a server tells is set once it was told twice, 5 s apart.\n\n\
          Addresses that the Internet does not reach are never set: those for documentation, benchmarks and \
          multicast, and, unless `private` permits them, private (RFC 1918), shared (100.64.0.0/10, RFC 6598) \
          and link-local ones. Of several public addresses, the one that is set stays while it is there.",
@@ -82,10 +82,12 @@ table! {
     const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 1_000 },
-        r#""1m""#,
+        r#""30s""#,
         r#""5m""#,
         "The time between two looks at the sources. When an address of an interface changes, they are looked \
-         at sooner.",
+         at sooner, and 5 s after a router or a server has told a new address. So a name follows within this \
+         time, 5 s, and twice the time of an answer, which is 10 s at most: with the default within a minute. \
+         Some public servers that tell addresses ask for one request a minute: write `\"1m\"` there.",
     )
     .with(NAMED);
 
