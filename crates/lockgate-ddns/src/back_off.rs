@@ -1,5 +1,5 @@
 //! The wait after failures: a minute, then twice as long each time, to an hour. One that is told to be
-//! asked less often waits longer; one whose line may just have come back, less long.
+//! asked less often waits longer; one that no name server answers, less long.
 
 use std::time::{Duration, Instant};
 

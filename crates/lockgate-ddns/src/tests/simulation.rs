@@ -187,7 +187,7 @@ fn always(last: u8) -> impl Fn(AddressFamily, Duration) -> Sighting {
 }
 
 #[test]
-fn nothing_is_sent_when_an_interface_is_the_same_for_a_day() {
+fn nothing_is_sent_while_an_interface_stays_for_a_day() {
     let mut simulation = Simulation::new(&["a", "b"], KERNEL, always(1));
     simulation.zone.insert("a", only_v4(1));
     simulation.zone.insert("b", only_v4(1));
@@ -200,7 +200,7 @@ fn nothing_is_sent_when_an_interface_is_the_same_for_a_day() {
 
 /// A router and a server that tells addresses report one each.
 #[test]
-fn nothing_is_sent_when_a_router_reports_the_same_for_a_day() {
+fn nothing_is_sent_while_a_router_reports_the_same_all_day() {
     let mut simulation =
         Simulation::new(&["a", "b"], OTHERS, |_, _| Sighting::Reported(v4(1).into()));
     simulation.zone.insert("a", only_v4(1));
@@ -213,7 +213,7 @@ fn nothing_is_sent_when_a_router_reports_the_same_for_a_day() {
 }
 
 #[test]
-fn nothing_is_sent_when_a_router_is_silent_or_lies_now_and_then() {
+fn nothing_is_sent_when_a_router_is_silent_or_lies() {
     let mut simulation = Simulation::new(&["a"], OTHERS, |_, since| {
         match since.as_secs() / 600 % 6 {
             1 => Sighting::Nothing("it is behind another NAT".to_owned()),
@@ -294,7 +294,7 @@ fn an_address_that_others_report_is_set_within_a_minute() {
 }
 
 #[test]
-fn both_families_that_change_at_once_are_one_update_of_each_name() {
+fn both_families_changed_at_once_are_one_update_of_each_name() {
     let v6 = |last| Ipv6Addr::new(0x2606, 0x4700, last, 0, 0, 0, 0, 1);
     for look_takes in [Duration::ZERO, LONGEST_LOOK] {
         for seconds in 0..60 {
@@ -328,7 +328,7 @@ fn both_families_that_change_at_once_are_one_update_of_each_name() {
 }
 
 #[test]
-fn a_router_that_changes_its_mind_holds_up_the_other_family_for_half_a_minute() {
+fn a_fickle_router_delays_the_other_family_by_half_a_minute() {
     let asked = [Some(Asked::Others), Some(Asked::Kernel)];
     let mut simulation = Simulation::new(&["a"], asked, |family, since| match family {
         AddressFamily::Ipv4 => Sighting::Reported(v4((since.as_secs() % 251) as u8).into()),
@@ -348,7 +348,7 @@ fn a_router_that_changes_its_mind_holds_up_the_other_family_for_half_a_minute() 
 }
 
 #[test]
-fn a_new_address_is_set_as_soon_as_the_line_is_back() {
+fn a_new_address_ends_the_waits_after_failures() {
     let back = 5 * HOUR;
     let mut simulation = Simulation::new(&["a"], OTHERS, move |_, since| {
         let last = if since < back { 1 } else { 2 };
@@ -373,7 +373,7 @@ fn a_new_address_is_set_as_soon_as_the_line_is_back() {
 }
 
 #[test]
-fn name_servers_that_are_back_after_a_moment_are_asked_within_a_minute() {
+fn name_servers_that_are_back_are_asked_within_a_minute() {
     let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
         let last = if since < HOUR { 1 } else { 2 };
         Sighting::Interfaces(vec![v4(last).into()])
