@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
 use lockgate_dns::AddressWriter;
-use lockgate_net::interface_addresses::AddressChanges;
 use lockgate_rules::DynamicDns;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::family::AddressFamily;
 use crate::follower::{Follower, NameNews, Step};
+use crate::network_watch::NetworkWatch;
 use crate::settling::Sighting;
 use crate::sources::Sources;
 use crate::status::NameStatus;
@@ -117,15 +117,14 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
         Ok(writer) => writer,
         Err(error) => {
             tracing::error!(%error, "no name can be kept at this machine's address");
+            for name in &settings.names {
+                statuses.change(name, |status| failed(status, error.to_string(), None));
+            }
             return pending().await;
         }
     };
-    let changes = AddressChanges::new();
-    if let Err(error) = &changes {
-        tracing::warn!(%error, "changed addresses are seen only after a while");
-    }
-    let mut changes = changes.ok();
-    let sources = Sources::new(settings);
+    let mut network = NetworkWatch::new();
+    let mut sources = Sources::new(settings);
     let mut follower = Follower::new(
         Instant::now(),
         settings.names.len(),
@@ -144,6 +143,15 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
                 follower.looked(Instant::now(), family, &sighting);
                 if follower.wanted() != before {
                     tracing::info!(%family, sighting = shown(&sighting), "this machine has another address");
+                }
+                let asked = AddressFamily::ALL.into_iter();
+                let asked = asked.filter(|family| sources.asked(*family).is_some());
+                if follower.wanted().is_empty()
+                    && let Some(why) = looks.all_in_vain(asked)
+                {
+                    for name in &settings.names {
+                        statuses.change(name, |status| status.failure = Some(why.clone()));
+                    }
                 }
             }
             Step::Read { name, wanted } => {
@@ -168,22 +176,11 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
                         None => pending().await,
                     }
                 };
-                let change = async {
-                    match &changes {
-                        Some(changes) => changes.changed().await,
-                        None => pending().await,
-                    }
-                };
-                let changed = tokio::select! {
-                    () = wait => None,
-                    changed = change => Some(changed),
-                };
-                match changed {
-                    None => {}
-                    Some(Ok(())) => follower.wake(Instant::now()),
-                    Some(Err(error)) => {
-                        tracing::warn!(%error, "changed addresses are seen only after a while");
-                        changes = None;
+                tokio::select! {
+                    () = wait => {}
+                    () = network.changed() => {
+                        sources.network_changed();
+                        follower.wake(Instant::now());
                     }
                 }
             }
@@ -199,11 +196,21 @@ struct Looks {
 }
 
 impl Looks {
-    fn tell(&mut self, family: AddressFamily, sighting: &Sighting) {
-        let told = match family {
+    fn of(&mut self, family: AddressFamily) -> &mut Option<String> {
+        match family {
             AddressFamily::Ipv4 => &mut self.ipv4,
             AddressFamily::Ipv6 => &mut self.ipv6,
-        };
+        }
+    }
+
+    /// Why the last look at each of these families was in vain; none where one was not.
+    fn all_in_vain(&mut self, families: impl Iterator<Item = AddressFamily>) -> Option<String> {
+        let reasons: Option<Vec<_>> = families.map(|family| self.of(family).clone()).collect();
+        Some(reasons?.join("; "))
+    }
+
+    fn tell(&mut self, family: AddressFamily, sighting: &Sighting) {
+        let told = self.of(family);
         let Sighting::Nothing(why) = sighting else {
             *told = None;
             return;
@@ -276,13 +283,58 @@ fn tell(statuses: &Statuses, name: &str, news: Option<NameNews>) {
 }
 
 fn fail(statuses: &Statuses, name: &str, why: String, next_try: Option<SystemTime>) {
-    let before = statuses.change(name, |status| {
-        status.failures += 1;
-        status.failure = Some(why.clone());
-        status.next_try = next_try;
-    });
+    let before = statuses.change(name, |status| failed(status, why.clone(), next_try));
     match before.failure.as_ref() == Some(&why) {
         true => tracing::debug!(name, error = why, "the name's address is not set again"),
         false => tracing::error!(name, error = why, "the name's address is not set"),
+    }
+}
+
+fn failed(status: &mut NameStatus, why: String, next_try: Option<SystemTime>) {
+    status.failures += 1;
+    status.failure = Some(why);
+    status.next_try = next_try;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use lockgate_rules::{DnsProvider, KnownDnsProvider};
+
+    use super::*;
+
+    #[test]
+    fn unusable_settings_of_a_provider_stand_at_each_name() {
+        let dns = DnsProvider {
+            provider: KnownDnsProvider::named("rfc2136").unwrap(),
+            parameters: Vec::new(),
+            command: Vec::new(),
+            propagation: Duration::from_secs(1),
+            resolvers: Vec::new(),
+        };
+        let keeper = DdnsKeeper::default();
+        keeper.keep(Some(Arc::new(DynamicDns {
+            names: ["a.example.org", "b.example.org"]
+                .map(str::to_owned)
+                .to_vec(),
+            dns: Arc::new(dns),
+            ipv4: Vec::new(),
+            ipv6: Vec::new(),
+            every: Duration::from_secs(60),
+            private: false,
+        })));
+        let running = pin!(keeper.task().run());
+        let polled = running.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        let statuses = keeper.statuses();
+        assert_eq!(statuses.len(), 2);
+        for (name, status) in statuses {
+            let failure = status.failure.as_deref();
+            let expected = Some("the settings of `rfc2136`: `server` is missing");
+            assert_eq!((failure, status.failures), (expected, 1), "{name}");
+        }
     }
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// The time after which an address that was reported once is asked for again.
 const CONFIRMATION: Duration = Duration::from_secs(5);
-/// The least time between two looks that changes of interfaces bring about: one where the kernel alone
+/// The least time between two looks that changes of the network bring about: one where the kernel alone
 /// is asked, one where others are.
 const GAP: Duration = Duration::from_secs(1);
 const GAP_OF_OTHERS: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub(crate) struct SettledAddress {
     address: Option<IpAddr>,
     /// An address that was reported once.
     candidate: Option<IpAddr>,
-    /// Whether an interface has changed since the last look.
+    /// Whether the network has changed since the last look.
     woken: bool,
     last_look: Option<Instant>,
     next_look: Instant,
@@ -65,7 +65,7 @@ impl SettledAddress {
         self.address
     }
 
-    /// Whether nothing says that it is about to change: neither an interface nor an answer.
+    /// Whether nothing says that it is about to change: neither the network nor an answer.
     pub(crate) fn is_settled(&self) -> bool {
         !self.woken && self.candidate.is_none()
     }
@@ -75,7 +75,7 @@ impl SettledAddress {
         self.next_look
     }
 
-    /// Something has changed at an interface: the next look is soon.
+    /// The network has changed: the next look is soon.
     pub(crate) fn wake(&mut self, now: Instant) {
         let gap = match self.asked {
             Asked::Kernel => GAP,
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_of_interfaces_bring_few_looks() {
+    fn many_changes_of_the_network_bring_few_looks() {
         let now = Instant::now();
         for (asked, gap) in [(Asked::Kernel, GAP), (Asked::Others, GAP_OF_OTHERS)] {
             let mut settled = SettledAddress::new(now, EVERY, asked);

@@ -13,7 +13,7 @@ pub struct NameStatus {
     pub updates: u64,
     /// Steps that have failed.
     pub failures: u64,
-    /// Why the last step has failed, while none has succeeded since.
+    /// Why the last step has failed, or why there is no address, while no step has succeeded since.
     pub failure: Option<String>,
     /// When its addresses were last found right, or set.
     pub succeeded: Option<SystemTime>,

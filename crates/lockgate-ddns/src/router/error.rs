@@ -104,15 +104,23 @@ pub enum ProtocolFailure {
     /// The router has no such service: it refuses datagrams for the port.
     #[error("its port {0} for UDP is closed")]
     Closed(u16),
-    /// No answer in time.
-    #[error("no answer within {:.1} s", .0.as_secs_f32())]
+    /// No answer in time. Its text has whole seconds: a reason that differs is told anew.
+    #[error("no answer within {:.0} s", .0.as_secs_f32())]
     Silent(Duration),
     /// An answer with an error.
     #[error("it answers with {0}")]
     Refused(String),
-    /// The address is one that no machine has: the router's line is down.
-    #[error("it answers with {0}, which is no address: its line may be down")]
-    Unusable(Ipv4Addr),
+    /// The address is one that the Internet reaches no machine at.
+    #[error(
+        "it answers with {address}, which is {what}: its line may be down, or have no IPv4 address of \
+         its own"
+    )]
+    Unusable {
+        /// The address.
+        address: Ipv4Addr,
+        /// What kind of address that is.
+        what: &'static str,
+    },
     /// A step of UPnP failed.
     #[error(transparent)]
     Upnp(#[from] UpnpFailure),
@@ -123,7 +131,7 @@ impl ProtocolFailure {
     fn is_answer(&self) -> bool {
         match self {
             Self::NotAsked | Self::Unsent(_) | Self::Closed(_) | Self::Silent(_) => false,
-            Self::Refused(_) | Self::Unusable(_) => true,
+            Self::Refused(_) | Self::Unusable { .. } => true,
             Self::Upnp(failure) => matches!(
                 failure,
                 UpnpFailure::Fault { .. }
@@ -139,7 +147,7 @@ impl ProtocolFailure {
 pub enum UpnpFailure {
     /// The gateway has not answered a search.
     #[error(
-        "it does not answer a search (SSDP) within {:.1} s; a firewall of this machine may drop the \
+        "it does not answer a search (SSDP) within {:.0} s; a firewall of this machine may drop the \
          answer",
         .0.as_secs_f32()
     )]

@@ -34,8 +34,8 @@ struct Simulation {
     updates: Vec<(Duration, &'static str, WantedAddresses)>,
     reads: usize,
     looks: usize,
-    /// The time that a look for the IPv4 address takes; what it finds is that of its end.
-    look_takes: Duration,
+    /// The time that a look for the address of each family takes; what it finds is that of its end.
+    look_takes: [Duration; 2],
     /// The error of all updates.
     refusal: Option<DnsError>,
     /// Whether the zone keeps what it had, although it takes updates.
@@ -64,7 +64,7 @@ impl Simulation {
             updates: Vec::new(),
             reads: 0,
             looks: 0,
-            look_takes: Duration::ZERO,
+            look_takes: [Duration::ZERO; 2],
             refusal: None,
             frozen: false,
             silent: false,
@@ -80,10 +80,16 @@ impl Simulation {
             match self.follower.next(self.now) {
                 Step::Look(family) => {
                     self.looks += 1;
-                    if family == AddressFamily::Ipv4 {
-                        self.now += self.look_takes;
+                    let [of_ipv4, of_ipv6] = self.look_takes;
+                    self.now += match family {
+                        AddressFamily::Ipv4 => of_ipv4,
+                        AddressFamily::Ipv6 => of_ipv6,
+                    };
+                    let since = self.now - self.begin;
+                    let sighting = (self.seen)(family, since);
+                    if since > end {
+                        return;
                     }
-                    let sighting = (self.seen)(family, self.now - self.begin);
                     self.follower.looked(self.now, family, &sighting);
                 }
                 Step::Read { name, wanted } => {
@@ -281,7 +287,7 @@ fn an_address_that_others_report_is_set_within_a_minute() {
                     since if since <= back => Sighting::Nothing("it is off".to_owned()),
                     _ => Sighting::Reported(v4(2).into()),
                 });
-                simulation.look_takes = look_takes;
+                simulation.look_takes = [look_takes, Duration::ZERO];
                 simulation.run_to(back + HOUR);
                 let [_, (since, ..)] = simulation.updates[..] else {
                     panic!("{:?}", simulation.updates);
@@ -307,7 +313,7 @@ fn both_families_changed_at_once_are_one_update_of_each_name() {
                     AddressFamily::Ipv6 => Sighting::Interfaces(vec![v6(u16::from(last)).into()]),
                 }
             });
-            simulation.look_takes = look_takes;
+            simulation.look_takes = [look_takes, Duration::ZERO];
             simulation.wake_at(changed);
             simulation.run_to(changed + MINUTE);
             let made = simulation.updates.iter();
@@ -459,6 +465,69 @@ fn an_address_that_the_zone_does_not_show_is_set_once() {
     simulation.frozen = true;
     simulation.run_to(DAY);
     assert_eq!(simulation.minutes(), [0]);
+}
+
+#[test]
+fn an_address_that_comes_back_is_set_again() {
+    // The zone shows the second one all the time.
+    let mut simulation = Simulation::new(&["a"], KERNEL, |_, since| {
+        let last = if since < HOUR || since > 2 * HOUR {
+            1
+        } else {
+            2
+        };
+        Sighting::Interfaces(vec![v4(last).into()])
+    });
+    simulation.zone.insert("a", only_v4(2));
+    simulation.frozen = true;
+    simulation.run_to(3 * HOUR);
+    assert_eq!(simulation.minutes(), [0, 120]);
+}
+
+#[test]
+fn sources_that_answer_slowly_keep_no_name_waiting() {
+    // Each look takes longer than the time between two of them.
+    let mut simulation =
+        Simulation::new(
+            &["a"],
+            [Some(Asked::Others); 2],
+            |family, since| match family {
+                AddressFamily::Ipv4 if since < 7 * MINUTE => Sighting::Reported(v4(1).into()),
+                _ => Sighting::Nothing("no answer".to_owned()),
+            },
+        );
+    simulation.look_takes = [2 * MINUTE; 2];
+    simulation.run_to(HOUR);
+    assert_eq!(simulation.zone["a"], only_v4(1));
+    // Both families are looked at in turn, and the name is read every ten minutes.
+    assert!(simulation.looks >= 28, "{}", simulation.looks);
+    assert!(simulation.reads >= 4, "{}", simulation.reads);
+}
+
+#[test]
+fn another_address_is_set_without_the_wait_after_failures() {
+    let after_failures_of = |why: &str| {
+        let mut simulation = Simulation::new(&["a", "b"], KERNEL, |_, since| {
+            let last = if since < 2 * HOUR { 1 } else { 2 };
+            Sighting::Interfaces(vec![v4(last).into()])
+        });
+        simulation.refusal = Some(DnsError::Provider {
+            provider: "desec",
+            why: why.to_owned(),
+        });
+        simulation.run_to(2 * HOUR - MINUTE);
+        simulation.refusal = None;
+        let failed = simulation.updates.len();
+        simulation.run_to(4 * HOUR);
+        simulation.minutes()[failed..].to_vec()
+    };
+    // The next try would have been at 123.
+    assert_eq!(after_failures_of("the network is unreachable"), [120, 120]);
+    // This one stays: 0, 15, 45 and 105 before.
+    assert_eq!(
+        after_failures_of("API error: HTTP 429: slow down"),
+        [225, 225]
+    );
 }
 
 #[test]

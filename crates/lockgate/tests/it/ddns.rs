@@ -150,6 +150,25 @@ fn an_alias_is_told_and_holds_up_no_other_name() {
 }
 
 #[test]
+fn a_name_without_an_address_tells_why() {
+    let (zone, addresses) = (ZoneServer::start(), AddressServer::start("10.0.0.1"));
+    let folder = lockgate_testkit::Folder::new();
+    let socket = folder.path("admin.sock");
+    let _gate = lockgate().start(&format!(
+        "admin = \"unix:{}\"\n{}{RESPOND}",
+        text(&socket),
+        ddns(&zone, &addresses, "[\"home.example.org\"]")
+    ));
+    let failure = || ask(&socket, "GET", "/v1/status", "").1["names"][0]["failure"].clone();
+    let url = addresses.url();
+    let why = format!("{url}: 10.0.0.1 is a private address (RFC 1918)");
+    eventually("the status tells why", || (failure() == *why).then_some(()));
+    addresses.tell("8.8.4.4");
+    wait(&zone, "home.example.org", "8.8.4.4");
+    eventually("it is right", || failure().is_null().then_some(()));
+}
+
+#[test]
 fn a_reload_changes_the_names_that_are_kept() {
     let (zone, addresses) = (ZoneServer::start(), AddressServer::start("8.8.4.4"));
     let with = |names: &str| format!("{}{RESPOND}", ddns(&zone, &addresses, names));
