@@ -1,5 +1,6 @@
 //! The wait after failures: a minute, then twice as long each time, to an hour. A provider that says that
-//! it is asked too often is left alone for longer, a router that says nothing for no more than ten minutes.
+//! it is asked too often is left alone for longer, a router that says nothing for no more than ten minutes,
+//! and so are name servers that say nothing, at first for ten seconds.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,9 @@ const LONGEST: Duration = Duration::from_secs(3600);
 /// The same after an answer that says that there were too many requests.
 const FIRST_OF_LIMIT: Duration = Duration::from_secs(15 * 60);
 const LONGEST_OF_LIMIT: Duration = Duration::from_secs(4 * 3600);
-/// The longest after a router's silence: it may have been restarted, or have got another setting.
+/// The first where no name server answers: after a change of the line that may be so for a moment.
+const FIRST_UNANSWERED: Duration = Duration::from_secs(10);
+/// The longest after a silence: a router may have been restarted, or have got another setting.
 const LONGEST_OF_SILENCE: Duration = Duration::from_secs(10 * 60);
 /// The share of a wait by which it may be longer, so that many machines do not come back at once.
 const SPREAD: f64 = 0.25;
@@ -19,6 +22,8 @@ pub(crate) enum FailureKind {
     Usual,
     /// There were too many requests.
     RateLimit,
+    /// No name server answers.
+    Unanswered,
     /// A router says nothing.
     Silence,
 }
@@ -29,6 +34,7 @@ impl FailureKind {
         match self {
             Self::Usual => (FIRST, LONGEST),
             Self::RateLimit => (FIRST_OF_LIMIT, LONGEST_OF_LIMIT),
+            Self::Unanswered => (FIRST_UNANSWERED, LONGEST_OF_SILENCE),
             Self::Silence => (FIRST, LONGEST_OF_SILENCE),
         }
     }
@@ -59,10 +65,12 @@ impl BackOff {
     }
 
     /// Ends the wait, unless there were too many requests. The failures still count: the next wait is
-    /// none the shorter.
+    /// none the shorter. Those of a line that was down do not.
     pub(crate) fn hurry(&mut self) {
-        if self.kind != Some(FailureKind::RateLimit) {
-            self.until = None;
+        match self.kind {
+            Some(FailureKind::RateLimit) => {}
+            Some(FailureKind::Unanswered) => self.succeeded(),
+            _ => self.until = None,
         }
     }
 
@@ -100,6 +108,18 @@ mod tests {
         );
         assert_eq!(waits(FailureKind::Usual, 1.0, 2), [75, 150]);
         assert_eq!(waits(FailureKind::Usual, 0.0, 100).last(), Some(&3600));
+    }
+
+    #[test]
+    fn name_servers_that_are_silent_are_soon_asked_again() {
+        assert_eq!(
+            waits(FailureKind::Unanswered, 0.0, 8),
+            [10, 20, 40, 80, 160, 320, 600, 600]
+        );
+        let mut back_off = BackOff::default();
+        (0..9).for_each(|_| back_off.failed(Instant::now(), FailureKind::Unanswered, 0.0));
+        back_off.hurry();
+        assert_eq!(back_off, BackOff::default());
     }
 
     #[test]

@@ -17,6 +17,9 @@ use crate::settling::{Asked, SettledAddress, Sighting};
 /// The time after which a name that is right is read again, and the share by which it may be longer.
 const READ_AGAIN: Duration = Duration::from_secs(10 * 60);
 const SPREAD: f64 = 0.25;
+/// The longest time for which names wait for an address that is about to change, so that both families
+/// change by one update: the gap before a look, two looks of 10 s, and the time between them.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,6 +61,8 @@ pub(crate) enum NameNews {
 pub(crate) struct Follower {
     ipv4: Option<SettledAddress>,
     ipv6: Option<SettledAddress>,
+    /// Since when an address is about to change.
+    unsettled: Option<Instant>,
     /// The families that were looked at since names had their turn. Each is so once before it: sources
     /// that take longer than `every` would otherwise keep names waiting for ever.
     looked: Vec<AddressFamily>,
@@ -124,6 +129,7 @@ impl Follower {
         Self {
             ipv4: family(ipv4),
             ipv6: family(ipv6),
+            unsettled: None,
             looked: Vec::new(),
             names: std::iter::repeat_with(name).take(names).collect(),
             turn: 0,
@@ -138,11 +144,12 @@ impl Follower {
             (AddressFamily::Ipv4, &self.ipv4),
             (AddressFamily::Ipv6, &self.ipv6),
         ];
-        let (mut due, mut later) = (Vec::new(), Vec::new());
+        let (mut due, mut later, mut is_settled) = (Vec::new(), Vec::new(), true);
         for (family, settled) in families {
             let Some(settled) = settled else {
                 continue;
             };
+            is_settled &= settled.is_settled();
             match settled.next_look() {
                 at if at > now => later.push(at),
                 _ => due.push(family),
@@ -152,7 +159,14 @@ impl Follower {
             return Step::Look(*family);
         }
         self.looked.clear();
-        if let Some(step) = self.next_of_names(now, &mut later) {
+        self.unsettled = match is_settled {
+            true => None,
+            false => self.unsettled.or(Some(now)),
+        };
+        let patient_until = self.unsettled.map(|since| since + PATIENCE);
+        if let Some(until) = patient_until.filter(|until| now < *until) {
+            later.push(until);
+        } else if let Some(step) = self.next_of_names(now, &mut later) {
             return step;
         }
         match due.first() {
@@ -225,21 +239,27 @@ impl Follower {
     }
 
     /// The result of [`Step::Look`]. Another address ends the waits of names, but those of rate limits:
-    /// what has failed while this machine's line was down must not keep its names at the old one.
+    /// what has failed while this machine's line was down must not keep its names at the old one. The other
+    /// family is looked at soon, since a line that has come back has often changed both.
     pub(crate) fn looked(&mut self, now: Instant, family: AddressFamily, sighting: &Sighting) {
-        let before = self.wanted();
-        let settled = match family {
-            AddressFamily::Ipv4 => &mut self.ipv4,
-            AddressFamily::Ipv6 => &mut self.ipv6,
+        let (settled, other) = match family {
+            AddressFamily::Ipv4 => (&mut self.ipv4, &mut self.ipv6),
+            AddressFamily::Ipv6 => (&mut self.ipv6, &mut self.ipv4),
         };
-        if let Some(settled) = settled {
-            settled.looked(now, sighting);
-        }
+        let Some(settled) = settled else {
+            return;
+        };
+        let before = settled.address();
+        settled.looked(now, sighting);
         self.looked.push(family);
-        if self.wanted() != before {
-            let of_names = self.names.iter_mut().map(|state| &mut state.back_off);
-            let waits = of_names.chain(self.zones.values_mut());
-            waits.for_each(BackOff::hurry);
+        if settled.address() == before {
+            return;
+        }
+        let of_names = self.names.iter_mut().map(|state| &mut state.back_off);
+        let waits = of_names.chain(self.zones.values_mut());
+        waits.for_each(BackOff::hurry);
+        if let (Some(_), Some(other)) = (before, other) {
+            other.wake(now);
         }
     }
 
@@ -310,9 +330,10 @@ impl Follower {
     /// Counts a failure: where the provider is at fault, all names of the zone wait; the next try is
     /// another name's.
     fn failed(&mut self, now: Instant, name: usize, error: DnsError) -> NameNews {
-        let kind = match error.is_rate_limit() {
-            true => FailureKind::RateLimit,
-            false => FailureKind::Usual,
+        let kind = match &error {
+            error if error.is_rate_limit() => FailureKind::RateLimit,
+            DnsError::Unanswered { .. } => FailureKind::Unanswered,
+            _ => FailureKind::Usual,
         };
         let jitter = (self.jitter)();
         let Some(state) = self.names.get_mut(name) else {

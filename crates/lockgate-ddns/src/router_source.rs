@@ -1,16 +1,22 @@
 //! The router as a source. One that says nothing is asked less and less often: an inquiry without an
-//! answer takes up to ten seconds, in which no name is looked after.
+//! answer takes up to ten seconds, in which no name is looked after. One that has told its address a short
+//! while ago is off, and will be back with another one: it is asked at each look.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::back_off::{BackOff, FailureKind};
 use crate::router::{RouterError, external_ipv4};
+
+/// The time after its last answer for which a silent router is asked at each look.
+const OFF: Duration = Duration::from_secs(30 * 60);
 
 /// The router as a source.
 #[derive(Debug, Default)]
 pub(crate) struct RouterSource {
     silence: BackOff,
+    /// When it has told something for the last time.
+    answered: Option<Instant>,
     /// What the last inquiry has failed with.
     why: String,
 }
@@ -43,13 +49,20 @@ impl RouterSource {
         now: Instant,
         told: Result<Ipv4Addr, RouterError>,
     ) -> Result<IpAddr, String> {
+        let is_off = self.answered.is_some_and(|at| now <= at + OFF);
         match &told {
             Err(error) if error.is_silence() => {
-                self.silence.failed(now, FailureKind::Silence, 0.0);
+                if !is_off {
+                    self.silence.failed(now, FailureKind::Silence, 0.0);
+                }
+            }
+            Ok(_) => {
+                self.silence.succeeded();
+                self.answered = Some(now);
             }
             // All else is known soon. A router that says that its line is down is asked as often as ever:
             // it is about to get another address.
-            Ok(_) | Err(_) => self.silence.succeeded(),
+            Err(_) => self.silence.succeeded(),
         }
         told.map(IpAddr::V4).map_err(|error| {
             self.why = error.to_string();
@@ -60,8 +73,6 @@ impl RouterSource {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use crate::router::{ProtocolFailure, RouterProtocol};
 
     use super::*;
@@ -98,6 +109,18 @@ mod tests {
         }
     }
 
+    /// Each minute for half an hour after an answer, and then less often.
+    const OFF_AT: [u64; 35] = {
+        let mut minutes = [0; 35];
+        let mut at = 0;
+        while at < 32 {
+            minutes[at] = at as u64;
+            at += 1;
+        }
+        (minutes[32], minutes[33], minutes[34]) = (32, 34, 38);
+        minutes
+    };
+
     #[test]
     fn a_silent_router_is_asked_less_and_less_often() {
         let begin = Instant::now();
@@ -107,7 +130,9 @@ mod tests {
             ("a".repeat(5), &[0, 1, 2, 3, 4]),
             ("n".repeat(5), &[0, 1, 2, 3, 4]),
             ("d".repeat(5), &[0, 1, 2, 3, 4]),
-            ("...a.......".to_owned(), &[0, 1, 3, 4, 5, 7]),
+            ("...a.......".to_owned(), &[0, 1, 3, 4, 5, 6, 7, 8, 9, 10]),
+            // It is off for half an hour.
+            (format!("a{}", ".".repeat(40)), &OFF_AT),
             ("........c......".to_owned(), &[0, 1, 3, 7, 8, 9, 11]),
         ] {
             let mut router = RouterSource::default();

@@ -40,6 +40,8 @@ pub(crate) struct SettledAddress {
     address: Option<IpAddr>,
     /// An address that was reported once.
     candidate: Option<IpAddr>,
+    /// Whether the network has changed since the last look.
+    woken: bool,
     last_look: Option<Instant>,
     next_look: Instant,
 }
@@ -52,6 +54,7 @@ impl SettledAddress {
             asked,
             address: None,
             candidate: None,
+            woken: false,
             last_look: None,
             next_look: now,
         }
@@ -60,6 +63,11 @@ impl SettledAddress {
     /// The address that is published.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.address
+    }
+
+    /// Whether nothing says that it is about to change: neither the network nor an answer.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.woken && self.candidate.is_none()
     }
 
     /// When to look.
@@ -75,11 +83,13 @@ impl SettledAddress {
         };
         let soon = self.last_look.map_or(now, |last| (last + gap).max(now));
         self.next_look = self.next_look.min(soon);
+        self.woken = true;
     }
 
     /// Takes what a look has found.
     pub(crate) fn looked(&mut self, now: Instant, sighting: &Sighting) {
         self.last_look = Some(now);
+        self.woken = false;
         self.next_look = now + self.every;
         match sighting {
             Sighting::Interfaces(found) => {
@@ -182,6 +192,23 @@ mod tests {
         let mut hurried = SettledAddress::new(now, GAP, Asked::Others);
         hurried.looked(now, &Sighting::Reported(ip(1)));
         assert_eq!(hurried.next_look(), now + GAP);
+    }
+
+    #[test]
+    fn an_address_is_settled_once_no_look_is_due_soon() {
+        let now = Instant::now();
+        let mut settled = SettledAddress::new(now, EVERY, Asked::Others);
+        for (sighting, expected) in [
+            (Sighting::Reported(ip(1)), false),
+            (Sighting::Reported(ip(1)), true),
+            (Sighting::Reported(ip(2)), false),
+            (Sighting::Nothing("x".to_owned()), true),
+        ] {
+            settled.looked(now, &sighting);
+            assert_eq!(settled.is_settled(), expected, "{sighting:?}");
+            settled.wake(now);
+            assert!(!settled.is_settled());
+        }
     }
 
     #[test]

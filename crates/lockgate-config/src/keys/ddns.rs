@@ -63,10 +63,11 @@ table! {
          - A URL: a server that answers with the address of its client, as plain text or JSON. It is asked \
          over IPv4; with `https://` its certificate is verified. It has 10 s, and 1 KB of its answer are \
          read.\n\n\
-         What the router or a server tells is set once it was told twice.\n\n\
+         What the router or a server tells is set once it was told twice, 5 s apart.\n\n\
          Addresses that the Internet does not reach are never set: link-local ones, those for documentation, \
          benchmarks and multicast, and, unless `private` permits them, private (RFC 1918), unique local \
-         (fc00::/7) and shared ones (100.64.0.0/10, RFC 6598). Of several public addresses, the one that is set stays while it is there.",
+         (fc00::/7) and shared ones (100.64.0.0/10, RFC 6598). Of several public addresses, the one that is \
+         set stays while it is there.",
     )
     .with(NAMED);
 
@@ -83,10 +84,13 @@ table! {
     const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 1_000 },
-        r#""1m""#,
+        r#""30s""#,
         r#""5m""#,
         "The time between two looks at the sources. When an address of an interface or the default route of \
-         IPv4 changes, they are looked at sooner.",
+         IPv4 changes, they are looked at sooner, and 5 s after a router or a server has told a new address. So \
+         a name follows within this time, 5 s, and twice the time of an answer, which is 10 s at most: with the \
+         default within a minute. Some public servers that tell addresses ask for one request a minute: write \
+         `\"1m\"` there.",
     )
     .with(NAMED);
 
