@@ -31,6 +31,7 @@ class Front:
     h2: bool = False              # of `http` over TLS: clients may have HTTP/2
     large: bool = False           # bodies of 100 KB and more: buffers of 64 KB for peers whose own are 16 KB
     upgrades: bool = False        # of `http`: WebSockets come, which nginx must be told of
+    user: str | None = None       # Lockgate and HAProxy change to this user, whose pipes share `pipe-user-pages-soft`
     endpoint: str = "http1"       # of `http`, what is spoken to the origin: "http1", "h2c", or over TLS "https" and "h2"
 
     @property
@@ -58,6 +59,8 @@ def lockgate(front, directory, binary=LOCKGATE):
     text = [f"workers = {front.workers}", f'access_log = "{front.log}"' if front.log else "access_log = false"]
     if front.metrics:
         text.append(f'metrics = "127.0.0.1:{front.metrics}"')
+    if front.user:
+        text.append(f'user = "{front.user}"')
     if front.client_ca or front.tickets:
         text.append("[tls]")
     if front.client_ca:
@@ -175,6 +178,8 @@ def haproxy(front, directory, splice=False, build=None):
         tuned.append("  tune.h2.initial-window-size 1048576")  # 64 KB else: an upload then waits for each of our answers to it
     if front.tls:
         tuned += [f"  ssl-default-bind-ciphersuites {SUITES}", f"  ssl-default-bind-ciphers {SUITES_12}"]
+    if front.user:
+        tuned.append(f"  user {front.user}")
     text = ["global", f"  nbthread {front.workers}", most, *tuned, "defaults", *mode, "  timeout connect 5s", "  timeout client 300s", "  timeout server 300s", "  timeout tunnel 1h" if front.upgrades else "",
             # splice-auto does not splice such streams (HAProxy 2.6 and 3.5).
             most, *(["  option splice-request", "  option splice-response"] if splice else []),

@@ -68,7 +68,7 @@ TABLES = [
           _each(throughput.tls_echo, "sizes", {10: 0.7, 1000: 0.72, 10_000: 0.72, 100_000: 0.6}, peers=RELAYED, options={"conns": [100], "keys": ["ecdsa"], "app": "c", "upstream": "tcp"})),
     Table("handshake", "TLS handshakes to TCP, request and close", "CPU-µs a connection", _each(throughput.handshakes, "modes", {"ecdsa-new": 0.9, "ecdsa-resumed": None, "rsa-new": None}, peers=RELAYED, digits=0)),
     Table("bulk", "Large bodies", "CPU-s a GB",
-          [Row(cell, throughput.bulk, {cell: goal}, options={"cells": [cell]}, peers=SPLICED if cell.startswith("tcp") else PLAIN if cell.startswith("site") else RELAYED, digits=3)
+          [Row(cell, throughput.bulk, {cell: goal}, options={"cells": [cell], "conns": 1, "user": None}, peers=SPLICED if cell.startswith("tcp") else PLAIN if cell.startswith("site") else RELAYED, digits=3)
            for cell, goal in {"tls-down": 0.58, "tls-up": None, "site-up": 0.6, "tcp-down": 1.0, "tcp-up": 1.0}.items()]),
     Table("relay", "Plain TCP, new connections", "CPU-µs a request", [Row("new", throughput.tcp, {"reconnect": 1.05, "close": 1.05}, peers=SPLICED, each=4)]),
     Table("static", "Files", "CPU-µs a request",

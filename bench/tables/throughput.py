@@ -102,23 +102,26 @@ MOVED = {"tls-down": ("TLS download through a relay, 768 KB bodies, c = 16", {"k
 
 
 def bulk(report, a):
-    """Large bodies: 768 KB down and up over TLS, through a relay and a site; one gigabyte down and up over plain TCP on one connection."""
+    """Large bodies: 768 KB down and up over TLS, through a relay and a site; one gigabyte down and up over plain TCP on one connection, or four on many."""
     fitting = {cell: [p for p in a.peers if fits(cell, p)] for cell in a.cells}
     report.head("Large bodies", sum(map(len, fitting.values())) * a.rounds * (a.secs + 1.5))
     origin = load.Origin()
     for cell in a.cells:
         title, front, goal = MOVED[cell]
         down, notes = cell.endswith("down"), []
-        programs = start_all(fitting[cell], upstream=origin.tcp, large=True, **front)
+        programs = start_all(fitting[cell], upstream=origin.tcp, large=True, user=a.user, **front)
         if front:
             wrk = Wrk(16, get=786432) if down else Wrk(16, post=786432, sink=True)
             rows = interleaved(programs, a.rounds, lambda _, p: load.steady(p, origin.counted, wrk, p.port, True, a.secs, pooled="http" in front))
             notes = same_work(asked(programs))
         else:
-            options = ["--get", 1 << 30, "--discard"] if down else ["--post", 1 << 30, "--path", "/sink"]
+            if a.conns > 1:
+                title = f"Plain TCP, 4 GiB {'down' if down else 'up'} on {a.conns} connections at once"
+            size = (1 << 30 if a.conns == 1 else (4 << 30) // a.conns)
+            options = ["--connections", a.conns, "--get", size, "--discard"] if down else ["--connections", a.conns, "--post", size, "--path", "/sink"]
             rows = interleaved(programs, a.rounds, lambda _, p: load.whole(p, p.port, "--once", *options, tls="off"))
         # The goal was set beside these; http-tunnel and Go's relays are no balancers.
-        report.cell(title, rows, BULK, cost="cpu_s_per_gb", rivals=[n for n in rivals(programs) if not n.startswith(("go-", "http-tunnel"))], goal=goal, notes=notes)
+        report.cell(title + (f", as the user {a.user}" if a.user else ""), rows, BULK, cost="cpu_s_per_gb", rivals=[n for n in rivals(programs) if not n.startswith(("go-", "http-tunnel"))], goal=goal, notes=notes)
         stop_programs(programs)
     origin.stop()
 

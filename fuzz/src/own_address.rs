@@ -2,9 +2,9 @@
 
 use lockgate_ddns::AddressFamily;
 use lockgate_ddns::answer::{LONGEST, first_address};
-use lockgate_net::interface_addresses::parse_dump;
+use lockgate_net::interface_addresses::{parse_dump, tells_change};
 
-/// Addresses of interfaces: no more than there is room for, and the same wherever the end is cut off.
+/// Addresses of interfaces, and news of them: no more than there is room for, wherever the end is cut off.
 pub fn interface_addresses(data: &[u8]) {
     if let Ok(part) = parse_dump(data) {
         // A header of a message, of an address and of an attribute, and four bytes.
@@ -15,6 +15,8 @@ pub fn interface_addresses(data: &[u8]) {
     }
     for cut in super::cuts(data.len()) {
         let _ = parse_dump(&data[..cut]);
+        // A rest that cannot be read is a change.
+        assert!(tells_change(&data[..cut]) || cut == 0 || cut >= 16);
     }
 }
 

@@ -225,6 +225,20 @@ impl CertKeeper {
             })
             .count()
     }
+
+    /// Tries a name again now where the last try has failed, unless the authority has asked to be left
+    /// alone: the name leads to this machine since then. A wildcard has the names below it, too. A
+    /// certificate that is not due is not renewed by that.
+    pub fn retry(&self, name: &str) {
+        let parent = name.strip_prefix('*');
+        let certs = self.shared.lock();
+        for (id, state) in &*certs {
+            if id.name == name || parent.is_some_and(|parent| id.name.ends_with(parent)) {
+                state.hurried.store(true, Ordering::Relaxed);
+                state.woken.notify_one();
+            }
+        }
+    }
 }
 
 impl OnDemandHosts {

@@ -54,7 +54,7 @@ fn names_without_a_list_are_the_public_hosts_of_sites() {
     assert_eq!(ddns.names, ["*.apps.example.org", "www.example.org"]);
     assert_eq!(ddns.dns.provider.name, "desec");
     assert_eq!(sources(&ddns), "interface router | interface");
-    assert_eq!(ddns.every, Duration::from_secs(60));
+    assert_eq!(ddns.every, Duration::from_secs(30));
     assert!(!ddns.private);
 }
 

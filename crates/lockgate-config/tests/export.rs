@@ -268,11 +268,36 @@ fn keys_of_export_that_do_nothing_are_told() {
             "influx = { url = \"http://10.0.0.9:8086/write\", ca = \"/ca.pem\" }",
             "`ca` has no effect",
         ),
+        (
+            "otlp = { url = \"http://10.0.0.9:4318\", ca = \"/ca.pem\" }",
+            "`ca` has no effect",
+        ),
     ] {
         let warnings = load(written).unwrap().warnings;
         let messages: Vec<_> = warnings.iter().map(|one| one.message()).collect();
         assert_eq!(messages, [message], "{written}");
     }
+}
+
+#[test]
+fn authorities_of_sinks_over_tls_have_their_places() {
+    let found = export(
+        "influx = [\"http://10.0.0.9/write\", \"https://10.0.0.9/write\",\n\
+         { url = \"https://10.0.0.8/write\", ca = \"/a.pem\" }]\n\
+         otlp = { url = \"https://10.0.0.9\", ca = \"/b.pem\" }",
+    );
+    let found: Vec<_> = found
+        .authorities
+        .iter()
+        .map(|(authorities, at)| (authorities.clone(), at.line()))
+        .collect();
+    let file = |path: &str| AuthoritySource::File(path.into());
+    let expected = [
+        (AuthoritySource::System, 4),
+        (file("/a.pem"), 5),
+        (file("/b.pem"), 6),
+    ];
+    assert_eq!(found, expected);
 }
 
 fn otlp(written: &str) -> Export {

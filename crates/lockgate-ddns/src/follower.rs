@@ -17,6 +17,9 @@ use crate::settling::{Asked, SettledAddress, Sighting};
 /// The time after which a name that is right is read again, and the share by which it may be longer.
 const READ_AGAIN: Duration = Duration::from_secs(10 * 60);
 const SPREAD: f64 = 0.25;
+/// The longest time for which names wait for an address that is about to change, so that both families
+/// change by one update: the gap before a look, two looks of 10 s, and the time between them.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The next step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +38,7 @@ pub(crate) enum Step {
         wanted: WantedAddresses,
         change: WantedAddresses,
     },
-    /// Nothing until then, if no interface changes.
+    /// Nothing until then, if the network does not change.
     Wait(Option<Instant>),
 }
 
@@ -58,6 +61,11 @@ pub(crate) enum NameNews {
 pub(crate) struct Follower {
     ipv4: Option<SettledAddress>,
     ipv6: Option<SettledAddress>,
+    /// Since when an address is about to change.
+    unsettled: Option<Instant>,
+    /// The families that were looked at since names had their turn. Each is so once before it: sources
+    /// that take longer than `every` would otherwise keep names waiting for ever.
+    looked: Vec<AddressFamily>,
     names: Vec<NameState>,
     /// The name that is looked at first: the one behind that which has failed last, so that it does not
     /// keep the others of its zone waiting.
@@ -74,7 +82,7 @@ struct NameState {
     zone: Option<String>,
     /// What the zone has, as far as is known.
     known: WantedAddresses,
-    /// What was set, and not shown since.
+    /// What was set, and was not shown by the last look at the zone.
     unseen: WantedAddresses,
     /// A change that is to be made: what was wanted, and what of it is lacking.
     change: Option<(WantedAddresses, WantedAddresses)>,
@@ -121,6 +129,8 @@ impl Follower {
         Self {
             ipv4: family(ipv4),
             ipv6: family(ipv6),
+            unsettled: None,
+            looked: Vec::new(),
             names: std::iter::repeat_with(name).take(names).collect(),
             turn: 0,
             zones: HashMap::new(),
@@ -134,18 +144,42 @@ impl Follower {
             (AddressFamily::Ipv4, &self.ipv4),
             (AddressFamily::Ipv6, &self.ipv6),
         ];
-        let mut later = Vec::new();
+        let (mut due, mut later, mut is_settled) = (Vec::new(), Vec::new(), true);
         for (family, settled) in families {
-            if let Some(settled) = settled {
-                if settled.next_look() <= now {
-                    return Step::Look(family);
-                }
-                later.push(settled.next_look());
+            let Some(settled) = settled else {
+                continue;
+            };
+            is_settled &= settled.is_settled();
+            match settled.next_look() {
+                at if at > now => later.push(at),
+                _ => due.push(family),
             }
         }
+        if let Some(family) = due.iter().find(|family| !self.looked.contains(family)) {
+            return Step::Look(*family);
+        }
+        self.looked.clear();
+        self.unsettled = match is_settled {
+            true => None,
+            false => self.unsettled.or(Some(now)),
+        };
+        let patient_until = self.unsettled.map(|since| since + PATIENCE);
+        if let Some(until) = patient_until.filter(|until| now < *until) {
+            later.push(until);
+        } else if let Some(step) = self.next_of_names(now, &mut later) {
+            return step;
+        }
+        match due.first() {
+            Some(family) => Step::Look(*family),
+            None => Step::Wait(later.into_iter().min()),
+        }
+    }
+
+    /// The next step of a name, or when one is due `later`.
+    fn next_of_names(&mut self, now: Instant, later: &mut Vec<Instant>) -> Option<Step> {
         let wanted = self.wanted();
         if wanted.is_empty() {
-            return Step::Wait(later.into_iter().min());
+            return None;
         }
         let (count, turn) = (self.names.len(), self.turn);
         for name in (0..count).map(|at| (turn + at) % count) {
@@ -164,20 +198,20 @@ impl Follower {
             if let (Some((asked_for, change)), Some(zone)) = (state.change, &state.zone)
                 && asked_for == wanted
             {
-                return Step::Set {
+                return Some(Step::Set {
                     name,
                     zone: zone.clone(),
                     wanted,
                     change,
-                };
+                });
             }
             state.change = None;
             if state.read_at <= now || !wanted.without(state.known).is_empty() {
-                return Step::Read { name, wanted };
+                return Some(Step::Read { name, wanted });
             }
             later.push(state.read_at);
         }
-        Step::Wait(later.into_iter().min())
+        None
     }
 
     /// The addresses that all names are to have.
@@ -195,7 +229,7 @@ impl Follower {
         }
     }
 
-    /// An interface has changed: the sources are looked at soon.
+    /// The network has changed: the sources are looked at soon.
     pub(crate) fn wake(&mut self, now: Instant) {
         let families = [&mut self.ipv4, &mut self.ipv6];
         families
@@ -204,14 +238,28 @@ impl Follower {
             .for_each(|settled| settled.wake(now));
     }
 
-    /// The result of [`Step::Look`].
+    /// The result of [`Step::Look`]. Another address ends the waits of names, but those of rate limits:
+    /// what has failed while this machine's line was down must not keep its names at the old one. The other
+    /// family is looked at soon, since a line that has come back has often changed both.
     pub(crate) fn looked(&mut self, now: Instant, family: AddressFamily, sighting: &Sighting) {
-        let settled = match family {
-            AddressFamily::Ipv4 => &mut self.ipv4,
-            AddressFamily::Ipv6 => &mut self.ipv6,
+        let (settled, other) = match family {
+            AddressFamily::Ipv4 => (&mut self.ipv4, &mut self.ipv6),
+            AddressFamily::Ipv6 => (&mut self.ipv6, &mut self.ipv4),
         };
-        if let Some(settled) = settled {
-            settled.looked(now, sighting);
+        let Some(settled) = settled else {
+            return;
+        };
+        let before = settled.address();
+        settled.looked(now, sighting);
+        self.looked.push(family);
+        if settled.address() == before {
+            return;
+        }
+        let of_names = self.names.iter_mut().map(|state| &mut state.back_off);
+        let waits = of_names.chain(self.zones.values_mut());
+        waits.for_each(BackOff::hurry);
+        if let (Some(_), Some(other)) = (before, other) {
+            other.wake(now);
         }
     }
 
@@ -236,10 +284,9 @@ impl Follower {
             let change = wanted.without(state.known);
             return Some(state.compared(wanted, change, NameNews::Right(wanted)));
         };
-        let unseen = state.unseen;
-        // Of what was set before, that which a server shows now.
-        state.unseen = unseen.without(wanted.without(lacking));
         let change = lacking.without(state.unseen);
+        // What was set for another address than the present one is no reason against setting it again.
+        state.unseen = lacking.without(change);
         state.known = wanted.without(change);
         let otherwise = match lacking.is_empty() {
             true => NameNews::Right(wanted),
@@ -283,9 +330,10 @@ impl Follower {
     /// Counts a failure: where the provider is at fault, all names of the zone wait; the next try is
     /// another name's.
     fn failed(&mut self, now: Instant, name: usize, error: DnsError) -> NameNews {
-        let kind = match error.is_rate_limit() {
-            true => FailureKind::RateLimit,
-            false => FailureKind::Usual,
+        let kind = match &error {
+            error if error.is_rate_limit() => FailureKind::RateLimit,
+            DnsError::Unanswered { .. } => FailureKind::Unanswered,
+            _ => FailureKind::Usual,
         };
         let jitter = (self.jitter)();
         let Some(state) = self.names.get_mut(name) else {

@@ -55,6 +55,19 @@ pub(crate) fn addresses(
     Err(format!("no {kind} {family} address on {place}{seen}"))
 }
 
+/// Whether an address is a temporary one of this machine (RFC 8981). Connections leave from such a one
+/// where the machine has any, so it is what a server on the Internet tells.
+pub(crate) fn is_temporary(address: IpAddr) -> bool {
+    // Where the kernel lists none, nothing says that it is one.
+    let all = interface_addresses().unwrap_or_default();
+    is_temporary_of(&all, address)
+}
+
+fn is_temporary_of(all: &[InterfaceAddress], address: IpAddr) -> bool {
+    all.iter()
+        .any(|one| one.address == address && one.temporary)
+}
+
 /// The addresses that may be published: in use, and not temporary. Public ones come first, then the
 /// order is that of the addresses, so that it is always the same.
 pub(crate) fn candidates(
@@ -146,7 +159,6 @@ mod tests {
                 "2606:4700::1",
                 "2606:4700::2",
                 "fd00::1",
-                "fe80::1",
             ]
         );
         assert!(found(&all, Interfaces::One(9), false).is_empty());
@@ -164,6 +176,10 @@ mod tests {
         };
         let all = [temporary, tentative, on(2, "2606:4700::3")];
         let others = Interfaces::AllBut(None);
+        for (address, is_temporary) in [("2606:4700::1", true), ("2606:4700::3", false)] {
+            let address = address.parse().unwrap();
+            assert_eq!(is_temporary_of(&all, address), is_temporary, "{address}");
+        }
         assert_eq!(found(&all, others, false), ["2606:4700::3"]);
         assert!(found(&all[..2], others, true).is_empty());
     }

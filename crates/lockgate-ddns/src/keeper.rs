@@ -5,14 +5,14 @@ use std::future::pending;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Instant, SystemTime};
 
-use lockgate_dns::AddressWriter;
-use lockgate_net::interface_addresses::AddressChanges;
+use lockgate_dns::{AddressWriter, WantedAddresses};
 use lockgate_rules::DynamicDns;
 use tokio::sync::watch;
 use tokio::time::sleep_until;
 
 use crate::family::AddressFamily;
 use crate::follower::{Follower, NameNews, Step};
+use crate::network_watch::NetworkWatch;
 use crate::settling::Sighting;
 use crate::sources::Sources;
 use crate::status::NameStatus;
@@ -87,17 +87,27 @@ impl Statuses {
         change(status);
         before
     }
+
+    /// Says why of names without an address.
+    fn without_address(&self, why: &str) {
+        for status in self.lock().values_mut() {
+            if status.addresses.is_empty() {
+                (status.failure, status.next_try) = (Some(why.to_owned()), None);
+            }
+        }
+    }
 }
 
 impl DdnsTask {
     /// Keeps names until the [`DdnsKeeper`] is gone. To be run in a runtime of tokio with IO and time.
-    pub async fn run(mut self) {
+    /// `set` is called with the name each time its addresses were changed.
+    pub async fn run(mut self, set: impl Fn(&str)) {
         let statuses = Arc::clone(&self.statuses);
         loop {
             let wanted = self.wanted.borrow_and_update().clone();
             let following = async {
                 match wanted {
-                    Some(settings) => follow(&settings, &statuses).await,
+                    Some(settings) => follow(&settings, &statuses, &set).await,
                     None => pending().await,
                 }
             };
@@ -112,25 +122,26 @@ impl DdnsTask {
 }
 
 /// Keeps the names of some settings for ever.
-async fn follow(settings: &DynamicDns, statuses: &Statuses) {
+async fn follow(settings: &DynamicDns, statuses: &Statuses, was_set: impl Fn(&str)) {
     let writer = match AddressWriter::new(&settings.dns) {
         Ok(writer) => writer,
         Err(error) => {
             tracing::error!(%error, "no name can be kept at this machine's address");
+            for name in &settings.names {
+                statuses.change(name, |status| failed(status, error.to_string(), None));
+            }
             return pending().await;
         }
     };
-    let changes = AddressChanges::new();
-    if let Err(error) = &changes {
-        tracing::warn!(%error, "changed addresses are seen only after a while");
-    }
-    let mut changes = changes.ok();
-    let sources = Sources::new(settings);
+    let mut network = NetworkWatch::new();
+    let mut sources = Sources::new(settings);
+    let asked = AddressFamily::ALL.map(|family| sources.asked(family));
+    let looked_for = asked.iter().flatten().count();
     let mut follower = Follower::new(
         Instant::now(),
         settings.names.len(),
         settings.every,
-        AddressFamily::ALL.map(|family| sources.asked(family)),
+        asked,
         fastrand::f64,
     );
     let mut looks = Looks::default();
@@ -141,6 +152,9 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
                 let sighting = sources.look(family).await;
                 looks.tell(family, &sighting);
                 let before = follower.wanted();
+                if let Some(why) = looks.in_vain(looked_for, before) {
+                    statuses.without_address(&why);
+                }
                 follower.looked(Instant::now(), family, &sighting);
                 if follower.wanted() != before {
                     tracing::info!(%family, sighting = shown(&sighting), "this machine has another address");
@@ -159,7 +173,11 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
             } => {
                 let set = writer.set_addresses(&zone, name_at(name), wanted, change);
                 let news = follower.set(Instant::now(), name, wanted, change, set.await);
+                let is_set = matches!(news, Some(NameNews::Set(_)));
                 tell(statuses, name_at(name), news);
+                if is_set {
+                    was_set(name_at(name));
+                }
             }
             Step::Wait(until) => {
                 let wait = async {
@@ -168,22 +186,11 @@ async fn follow(settings: &DynamicDns, statuses: &Statuses) {
                         None => pending().await,
                     }
                 };
-                let change = async {
-                    match &changes {
-                        Some(changes) => changes.changed().await,
-                        None => pending().await,
-                    }
-                };
-                let changed = tokio::select! {
-                    () = wait => None,
-                    changed = change => Some(changed),
-                };
-                match changed {
-                    None => {}
-                    Some(Ok(())) => follower.wake(Instant::now()),
-                    Some(Err(error)) => {
-                        tracing::warn!(%error, "changed addresses are seen only after a while");
-                        changes = None;
+                tokio::select! {
+                    () = wait => {}
+                    () = network.changed() => {
+                        sources.network_changed();
+                        follower.wake(Instant::now());
                     }
                 }
             }
@@ -212,6 +219,22 @@ impl Looks {
             tracing::warn!(%family, why, "no address of this machine can be published");
             *told = Some(why.clone());
         }
+    }
+
+    /// Why there is no address, once each of the families that are looked for was looked for in vain. None
+    /// where one is `known` of before: a name without it has a reason of its own.
+    fn in_vain(&self, looked_for: usize, known: WantedAddresses) -> Option<String> {
+        let told = [
+            (AddressFamily::Ipv4, &self.ipv4),
+            (AddressFamily::Ipv6, &self.ipv6),
+        ];
+        let reasons: Vec<_> = told
+            .into_iter()
+            .filter_map(|(family, why)| Some(format!("{family}: {}", why.as_ref()?)))
+            .collect();
+        let is_in_vain = known.is_empty() && !reasons.is_empty() && reasons.len() == looked_for;
+        let reasons = reasons.join("; ");
+        is_in_vain.then(|| format!("no address of this machine can be published: {reasons}"))
     }
 }
 
@@ -276,13 +299,80 @@ fn tell(statuses: &Statuses, name: &str, news: Option<NameNews>) {
 }
 
 fn fail(statuses: &Statuses, name: &str, why: String, next_try: Option<SystemTime>) {
-    let before = statuses.change(name, |status| {
-        status.failures += 1;
-        status.failure = Some(why.clone());
-        status.next_try = next_try;
-    });
+    let before = statuses.change(name, |status| failed(status, why.clone(), next_try));
     match before.failure.as_ref() == Some(&why) {
         true => tracing::debug!(name, error = why, "the name's address is not set again"),
         false => tracing::error!(name, error = why, "the name's address is not set"),
+    }
+}
+
+fn failed(status: &mut NameStatus, why: String, next_try: Option<SystemTime>) {
+    status.failures += 1;
+    status.failure = Some(why);
+    status.next_try = next_try;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+    use std::time::Duration;
+
+    use lockgate_rules::{DnsProvider, KnownDnsProvider};
+
+    use super::*;
+
+    #[test]
+    fn names_are_told_of_missing_addresses_while_none_is_known() {
+        let mut looks = Looks::default();
+        let none = WantedAddresses::default();
+        let known = WantedAddresses {
+            ipv4: Some([1, 1, 1, 1].into()),
+            ipv6: None,
+        };
+        let nothing = Sighting::Nothing("no cable".to_owned());
+        looks.tell(AddressFamily::Ipv4, &nothing);
+        assert_eq!(looks.in_vain(2, none), None);
+        looks.tell(AddressFamily::Ipv6, &nothing);
+        assert!(looks.in_vain(2, none).is_some());
+        // An alias, for instance, is the reason of its name, also while the line is down.
+        assert_eq!(looks.in_vain(2, known), None);
+        looks.tell(
+            AddressFamily::Ipv4,
+            &Sighting::Reported([1, 1, 1, 1].into()),
+        );
+        assert_eq!(looks.in_vain(2, none), None);
+    }
+
+    #[test]
+    fn unusable_settings_of_a_provider_stand_at_each_name() {
+        let dns = DnsProvider {
+            provider: KnownDnsProvider::named("rfc2136").unwrap(),
+            parameters: Vec::new(),
+            command: Vec::new(),
+            propagation: Duration::from_secs(1),
+            resolvers: Vec::new(),
+        };
+        let keeper = DdnsKeeper::default();
+        keeper.keep(Some(Arc::new(DynamicDns {
+            names: ["a.example.org", "b.example.org"]
+                .map(str::to_owned)
+                .to_vec(),
+            dns: Arc::new(dns),
+            ipv4: Vec::new(),
+            ipv6: Vec::new(),
+            every: Duration::from_secs(60),
+            private: false,
+        })));
+        let running = pin!(keeper.task().run(|_| {}));
+        let polled = running.poll(&mut Context::from_waker(Waker::noop()));
+        assert!(polled.is_pending());
+        let statuses = keeper.statuses();
+        assert_eq!(statuses.len(), 2);
+        for (name, status) in statuses {
+            let failure = status.failure.as_deref();
+            let expected = Some("the settings of `rfc2136`: `server` is missing");
+            assert_eq!((failure, status.failures), (expected, 1), "{name}");
+        }
     }
 }

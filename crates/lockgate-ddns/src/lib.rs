@@ -7,7 +7,8 @@
 //! - `follower`: what is to be done next, a state machine without clock and IO · `settling`: the
 //!   address that is published, of all that are seen · `back_off`: waits after failures
 //! - `publishable`: which addresses the Internet can reach
-//! - `sources`: where the address is learnt · `interface`, `url`, [`answer`], [`router`]: each of them
+//! - `sources`: where the address is learnt · `interface`, `url` and [`answer`], `router_source` and
+//!   [`router`]: each of them · `network_watch`: when they may tell another one
 
 #![forbid(unsafe_code)]
 
@@ -17,8 +18,10 @@ mod family;
 mod follower;
 mod interface;
 mod keeper;
+mod network_watch;
 mod publishable;
 pub mod router;
+mod router_source;
 mod settling;
 mod sources;
 mod status;

@@ -1,14 +1,14 @@
 //! Which addresses may stand in a zone: those that the Internet can reach (the special-purpose address
-//! registries of IANA, RFC 6890).
+//! registries of IANA, RFC 6890). The one list of special networks, for all sources.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// The reason why an address is not published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressRefusal {
-    /// It is reached in a network of one's own alone. It may be published where that is wanted.
+    /// It is reached in networks of one's own alone. It may be published where that is wanted.
     Private(&'static str),
-    /// It is no address of a machine on any network.
+    /// It is none of a machine on the Internet, nor one that names are for. It is never published.
     Reserved(&'static str),
 }
 
@@ -47,7 +47,8 @@ fn ipv4_refusal(address: Ipv4Addr) -> Option<AddressRefusal> {
             Private("an address that a provider shares among customers (RFC 6598)")
         }
         [127, ..] => Reserved("an address of the machine itself (RFC 1122)"),
-        [169, 254, ..] => Private("a link-local address (RFC 3927)"),
+        // Another machine of the link may have the same one tomorrow.
+        [169, 254, ..] => Reserved("a link-local address (RFC 3927)"),
         [192, 0, 0, _] => Reserved("an address for protocols (RFC 6890)"),
         [192, 0, 2, _] | [198, 51, 100, _] | [203, 0, 113, _] => {
             Reserved("an address for documentation (RFC 5737)")
@@ -72,7 +73,8 @@ fn ipv6_refusal(address: Ipv6Addr) -> Option<AddressRefusal> {
         [0, 0, 0, 0, 0, 0, 0, 0] => Reserved("no address of a machine (RFC 4291)"),
         [0, 0, 0, 0, 0, 0, 0, 1] => Reserved("an address of the machine itself (RFC 4291)"),
         [0xfc00..=0xfdff, ..] => Private("a unique local address (RFC 4193)"),
-        [0xfe80..=0xfebf, ..] => Private("a link-local address (RFC 4291)"),
+        // RFC 4472 §2.1: never in a zone, since it means nothing without the interface of the client.
+        [0xfe80..=0xfebf, ..] => Reserved("a link-local address (RFC 4291)"),
         [0xff00..=0xffff, ..] => Reserved("a multicast address (RFC 4291)"),
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => {
             Reserved("an address for documentation (RFC 3849, RFC 9637)")
@@ -117,11 +119,8 @@ mod tests {
                     "192.168.0.1",
                     "100.64.0.0",
                     "100.127.255.255",
-                    "169.254.0.1",
                     "fc00::1",
                     "fdff:ffff::1",
-                    "fe80::1",
-                    "febf::1",
                 ][..],
             ),
             (
@@ -131,10 +130,16 @@ mod tests {
                     "0.1.2.3",
                     "127.0.0.1",
                     "127.255.255.255",
-                    "192.0.0.1",
-                    "192.0.2.1",
+                    "169.254.0.0",
+                    "169.254.255.255",
+                    "192.0.0.0",
+                    "192.0.0.255",
+                    "192.0.2.0",
+                    "192.0.2.255",
+                    "198.51.100.0",
                     "198.51.100.255",
                     "203.0.113.0",
+                    "203.0.113.255",
                     "192.88.99.1",
                     "198.18.0.0",
                     "198.19.255.255",
@@ -159,6 +164,8 @@ mod tests {
                     "3fff::1",
                     "3fff:fff::1",
                     "4000::1",
+                    "fe80::1",
+                    "febf::1",
                     "fec0::1",
                     "ff02::1",
                 ],
@@ -171,10 +178,16 @@ mod tests {
                     "11.0.0.0",
                     "100.63.255.255",
                     "100.128.0.0",
+                    "126.255.255.255",
+                    "128.0.0.0",
+                    "169.253.255.255",
+                    "169.255.0.0",
                     "172.15.255.255",
                     "172.32.0.0",
                     "192.0.1.1",
+                    "192.0.3.0",
                     "192.167.255.255",
+                    "192.169.0.0",
                     "198.17.255.255",
                     "198.20.0.0",
                     "223.255.255.255",
@@ -199,7 +212,8 @@ mod tests {
             ("192.168.1.9", true),
             ("100.64.0.1", true),
             ("fd00::1", true),
-            ("fe80::1", true),
+            ("fe80::1", false),
+            ("169.254.0.1", false),
             ("1.1.1.1", true),
             ("127.0.0.1", false),
             ("203.0.113.1", false),

@@ -6,13 +6,12 @@
 //!
 //! # Layout
 //! - [`RouterInquiry`]: the protocols one after the other, within one deadline
-//! - [`gateway`]: the route table · [`address_kind`]: which addresses are none of the internet
+//! - [`gateway`]: the route table
 //! - [`nat_pmp`], [`pcp`]: messages · `control_socket`: a request and its answer by UDP
 //! - [`ssdp`]: the search for the device · [`device_url`]: where it says its description is ·
 //!   [`device_description`] and [`soap`]: what it says there · `upnp`: these steps
 //! - [`xml`]: a scanner of elements
 
-pub mod address_kind;
 mod control_socket;
 pub mod device_description;
 pub mod device_url;

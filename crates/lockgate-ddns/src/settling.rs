@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// The time after which an address that was reported once is asked for again.
 const CONFIRMATION: Duration = Duration::from_secs(5);
-/// The least time between two looks that changes of interfaces bring about: one where the kernel alone
+/// The least time between two looks that changes of the network bring about: one where the kernel alone
 /// is asked, one where others are.
 const GAP: Duration = Duration::from_secs(1);
 const GAP_OF_OTHERS: Duration = Duration::from_secs(5);
@@ -40,6 +40,8 @@ pub(crate) struct SettledAddress {
     address: Option<IpAddr>,
     /// An address that was reported once.
     candidate: Option<IpAddr>,
+    /// Whether the network has changed since the last look.
+    woken: bool,
     last_look: Option<Instant>,
     next_look: Instant,
 }
@@ -52,6 +54,7 @@ impl SettledAddress {
             asked,
             address: None,
             candidate: None,
+            woken: false,
             last_look: None,
             next_look: now,
         }
@@ -62,12 +65,17 @@ impl SettledAddress {
         self.address
     }
 
+    /// Whether nothing says that it is about to change: neither the network nor an answer.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.woken && self.candidate.is_none()
+    }
+
     /// When to look.
     pub(crate) fn next_look(&self) -> Instant {
         self.next_look
     }
 
-    /// Something has changed at an interface: the next look is soon.
+    /// The network has changed: the next look is soon.
     pub(crate) fn wake(&mut self, now: Instant) {
         let gap = match self.asked {
             Asked::Kernel => GAP,
@@ -75,11 +83,13 @@ impl SettledAddress {
         };
         let soon = self.last_look.map_or(now, |last| (last + gap).max(now));
         self.next_look = self.next_look.min(soon);
+        self.woken = true;
     }
 
     /// Takes what a look has found.
     pub(crate) fn looked(&mut self, now: Instant, sighting: &Sighting) {
         self.last_look = Some(now);
+        self.woken = false;
         self.next_look = now + self.every;
         match sighting {
             Sighting::Interfaces(found) => {
@@ -185,7 +195,24 @@ mod tests {
     }
 
     #[test]
-    fn many_changes_of_interfaces_bring_few_looks() {
+    fn an_address_is_settled_once_no_look_is_due_soon() {
+        let now = Instant::now();
+        let mut settled = SettledAddress::new(now, EVERY, Asked::Others);
+        for (sighting, expected) in [
+            (Sighting::Reported(ip(1)), false),
+            (Sighting::Reported(ip(1)), true),
+            (Sighting::Reported(ip(2)), false),
+            (Sighting::Nothing("x".to_owned()), true),
+        ] {
+            settled.looked(now, &sighting);
+            assert_eq!(settled.is_settled(), expected, "{sighting:?}");
+            settled.wake(now);
+            assert!(!settled.is_settled());
+        }
+    }
+
+    #[test]
+    fn many_changes_of_the_network_bring_few_looks() {
         let now = Instant::now();
         for (asked, gap) in [(Asked::Kernel, GAP), (Asked::Others, GAP_OF_OTHERS)] {
             let mut settled = SettledAddress::new(now, EVERY, asked);

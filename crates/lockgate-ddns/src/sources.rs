@@ -1,13 +1,10 @@
 //! The sources of an address, each asked where those before have none.
 
-use std::net::IpAddr;
-
 use lockgate_rules::{AddressSource, DynamicDns};
 
 use crate::family::AddressFamily;
 use crate::interface;
-use crate::publishable::{is_publishable, refusal};
-use crate::router::external_ipv4;
+use crate::router_source::RouterSource;
 use crate::settling::{Asked, Sighting};
 use crate::url::AnsweringServer;
 
@@ -20,7 +17,7 @@ pub(crate) struct Sources {
 
 enum Source {
     Interface(Option<String>),
-    Router,
+    Router(RouterSource),
     Server(Box<AnsweringServer>),
     /// It cannot be asked, and why.
     Broken(String),
@@ -39,31 +36,48 @@ impl Sources {
 
     /// What is asked for a family; none where it has no sources.
     pub(crate) fn asked(&self, family: AddressFamily) -> Option<Asked> {
-        let sources = self.of(family);
+        let sources = match family {
+            AddressFamily::Ipv4 => &self.ipv4,
+            AddressFamily::Ipv6 => &self.ipv6,
+        };
         let is_kernel = |source: &Source| matches!(source, Source::Interface(_));
-        match sources {
+        match &**sources {
             [] => None,
             sources if sources.iter().all(is_kernel) => Some(Asked::Kernel),
             _ => Some(Asked::Others),
         }
     }
 
+    /// This machine is in another network: what was learnt of the last one is forgotten.
+    pub(crate) fn network_changed(&mut self) {
+        for source in &mut self.ipv4 {
+            if let Source::Router(router) = source {
+                router.network_changed();
+            }
+        }
+    }
+
     /// Asks for the address of a family.
-    pub(crate) async fn look(&self, family: AddressFamily) -> Sighting {
+    pub(crate) async fn look(&mut self, family: AddressFamily) -> Sighting {
         let mut reasons = Vec::new();
-        for source in self.of(family) {
+        let private = self.private;
+        let sources = match family {
+            AddressFamily::Ipv4 => &mut self.ipv4,
+            AddressFamily::Ipv6 => &mut self.ipv6,
+        };
+        for source in sources {
             let why = match source {
                 Source::Interface(name) => {
-                    match interface::addresses(name.as_deref(), family, self.private) {
+                    match interface::addresses(name.as_deref(), family, private) {
                         Ok(found) => return Sighting::Interfaces(found),
                         Err(why) => why,
                     }
                 }
-                Source::Server(server) => match server.ask(family, self.private).await {
+                Source::Server(server) => match server.ask(family, private).await {
                     Ok(address) => return Sighting::Reported(address),
                     Err(why) => why,
                 },
-                Source::Router => match self.ask_router().await {
+                Source::Router(router) => match router.ask().await {
                     Ok(address) => return Sighting::Reported(address),
                     Err(why) => why,
                 },
@@ -73,33 +87,13 @@ impl Sources {
         }
         Sighting::Nothing(reasons.join("; "))
     }
-
-    /// The address of the router, if it may be published.
-    async fn ask_router(&self) -> Result<IpAddr, String> {
-        let address = external_ipv4().await;
-        let address = IpAddr::V4(address.map_err(|error| error.to_string())?);
-        match refusal(address) {
-            Some(refusal) if !is_publishable(address, self.private) => Err(format!(
-                "the router's address {address} is {}",
-                refusal.as_str()
-            )),
-            _ => Ok(address),
-        }
-    }
-
-    fn of(&self, family: AddressFamily) -> &[Source] {
-        match family {
-            AddressFamily::Ipv4 => &self.ipv4,
-            AddressFamily::Ipv6 => &self.ipv6,
-        }
-    }
 }
 
 impl Source {
     fn new(source: &AddressSource) -> Self {
         match source {
             AddressSource::Interface(name) => Self::Interface(name.clone()),
-            AddressSource::Router => Self::Router,
+            AddressSource::Router => Self::Router(RouterSource::default()),
             AddressSource::Url(url) => match AnsweringServer::new(url.clone()) {
                 Ok(server) => Self::Server(Box::new(server)),
                 Err(why) => Self::Broken(format!("{url}: {why}")),

@@ -13,7 +13,8 @@ pub struct NameStatus {
     pub updates: u64,
     /// Steps that have failed.
     pub failures: u64,
-    /// Why the last step has failed, while none has succeeded since.
+    /// Why the last step has failed, while none has succeeded since; or why this machine has no address
+    /// for a name that has none yet.
     pub failure: Option<String>,
     /// When its addresses were last found right, or set.
     pub succeeded: Option<SystemTime>,

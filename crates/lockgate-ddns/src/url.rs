@@ -12,6 +12,7 @@ use lockgate_rules::SourceUrl;
 
 use crate::answer::{LONGEST, first_address};
 use crate::family::AddressFamily;
+use crate::interface::is_temporary;
 use crate::publishable::{is_publishable, refusal};
 
 const LIMITS: ExchangeLimits = ExchangeLimits {
@@ -69,6 +70,11 @@ impl AnsweringServer {
         match refusal(address) {
             Some(refusal) if !is_publishable(address, private) => {
                 Err(failed(format!("{address} is {}", refusal.as_str())))
+            }
+            _ if is_temporary(address) => {
+                let why =
+                    "a temporary address of this machine (RFC 8981); take its interface instead";
+                Err(failed(format!("{address} is {why}")))
             }
             _ => Ok(address),
         }

@@ -118,13 +118,14 @@ fn no_answer() -> io::Error {
 }
 
 /// The answer to a request in some octets: it has the request's id, and repeats its question
-/// (RFC 5452 §9.1). An error may lack the question.
+/// (RFC 5452 §9.1). An error may lack the question, and so may the answer to an update (RFC 2136 §3.8),
+/// which is signed instead.
 fn answer_to(request: &Message, octets: &[u8]) -> Option<Answer> {
     let message = Message::from_vec(octets).ok()?;
     let is_response = message.message_type == MessageType::Response;
     let is_ours = message.id == request.id && message.op_code == request.op_code;
     let repeats = match &*message.queries {
-        [] => u16::from(message.response_code) != 0,
+        [] => u16::from(message.response_code) != 0 || message.op_code == OpCode::Update,
         queries => *queries == *request.queries,
     };
     (is_response && is_ours && repeats).then(|| Answer {

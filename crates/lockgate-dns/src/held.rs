@@ -16,7 +16,7 @@ use crate::zone::{ZoneServer, random_sibling};
 pub(crate) struct HeldAddresses {
     name: Name,
     wanted: WantedAddresses,
-    /// The wanted addresses that an answer has shown.
+    /// The wanted addresses that a server has shown.
     shown: WantedAddresses,
     answered: bool,
 }
@@ -60,8 +60,10 @@ impl HeldAddresses {
         Ok(())
     }
 
-    /// Asks at one address; whether there was an answer from the zone.
+    /// Asks at one address; whether there was an answer from the zone for each family. One for a single
+    /// family counts as none: of the other one nothing would be known, and it would be set in vain.
     async fn ask_at(&mut self, server: SocketAddr) -> Result<bool, DnsError> {
+        let mut shown_here = self.shown;
         let kinds = [
             (RecordType::A, self.wanted.ipv4.map(IpAddr::V4)),
             (RecordType::AAAA, self.wanted.ipv6.map(IpAddr::V6)),
@@ -91,12 +93,12 @@ impl HeldAddresses {
             });
             if addresses.next() == Some(wanted) && addresses.next().is_none() {
                 match wanted {
-                    IpAddr::V4(address) => self.shown.ipv4 = Some(address),
-                    IpAddr::V6(address) => self.shown.ipv6 = Some(address),
+                    IpAddr::V4(address) => shown_here.ipv4 = Some(address),
+                    IpAddr::V6(address) => shown_here.ipv6 = Some(address),
                 }
             }
-            self.answered = true;
         }
+        (self.shown, self.answered) = (shown_here, true);
         Ok(true)
     }
 

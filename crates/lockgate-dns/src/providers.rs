@@ -13,7 +13,7 @@ use dns_update::providers::volcengine::VolcengineConfig;
 use dns_update::providers::yandexcloud::YandexCloudConfig;
 use dns_update::{DnsRecord, DnsRecordType, DnsUpdater, Error};
 use hickory_proto::rr::Name;
-use lockgate_rules::DnsProvider;
+use lockgate_rules::{DnsProvider, SecretText};
 use tokio::sync::Mutex;
 use tokio::time::error::Elapsed;
 use tokio::time::timeout;
@@ -59,6 +59,9 @@ const WHOLE_SETS: [&str; 24] = [
     "yandexcloud",
 ];
 
+/// The parameters that are shown to no reader of the log.
+const SECRETS: [&str; 4] = ["token", "key", "secret", "password"];
+
 /// Held during a change.
 static CHANGES: Mutex<()> = Mutex::const_new(());
 
@@ -66,6 +69,7 @@ static CHANGES: Mutex<()> = Mutex::const_new(());
 pub(crate) struct ProviderAccount {
     name: &'static str,
     updater: DnsUpdater,
+    secrets: Vec<SecretText>,
 }
 
 impl ProviderAccount {
@@ -83,9 +87,17 @@ impl ProviderAccount {
         if let Some(missing) = required.find(|name| provider.parameter(name).is_none()) {
             return Err(bad(format!("`{missing}` is missing")));
         }
+        let parameters = provider.parameters.iter();
+        let secrets =
+            parameters.filter(|(name, value)| SECRETS.contains(name) && !value.0.is_empty());
+        let secrets: Vec<_> = secrets.map(|(_, value)| value.clone()).collect();
         match updater(provider) {
-            Some(Ok(updater)) => Ok(Self { name, updater }),
-            Some(Err(error)) => Err(bad(bounded(&error.to_string()))),
+            Some(Ok(updater)) => Ok(Self {
+                name,
+                updater,
+                secrets,
+            }),
+            Some(Err(error)) => Err(bad(told(&error, &secrets))),
             None => Err(bad("this provider is not known".to_owned())),
         }
     }
@@ -188,7 +200,7 @@ impl ProviderAccount {
     fn result(&self, changed: Result<Result<(), Error>, Elapsed>) -> Result<(), DnsError> {
         let why = match changed {
             Ok(Ok(())) => return Ok(()),
-            Ok(Err(error)) => bounded(&error.to_string()),
+            Ok(Err(error)) => told(&error, &self.secrets),
             Err(_) => format!("no answer within {} s", TIME.as_secs()),
         };
         Err(DnsError::Provider {
@@ -209,6 +221,32 @@ impl ProviderAccount {
         }
     }
 }
+
+/// An error without the secrets of the account. `dns-update` repeats the URL of a request that has failed,
+/// and some providers have the token in its query, percent-encoded: so all queries are left out.
+fn told(error: &Error, secrets: &[SecretText]) -> String {
+    let mut text = error.to_string();
+    for SecretText(secret) in secrets {
+        text = text.replace(&**secret, HIDDEN);
+    }
+    let mut rest = &*text;
+    let mut shown = String::with_capacity(text.len());
+    let is_end = |char: char| char.is_whitespace() || matches!(char, ')' | '"' | '\'' | '>');
+    while let Some((before, after)) = rest.split_once("://") {
+        let (url, behind) = after.split_at(after.find(is_end).unwrap_or(after.len()));
+        shown.extend([before, "://"]);
+        match url.split_once('?') {
+            Some((path, _)) => shown.extend([path, "?", HIDDEN]),
+            None => shown.push_str(url),
+        }
+        rest = behind;
+    }
+    shown.push_str(rest);
+    bounded(&shown)
+}
+
+/// What stands for a secret.
+const HIDDEN: &str = "…";
 
 /// The client of a provider; `None` if it is not one of these, or lacks a parameter.
 fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
@@ -346,7 +384,6 @@ fn updater(provider: &DnsProvider) -> Option<Result<DnsUpdater, Error>> {
 
 #[cfg(test)]
 mod tests {
-    use lockgate_rules::SecretText;
     use lockgate_rules::dns_provider::{ACME_DNS, DNS_PROVIDERS, EXEC, RFC2136};
 
     use super::*;
@@ -376,6 +413,43 @@ mod tests {
             let made = updater(&provider).is_some();
             let own = [ACME_DNS, EXEC, RFC2136].contains(&known.name);
             assert_eq!(made, !own, "{}", known.name);
+        }
+    }
+
+    /// The texts are those of `dns-update`, which has the URL of reqwest in them a second time.
+    #[test]
+    fn errors_of_a_dns_provider_hide_tokens_and_queries() {
+        let provider = DnsProvider {
+            provider: lockgate_rules::KnownDnsProvider::named("dreamhost").unwrap(),
+            parameters: vec![("token", SecretText("s3cret+/".to_owned()))],
+            command: Vec::new(),
+            propagation: Duration::from_secs(1),
+            resolvers: Vec::new(),
+        };
+        let account = ProviderAccount::new(&provider).unwrap();
+        for (text, expected) in [
+            (
+                "Failed to send request to https://api.example/?key=s3cret%2B%2F&cmd=a: error sending \
+                 request for url (https://api.example/?key=s3cret%2B%2F&cmd=a): timed out",
+                "Failed to send request to https://api.example/?… error sending request for url \
+                 (https://api.example/?…): timed out",
+            ),
+            ("no key s3cret+/ is known?", "no key … is known?"),
+            ("is it so? https://a/b", "is it so? https://a/b"),
+            (
+                "https://a/ or http://b?c and d?e",
+                "https://a/ or http://b?… and d?e",
+            ),
+            (
+                "HTTP 400: {\"url\":\"https://a?t=1\"}",
+                "HTTP 400: {\"url\":\"https://a?…\"}",
+            ),
+            ("://?", "://?…"),
+            ("HTTP 500", "HTTP 500"),
+        ] {
+            let error = account.result(Ok(Err(Error::Api(text.to_owned()))));
+            let expected = format!("dreamhost: API error: {expected}");
+            assert_eq!(error.unwrap_err().to_string(), expected);
         }
     }
 

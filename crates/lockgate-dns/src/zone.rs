@@ -3,8 +3,10 @@
 //!
 //! Asks the name servers of the system, or those of the settings. Writes nothing.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::{Name, RData, RecordType};
@@ -26,7 +28,10 @@ const SYSTEM_SERVERS: usize = 3;
 /// The name servers that are asked for what others know.
 #[derive(Debug)]
 pub(crate) struct Resolvers {
-    servers: Vec<SocketAddr>,
+    /// Those of the settings; none takes those of the system.
+    written: Vec<SocketAddr>,
+    /// The file that names those of the system.
+    system: PathBuf,
     /// The port of the servers of zones.
     pub(crate) zone_port: u16,
 }
@@ -42,14 +47,23 @@ pub(crate) struct ZoneServer {
 
 impl Resolvers {
     /// These servers, or those of the system if there are none.
-    pub(crate) fn new(servers: &[SocketAddr]) -> Self {
-        let servers = match servers {
-            [] => system_servers(&std::fs::read_to_string("/etc/resolv.conf").unwrap_or_default()),
-            servers => servers.to_vec(),
-        };
+    pub(crate) fn new(written: &[SocketAddr]) -> Self {
         Self {
-            servers,
+            written: written.to_vec(),
+            system: "/etc/resolv.conf".into(),
             zone_port: PORT,
+        }
+    }
+
+    /// The servers that are asked now. The file is read each time: at the start of a machine the network
+    /// may not have written it yet, and in another network it names others.
+    fn servers(&self) -> Cow<'_, [SocketAddr]> {
+        match &*self.written {
+            [] => {
+                let text = std::fs::read_to_string(&self.system);
+                system_servers(&text.unwrap_or_default()).into()
+            }
+            written => written.into(),
         }
     }
 
@@ -164,7 +178,7 @@ impl Resolvers {
     /// Asks one server after the other until one knows the answer, also that there is no record.
     async fn ask(&self, name: &Name, kind: RecordType) -> Result<Message, DnsError> {
         let mut reasons = Vec::new();
-        for server in &self.servers {
+        for server in self.servers().iter() {
             let why = match ask(*server, name, kind, true).await {
                 Ok(answer) => match answer.response_code {
                     ResponseCode::NoError | ResponseCode::NXDomain => return Ok(answer),
@@ -222,5 +236,22 @@ mod tests {
             .collect();
         assert_eq!(shown, ["192.0.2.1:53", "[::1]:53", "192.0.2.3:53"]);
         assert_eq!(system_servers("").len(), 1);
+    }
+
+    #[test]
+    fn name_servers_of_the_system_may_come_after_the_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let resolvers = Resolvers {
+            system: folder.path().join("resolv.conf"),
+            ..Resolvers::new(&[])
+        };
+        let shown = || resolvers.servers()[0].to_string();
+        assert_eq!(shown(), "127.0.0.1:53");
+        for address in ["192.0.2.1", "192.0.2.2"] {
+            std::fs::write(&resolvers.system, format!("nameserver {address}\n")).unwrap();
+            assert_eq!(shown(), format!("{address}:53"));
+        }
+        let written = Resolvers::new(&[([192, 0, 2, 9], 5353).into()]);
+        assert_eq!(written.servers()[0].to_string(), "192.0.2.9:5353");
     }
 }

@@ -18,7 +18,7 @@ pub trait PointEncoder {
     fn skip_counted(&mut self, _figures: Figures<'_>) {}
 }
 
-/// A value as text; none for what is no number or has no end, which no sink takes.
+/// A value that sinks take; none for what is no number or has no end.
 pub(crate) fn finite(value: SampleValue) -> Option<SampleValue> {
     match value {
         SampleValue::Float(n) if !n.is_finite() => None,

@@ -33,6 +33,9 @@ struct SeriesStyle {
     prefix: String,
 }
 
+/// Series that are gone of which it is remembered what was told.
+const GONE: usize = 4_096;
+
 /// What was told of each counter.
 #[derive(Debug, Clone, Default)]
 struct CountedSeries {
@@ -70,9 +73,7 @@ impl StatsdEncoder {
         };
         figures(&mut reading);
         let points = reading.frames.finish();
-        // Series that are gone, of sites that were removed, do not come back as they were.
-        let now = self.counted.reading;
-        self.counted.told.retain(|_, told| told.reading == now);
+        self.counted.forget_gone();
         points
     }
 }
@@ -89,6 +90,17 @@ impl PointEncoder for StatsdEncoder {
 }
 
 impl CountedSeries {
+    /// Forgets the series that the last reading did not have, once they are many. A few are
+    /// remembered: the counts of an endpoint go on when its SRV record comes back, and would be told
+    /// a second time. Those of a site that comes back begin anew.
+    fn forget_gone(&mut self) {
+        let now = self.reading;
+        let gone = self.told.values().filter(|told| told.reading != now);
+        if gone.count() > GONE {
+            self.told.retain(|_, told| told.reading == now);
+        }
+    }
+
     /// What was added to a counter since it was last told. One that has become less began anew.
     fn since_told(&mut self, series: &[u8], value: SampleValue) -> SampleValue {
         let now = ToldCount {
@@ -142,6 +154,9 @@ impl SeriesStyle {
             out.extend_from_slice(label.as_bytes());
             out.push(b':');
             put_replaced(out, value, is_of_dogstatsd_tag);
+            if let Some(last @ b':') = out.last_mut() {
+                *last = b'_';
+            }
         }
     }
 }
@@ -275,6 +290,22 @@ lockgate.offset:-3|g";
         assert_eq!(texts(&points), [expected]);
     }
 
+    /// "A tag cannot end with a colon."
+    #[test]
+    fn dogstatsd_tags_do_not_end_with_a_colon() {
+        let encoder = encoder(StatsdTags::DogStatsd);
+        for (value, tags) in [
+            ("", ""),
+            (":", "|#t:_"),
+            ("a::", "|#t:a:_"),
+            ("a:b", "|#t:a:b"),
+        ] {
+            let mut out = Vec::new();
+            encoder.style.put_tags(&mut out, &[("t", value)]);
+            assert_eq!(String::from_utf8(out).unwrap(), tags, "{value:?}");
+        }
+    }
+
     /// Telegraf, inputs.statsd, "Influx Statsd": `name,tag=value:1|c`. Its counts are of 64 bits
     /// without a fraction, its gauges are floating-point numbers.
     #[test]
@@ -351,12 +382,31 @@ lockgate.offset:-3|g";
     }
 
     #[test]
-    fn series_that_are_gone_are_forgotten() {
+    fn what_was_told_of_a_series_that_was_gone_is_not_told_again() {
         let mut encoder = encoder(StatsdTags::None);
-        requests(&mut encoder, 7);
-        encoder.encode(NOW, &|_: &mut dyn MetricSink| {});
-        assert!(encoder.counted.told.is_empty());
-        assert_eq!(requests(&mut encoder, 9), ["9|c"]);
+        for (now, told) in [(7, "7|c"), (9, "2|c"), (4, "4|c")] {
+            assert_eq!(requests(&mut encoder, now), [told]);
+            encoder.encode(NOW, &|_: &mut dyn MetricSink| {});
+        }
+    }
+
+    #[test]
+    fn series_that_are_gone_are_remembered_up_to_a_number() {
+        let mut encoder = encoder(StatsdTags::None);
+        let some = |from: usize, to: usize| {
+            move |sink: &mut dyn MetricSink| {
+                let mut families = MetricFamilies::new(sink);
+                let mut family = families.counter("lockgate_some_total", "Some.");
+                for n in from..to {
+                    family.sample(&[("n", &n.to_string())], 1_u64);
+                }
+            }
+        };
+        encoder.encode(NOW, &some(0, GONE));
+        encoder.encode(NOW, &some(GONE, GONE + 1));
+        assert_eq!(encoder.counted.told.len(), GONE + 1);
+        encoder.encode(NOW, &some(GONE + 1, GONE + 2));
+        assert_eq!(encoder.counted.told.len(), 1);
     }
 
     #[test]

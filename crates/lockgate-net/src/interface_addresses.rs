@@ -1,5 +1,5 @@
-//! The addresses of this machine's network interfaces, and when they change, as the kernel tells them
-//! by rtnetlink(7).
+//! The addresses of this machine's network interfaces, and when they or the default route change, as the
+//! kernel tells it by rtnetlink(7).
 //!
 //! Judges no address: which one others can reach, its user decides.
 
@@ -17,7 +17,7 @@ use tokio::io::unix::AsyncFd;
 
 use crate::syscall;
 
-pub use message::{DumpPart, MessageError, parse_dump};
+pub use message::{DumpPart, MessageError, parse_dump, tells_change};
 
 /// An address of an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,8 +40,9 @@ const MOST_MESSAGES: usize = 1024;
 /// How often the kernel is asked for a list that did not change meanwhile.
 const TRIES: u32 = 4;
 
-/// The groups that tell of changed addresses (rtnetlink(7)).
+/// The groups that tell of changed addresses and routes (rtnetlink(7)).
 const IPV4_ADDRESSES: u32 = 0x10;
+const IPV4_ROUTES: u32 = 0x40;
 const IPV6_ADDRESSES: u32 = 0x100;
 
 /// All addresses of this network namespace, in the order of the kernel.
@@ -100,21 +101,23 @@ fn list() -> io::Result<Option<Vec<InterfaceAddress>>> {
     Err(io::Error::other(MessageError::TooLong))
 }
 
-/// Tells when an address has come, gone, or changed its state. To be used in a runtime of tokio with
-/// IO.
+/// Tells when an address has come, gone, or changed its state, and when a default route of IPv4 has. An
+/// address that is merely confirmed, as routers do for those of IPv6, counts as well. To be used in a
+/// runtime of tokio with IO.
 #[derive(Debug)]
-pub struct AddressChanges {
+pub struct NetworkChanges {
     socket: AsyncFd<OwnedFd>,
 }
 
-impl AddressChanges {
+impl NetworkChanges {
     /// Begins to look.
     ///
     /// # Errors
     /// When the kernel has no room for a socket.
     pub fn new() -> io::Result<Self> {
         let flags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
-        let socket = netlink_socket(IPV4_ADDRESSES | IPV6_ADDRESSES, flags)?;
+        let groups = IPV4_ADDRESSES | IPV6_ADDRESSES | IPV4_ROUTES;
+        let socket = netlink_socket(groups, flags)?;
         Ok(Self {
             socket: syscall::watch(socket, Interest::READABLE)?,
         })
@@ -131,7 +134,10 @@ impl AddressChanges {
             let mut some = false;
             for _ in 0..MOST_MESSAGES {
                 match receive(self.socket.get_ref(), &mut buffer) {
-                    Ok(received) => some |= received.is_some(),
+                    Ok(received) => {
+                        let message = received.and_then(|length| buffer.get(..length));
+                        some |= message.is_some_and(tells_change);
+                    }
                     // Some were lost, as there were too many.
                     Err(error) if is(&error, Errno::NOBUFS) => some = true,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -193,13 +199,13 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_takes_a_watch_of_address_changes() {
+    fn the_kernel_takes_a_watch_of_network_changes() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_io()
             .build()
             .unwrap();
         runtime.block_on(async {
-            let changes = AddressChanges::new().unwrap();
+            let changes = NetworkChanges::new().unwrap();
             let early = std::pin::pin!(changes.changed());
             // What was before is no change.
             assert!(first_poll(early).is_none());

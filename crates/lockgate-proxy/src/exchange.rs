@@ -96,6 +96,9 @@ pub struct ExchangeOutcome {
     pub status: u16,
     /// The endpoint that responded, or failed to.
     pub endpoint: Option<Arc<Endpoint>>,
+    /// The status that this endpoint responded with; 0 while it has not. The client's may be one of
+    /// ours.
+    pub endpoint_status: u16,
     /// Whether the connection to the endpoint was reused.
     pub endpoint_reused: bool,
     /// Attempts beyond the first.

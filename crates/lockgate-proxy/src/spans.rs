@@ -20,6 +20,8 @@ const HAND_OVER: u64 = 64;
 const HAND_OVER_BYTES: usize = 32 * 1024;
 /// Bytes of spans that wait for the task: some seconds of a thousand recorded requests a second.
 const WAITING: usize = 4 << 20;
+/// Bytes of it that each worker has at least: of more than 30 workers, a few full buffers of each.
+const LEAST: usize = 4 * HAND_OVER_BYTES;
 
 /// The spans of a request that is recorded, which has not ended yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,13 @@ pub struct SpanBatch {
     pub spans: u64,
 }
 
+impl SpanBatch {
+    /// The memory of the spans: a buffer that grew has room to spare.
+    fn held_bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+}
+
 /// The spans that wait for the task that sends them: a queue of each worker.
 #[derive(Debug)]
 pub struct SpanQueue {
@@ -100,7 +109,7 @@ impl SpanQueue {
     pub fn new(workers: usize) -> Self {
         Self {
             of_workers: (0..workers).map(|_| Mutex::default()).collect(),
-            room: WAITING / workers.max(1),
+            room: (WAITING / workers.max(1)).max(LEAST),
             waiting: AtomicU64::new(0),
             next: AtomicUsize::new(0),
             more: Notify::new(),
@@ -116,7 +125,7 @@ impl SpanQueue {
         {
             let mut queue = lock(queue);
             self.waiting.fetch_add(batch.spans, Ordering::Relaxed);
-            queue.bytes += batch.bytes.len();
+            queue.bytes += batch.held_bytes();
             queue.batches.push_back(batch);
             while queue.bytes > self.room {
                 let lost = self.pop(&mut queue).map_or(0, |oldest| oldest.spans);
@@ -176,7 +185,7 @@ impl SpanQueue {
 
     fn pop(&self, queue: &mut WaitingSpans) -> Option<SpanBatch> {
         let oldest = queue.batches.pop_front()?;
-        queue.bytes -= oldest.bytes.len();
+        queue.bytes -= oldest.held_bytes();
         self.waiting.fetch_sub(oldest.spans, Ordering::Relaxed);
         Some(oldest)
     }
@@ -263,6 +272,25 @@ mod tests {
         queue.push(FIRST, batch(7, half + 1));
         assert_eq!(queue.lost(), 8);
         assert!(queue.take(100, WAITING).is_empty());
+    }
+
+    #[test]
+    fn each_of_many_workers_has_room_for_full_buffers() {
+        let queue = SpanQueue::new(1_000);
+        for spans in [63, 64] {
+            queue.push(FIRST, batch(spans, 2 * HAND_OVER_BYTES));
+        }
+        assert_eq!(spans(&queue.take(200, WAITING)), [63, 64]);
+        assert_eq!(queue.lost(), 0);
+    }
+
+    #[test]
+    fn spare_memory_of_buffers_counts_as_what_waits() {
+        let queue = SpanQueue::new(1);
+        let mut bytes = Vec::with_capacity(WAITING + 1);
+        bytes.push(0);
+        queue.push(FIRST, SpanBatch { bytes, spans: 1 });
+        assert_eq!(queue.lost(), 1);
     }
 
     #[test]

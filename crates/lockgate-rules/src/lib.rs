@@ -18,7 +18,7 @@
 //! - [`acme`], [`certifiable`]: certificates that come by themselves, and names that can have none.
 //! - [`dns_provider`]: the provider that writes records of DNS.
 //! - [`dynamic_dns`]: names that are kept at the machine's address, and where that is learnt.
-//! - [`export`]: the forms of metrics that are pushed.
+//! - [`export`], [`metric_names`]: the forms of metrics that are pushed, and their names.
 //! - [`trace_share`]: the share of traces that is recorded.
 //! - [`client_address`]: the address by which rules know a client.
 
@@ -39,6 +39,7 @@ pub mod host_pattern;
 pub mod limits;
 pub mod media_range;
 pub mod media_types;
+pub mod metric_names;
 pub mod network;
 pub mod on_demand;
 pub mod pattern;
@@ -70,6 +71,7 @@ pub use limits::{Allowance, Directions, Http2, LimitScope, MinRates, RateLimit, 
 pub use lockgate_content::coding::Coding;
 pub use media_range::MediaRange;
 pub use media_types::FileTypes;
+pub use metric_names::METRIC_NAMES;
 pub use network::Cidr;
 pub use on_demand::OnDemand;
 pub use pattern::{PathKey, Pattern, PatternError, Segment};

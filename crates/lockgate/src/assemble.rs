@@ -12,6 +12,7 @@ mod pools;
 mod relays;
 mod rules;
 mod shared_states;
+mod sinks;
 mod sites;
 mod tls;
 mod tunnels;
@@ -47,6 +48,7 @@ use mistakes::MistakeLog;
 use pools::{AssembledPools, PoolSuccession, ReusablePools};
 pub(crate) use rules::NamedLimit;
 use rules::ReusableRules;
+pub(crate) use sinks::SinkConnectors;
 use sites::AssembledSites;
 use tls::{ReusableRings, TicketRings};
 use tunnels::{AssembledTunnels, ReusableTunnels};
@@ -74,6 +76,8 @@ pub(crate) struct Assembly {
     pub(crate) sites: Vec<String>,
     /// TLS to endpoints, with the name of the pool that it is for.
     pub(crate) connectors: Vec<(String, Arc<Connector>)>,
+    /// TLS to the programs that figures and spans are pushed to.
+    pub(crate) sink_connectors: SinkConnectors,
     /// The keys of session tickets.
     pub(crate) rings: Vec<Arc<TicketRing>>,
     /// Every host name that must be resolved.
@@ -206,7 +210,9 @@ impl Assembly {
         let authorities = self
             .connectors
             .iter()
-            .filter_map(|(_, connector)| connector.file());
+            .map(|(_, connector)| connector)
+            .chain(self.sink_connectors.values())
+            .filter_map(|connector| connector.file());
         let keys = self.rings.iter().filter_map(|ring| ring.file());
         let users = self.checkers.iter().map(|checker| checker.path());
         let others = authorities.chain(keys).chain(users).map(PathBuf::from);
@@ -269,7 +275,7 @@ pub(crate) fn assemble(
     previous: Previous<'_>,
     report: &mut Report,
 ) -> Option<Assembly> {
-    let mistakes = MistakeLog::new(report, access);
+    let mut mistakes = MistakeLog::new(report, access);
     let nothing = Reusable::default();
     let BackgroundWork {
         resolver,
@@ -285,6 +291,7 @@ pub(crate) fn assemble(
     pools.changes = ChangedPools::new(previous_changes);
     pools.resolver.set_name_servers(&config.name_servers);
     let fetcher = values::fetcher(fetcher, &config.values, &mut pools.resolver);
+    let sinks = sinks::connectors(&mut mistakes, &config.export, &previous.sinks);
     let mut assembler = Assembler {
         config,
         mistakes,
@@ -294,6 +301,7 @@ pub(crate) fn assemble(
         wanted: WantedCerts::of(config),
         sites: AssembledSites::after(previous, config),
         tunnels: AssembledTunnels::after(&previous.tunnels),
+        sinks,
         relays: Vec::new(),
         relay_indexes: HashMap::new(),
     };
@@ -311,6 +319,7 @@ struct Reusable {
     files: ReusableFiles,
     tunnels: ReusableTunnels,
     maintenance: HashMap<String, SiteMaintenance>,
+    sinks: SinkConnectors,
 }
 
 struct Assembler<'a> {
@@ -322,6 +331,7 @@ struct Assembler<'a> {
     wanted: WantedCerts,
     sites: AssembledSites<'a>,
     tunnels: AssembledTunnels<'a>,
+    sinks: SinkConnectors,
     relays: Vec<RelayName>,
     relay_indexes: HashMap<RelayName, RelayIndex>,
 }
@@ -360,6 +370,7 @@ impl Assembler<'_> {
             files: files.into_reusable(),
             tunnels: self.tunnels.into_reusable(),
             maintenance,
+            sinks: self.sinks.clone(),
         };
         let maintenance =
             |site: &String| reusable.maintenance.get(site).cloned().unwrap_or_default();
@@ -375,6 +386,7 @@ impl Assembler<'_> {
             sites: counted(self.config).cloned().collect(),
             maintenance: counted(self.config).map(maintenance).collect(),
             connectors: parts.connectors,
+            sink_connectors: self.sinks,
             rings: rings.map(|(_, ring)| Arc::clone(ring)).collect(),
             resolver: parts.resolver,
             prober: parts.prober,

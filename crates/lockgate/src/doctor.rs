@@ -7,6 +7,7 @@
 mod certificates;
 mod disk;
 mod finding;
+mod keeping;
 mod limits;
 mod machine;
 mod names;
@@ -116,7 +117,8 @@ impl Patient<'_> {
         let now = SystemTime::now();
         let certs = certificates::facts(config, self.assembly, now);
         let ours = certificates::contents(self.assembly);
-        let names = names::facts(config, &self.assembly.wanted_certs, ours);
+        let running = self.running.answer();
+        let names = names::facts(config, &self.assembly.wanted_certs, ours, running);
         let folders = disk::facts(config);
         let needs = Needs::of(config, self.assembly, self.machine);
         let mut findings = self.configuration();

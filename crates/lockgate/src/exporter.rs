@@ -9,6 +9,8 @@ mod otlp;
 mod pushing;
 mod settings;
 mod sink_connection;
+mod sink_response;
+mod sink_transport;
 mod span_exporter;
 mod span_settings;
 mod span_status;
@@ -16,16 +18,16 @@ mod spans;
 mod status;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use crate::background::{Background, OwnedTask};
 
-use pushing::{LAST_PUSH, Pushing};
+use pushing::{LAST_PUSH, Pushing, SLACK};
 
 pub(crate) use settings::{CountedBefore, FigureSource, SinkSettings};
+pub(crate) use sink_transport::SinkTransport;
 pub(crate) use span_exporter::SpanExporter;
 pub(crate) use span_settings::SpanSettings;
 pub(crate) use status::{LossReason, SinkStatus, SinkStatuses};
@@ -50,9 +52,6 @@ struct RunningSink {
     /// Ends with the last of its tasks.
     thread: Arc<Background>,
 }
-
-/// The time beyond that of a last push after which a task is ended from outside.
-const SLACK: Duration = Duration::from_millis(500);
 
 impl Exporter {
     /// Where the state of each program can be looked up while the tasks go on.
@@ -89,7 +88,7 @@ impl Exporter {
         let kept: Vec<_> = kept.collect();
         // The counts of a program with other settings go on.
         let known: Vec<_> = before.iter().map(|one| Arc::clone(&one.status)).collect();
-        // They read before the new ones begin to count.
+        // They are asked to read once more at the moment at which the new ones begin to count.
         for gone in before {
             tokio::spawn(gone.finish());
         }
@@ -123,9 +122,13 @@ impl Exporter {
         self.thread = None;
         let ending: Vec<_> = self.running.drain(..).map(RunningSink::finish).collect();
         async move {
-            for sink in ending {
-                sink.await;
-            }
+            let all = async {
+                for sink in ending {
+                    sink.await;
+                }
+            };
+            // Their thread may hang: then none of them ends.
+            let _ = timeout(LAST_PUSH + SLACK, all).await;
         }
     }
 }

@@ -226,7 +226,7 @@ impl CertTask {
             pauses.collect::<Option<Vec<_>>>()?.into_iter().min()
         });
         if self.state.hurried.load(Ordering::Relaxed) {
-            // The operator does not want to wait; what the authority asks for holds on.
+            // There is a reason not to wait; what the authority asks for holds on.
             standing.failed = None;
         }
         standing

@@ -58,14 +58,16 @@ table! {
          `\"interface:eth0\"`: the one of that name. A change is seen at once.\n\
          - `\"router\"`: the home router, the gateway of this machine. It is asked by NAT-PMP (RFC 6886), PCP \
          (RFC 6887) and UPnP, one after the other, and tells its own address. One that is itself behind \
-         another NAT is told so.\n\
+         another NAT is told so. One that says nothing is asked again after a minute, then after twice as \
+         long each time, up to ten minutes.\n\
          - A URL: a server that answers with the address of its client, as plain text or JSON. It is asked \
          over IPv4; with `https://` its certificate is verified. It has 10 s, and 1 KB of its answer are \
          read.\n\n\
-         What the router or a server tells is set once it was told twice.\n\n\
-         Addresses that the Internet does not reach are never set: those for documentation, benchmarks and \
-         multicast, and, unless `private` permits them, private (RFC 1918), shared (100.64.0.0/10, RFC 6598) \
-         and link-local ones. Of several public addresses, the one that is set stays while it is there.",
+         What the router or a server tells is set once it was told twice, 5 s apart.\n\n\
+         Addresses that the Internet does not reach are never set: link-local ones, those for documentation, \
+         benchmarks and multicast, and, unless `private` permits them, private (RFC 1918), unique local \
+         (fc00::/7) and shared ones (100.64.0.0/10, RFC 6598). Of several public addresses, the one that is \
+         set stays while it is there.",
     )
     .with(NAMED);
 
@@ -74,18 +76,21 @@ table! {
         &IPV6_SOURCES,
         r#""interface""#,
         "false",
-        "Where the IPv6 address is learnt, as `ipv4` says. Of an interface, temporary addresses (RFC 8981) are \
-         not taken, nor those that are deprecated or not yet in use. `false` leaves AAAA records alone.",
+        "Where the IPv6 address is learnt, as `ipv4` says. Temporary addresses of this machine (RFC 8981) are \
+         not taken, nor those of an interface that are deprecated or not yet in use. `false` leaves AAAA records alone.",
     )
     .with(NAMED);
 
     const EVERY: Defaulted<Duration> = ConfigKey::defaulted(
         "every",
         &Time { min: 1_000 },
-        r#""1m""#,
+        r#""30s""#,
         r#""5m""#,
-        "The time between two looks at the sources. When an address of an interface changes, they are looked \
-         at sooner.",
+        "The time between two looks at the sources. When an address of an interface or the default route of \
+         IPv4 changes, they are looked at sooner, and 5 s after a router or a server has told a new address. So \
+         a name follows within this time, 5 s, and twice the time of an answer, which is 10 s at most: with the \
+         default within a minute. Some public servers that tell addresses ask for one request a minute: write \
+         `\"1m\"` there.",
     )
     .with(NAMED);
 
@@ -94,8 +99,9 @@ table! {
         &Flag,
         "false",
         "true",
-        "Whether addresses that only networks of your own reach are set too: private, shared, unique local \
-         and link-local ones. Public ones come first.",
+        "Whether addresses that only networks of your own reach are set too: private, shared and unique \
+         local ones. Public ones come first. Name the interface where the machine has several with such \
+         addresses, as containers give it: `\"interface:eth0\"`. A router's private address is not set.",
     )
     .with(NAMED);
 }

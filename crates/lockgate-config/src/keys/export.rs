@@ -15,7 +15,39 @@ use super::{ConfigKey, Defaulted, KeyRow, MapKeys};
 pub(crate) type Sinks<T> = Items<ShortOrLong<T>>;
 
 const GRAPHITE_ONE: &str = r#"graphite = "10.0.0.9:2003""#;
+const GRAPHITE_ADDRESS: &str = r#"address = "10.0.0.9:2003""#;
+const STATSD_ADDRESS: &str = r#"address = "127.0.0.1:8125""#;
+const INFLUX_URL: &str =
+    r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#;
+const OTLP_URL: &str = r#"url = "http://10.0.0.9:4318""#;
 const OF_EXPORT: super::Unset = Absent("that of `export`");
+
+// The keys that several kinds of sinks have. Examples of them need the address of their kind.
+
+const EVERY_OF_SINK: ConfigKey<Duration> = ConfigKey::new(
+    "every",
+    &PushInterval,
+    OF_EXPORT,
+    r#""1m""#,
+    "The `every` of this sink.",
+);
+
+const PREFIX_OF_SINK: ConfigKey<String> = ConfigKey::new(
+    "prefix",
+    &NamePrefix,
+    OF_EXPORT,
+    r#""web1""#,
+    "The `prefix` of this sink.",
+);
+
+const CA_OF_SINK: Defaulted<AuthoritySource> = ConfigKey::defaulted(
+    "ca",
+    &AUTHORITIES,
+    r#""system""#,
+    r#""/etc/lockgate/sink-ca.pem""#,
+    "The authorities that an `https` server is verified by: the system's, or a PEM file, which is read \
+     again when it changes.",
+);
 
 table! {
     const GRAPHITE: ConfigKey<Sinks<EndpointAddr>> = ConfigKey::new(
@@ -144,25 +176,11 @@ table! {
         "Labels as tags (Graphite 1.1) instead of parts of the path, and a tag `host`, the name of this \
          machine: `lockgate.requests_total;host=web1;site=app.example.com;method=GET;code=2xx`.",
     )
-    .with(r#"address = "10.0.0.9:2003""#);
+    .with(GRAPHITE_ADDRESS);
 
-    const PREFIX: ConfigKey<String> = ConfigKey::new(
-        "prefix",
-        &NamePrefix,
-        OF_EXPORT,
-        r#""web1""#,
-        "The `prefix` of this sink.",
-    )
-    .with(r#"address = "10.0.0.9:2003""#);
+    const PREFIX: ConfigKey<String> = PREFIX_OF_SINK.with(GRAPHITE_ADDRESS);
 
-    const EVERY: ConfigKey<Duration> = ConfigKey::new(
-        "every",
-        &PushInterval,
-        OF_EXPORT,
-        r#""1m""#,
-        "The `every` of this sink.",
-    )
-    .with(r#"address = "10.0.0.9:2003""#);
+    const EVERY: ConfigKey<Duration> = EVERY_OF_SINK.with(GRAPHITE_ADDRESS);
 }
 
 table! {
@@ -190,25 +208,11 @@ table! {
          Telegraf takes them, `lockgate.requests_total,site=app.example.com:3|c`. Telegraf's counts are whole \
          numbers, so what is counted in seconds is a gauge for it: the total since the start.",
     )
-    .with(r#"address = "127.0.0.1:8125""#);
+    .with(STATSD_ADDRESS);
 
-    const PREFIX: ConfigKey<String> = ConfigKey::new(
-        "prefix",
-        &NamePrefix,
-        OF_EXPORT,
-        r#""web1""#,
-        "The `prefix` of this sink.",
-    )
-    .with(r#"address = "127.0.0.1:8125""#);
+    const PREFIX: ConfigKey<String> = PREFIX_OF_SINK.with(STATSD_ADDRESS);
 
-    const EVERY: ConfigKey<Duration> = ConfigKey::new(
-        "every",
-        &PushInterval,
-        OF_EXPORT,
-        r#""1m""#,
-        "The `every` of this sink.",
-    )
-    .with(r#"address = "127.0.0.1:8125""#);
+    const EVERY: ConfigKey<Duration> = EVERY_OF_SINK.with(STATSD_ADDRESS);
 }
 
 table! {
@@ -230,25 +234,11 @@ table! {
         r#""${file:/etc/lockgate/influx.token}""#,
         "The token of InfluxDB 2, sent as `Authorization: Token …`.",
     )
-    .with(r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#);
+    .with(INFLUX_URL);
 
-    const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
-        "ca",
-        &AUTHORITIES,
-        r#""system""#,
-        r#""/etc/lockgate/influx-ca.pem""#,
-        "The authorities that an `https` server is verified by: the system's, or a PEM file.",
-    )
-    .with(r#"url = "https://influx.example.com/api/v2/write?org=ops&bucket=lockgate""#);
+    const CA: Defaulted<AuthoritySource> = CA_OF_SINK.with(INFLUX_URL);
 
-    const EVERY: ConfigKey<Duration> = ConfigKey::new(
-        "every",
-        &PushInterval,
-        OF_EXPORT,
-        r#""1m""#,
-        "The `every` of this sink.",
-    )
-    .with(r#"url = "udp://127.0.0.1:8094""#);
+    const EVERY: ConfigKey<Duration> = EVERY_OF_SINK.with(INFLUX_URL);
 }
 
 table! {
@@ -272,14 +262,7 @@ table! {
     )
     .with(OTLP_URL);
 
-    const CA: Defaulted<AuthoritySource> = ConfigKey::defaulted(
-        "ca",
-        &AUTHORITIES,
-        r#""system""#,
-        r#""/etc/lockgate/collector-ca.pem""#,
-        "The authorities that an `https` server is verified by: the system's, or a PEM file.",
-    )
-    .with(OTLP_URL);
+    const CA: Defaulted<AuthoritySource> = CA_OF_SINK.with(r#"url = "https://otlp.example.com""#);
 
     const COMPRESSION: Defaulted<Option<Coding>> = ConfigKey::defaulted(
         "compression",
@@ -309,7 +292,8 @@ table! {
          `\"1%\"`, `0.01`, `true` for all, `\"parent\"` for none. A request with a `traceparent` is \
          recorded if that says so, unless `traces` is `false`. In paths and sites with `trace`, that \
          share counts instead. Of a recorded request there are two spans, one as the server of the \
-         client and one as the client of the endpoint, which gets that one's id.",
+         client and one as the client of the endpoint, which gets that one's id. Spans are sent about \
+         every second, whatever `every` says.",
     )
     .with(OTLP_URL);
 
@@ -322,17 +306,8 @@ table! {
     )
     .with(OTLP_URL);
 
-    const EVERY: ConfigKey<Duration> = ConfigKey::new(
-        "every",
-        &PushInterval,
-        OF_EXPORT,
-        r#""1m""#,
-        "The `every` of the figures of this sink. Spans are sent about every second.",
-    )
-    .with(OTLP_URL);
+    const EVERY: ConfigKey<Duration> = EVERY_OF_SINK.with(OTLP_URL);
 }
-
-const OTLP_URL: &str = r#"url = "http://10.0.0.9:4318""#;
 
 const TRACE_SHARE: Either<Option<TraceShare>> = Either(&[
     &As(Flag, all_or_no_traces),

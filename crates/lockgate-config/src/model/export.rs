@@ -8,6 +8,7 @@ use lockgate_rules::{
 
 use super::AuthoritySource;
 use crate::address::EndpointAddr;
+use crate::source::SourceSpan;
 
 /// Metrics that are pushed.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -16,8 +17,12 @@ pub struct Export {
     pub sinks: Vec<ExportSink>,
     /// Which ones.
     pub filter: MetricFilter,
+    /// The beginnings of names in the filter, with their places.
+    pub beginnings: Vec<(String, SourceSpan)>,
     /// Where spans of requests go, if anywhere.
     pub traces: Option<TraceExport>,
+    /// The authorities of the sinks over TLS, with their places.
+    pub authorities: Vec<(AuthoritySource, SourceSpan)>,
 }
 
 /// A sink of spans.
@@ -71,6 +76,19 @@ pub enum ExportForm {
     Otlp(OtlpTarget),
 }
 
+impl ExportForm {
+    /// The authorities that the sink is verified by; none where it is not reached over TLS.
+    pub fn authorities(&self) -> Option<&AuthoritySource> {
+        match self {
+            Self::Influx(InfluxTarget::Http(url)) => {
+                (url.scheme == UrlScheme::Https).then_some(&url.ca)
+            }
+            Self::Otlp(to) => to.authorities(),
+            Self::Graphite { .. } | Self::Statsd { .. } | Self::Influx(_) => None,
+        }
+    }
+}
+
 /// Where lines of InfluxDB go.
 #[derive(Debug, Clone, PartialEq)]
 pub enum InfluxTarget {
@@ -112,6 +130,13 @@ pub struct OtlpTarget {
     pub compression: Option<Coding>,
     /// The name of the service.
     pub service: String,
+}
+
+impl OtlpTarget {
+    /// The authorities that it is verified by; none where it is not reached over TLS.
+    pub fn authorities(&self) -> Option<&AuthoritySource> {
+        (self.url.scheme == UrlScheme::Https).then_some(&self.ca)
+    }
 }
 
 /// A URL below which the paths of signals are.

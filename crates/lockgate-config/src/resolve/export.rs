@@ -6,9 +6,10 @@ use lockgate_rules::{GraphiteNaming, MetricFilter};
 
 use crate::keys::export::{self as keys, Sinks, graphite, influx, otlp, statsd};
 use crate::keys::top;
-use crate::keys::{ConfigKey, Optional};
+use crate::keys::{ConfigKey, Defaulted, Optional};
 use crate::model::{
-    Export, ExportForm, ExportSink, InfluxTarget, OtlpTarget, TraceExport, UrlScheme,
+    AuthoritySource, Export, ExportForm, ExportSink, InfluxTarget, OtlpTarget, TraceExport,
+    UrlScheme,
 };
 use crate::table::MayBeTable;
 use crate::values::ShortOrLong;
@@ -19,7 +20,18 @@ impl Resolver<'_> {
     /// What the configuration pushes.
     pub(super) fn export(&mut self) -> Export {
         let table = self.top().section(&top::EXPORT);
-        let mut sinks = Vec::new();
+        let (only, except) = (table.items(&keys::ONLY), table.items(&keys::EXCEPT));
+        let beginnings = only.placed().chain(except.placed());
+        let mut export = Export {
+            beginnings: beginnings
+                .map(|(beginning, at)| (beginning.clone(), at.clone()))
+                .collect(),
+            filter: MetricFilter {
+                only: only.values().cloned().collect(),
+                except: except.values().cloned().collect(),
+            },
+            ..Export::default()
+        };
         for (short, view) in each(&table, &keys::GRAPHITE) {
             let Some(to) = short.or_else(|| view.get(&graphite::ADDRESS)) else {
                 continue;
@@ -28,7 +40,7 @@ impl Resolver<'_> {
                 true => GraphiteNaming::Tags,
                 false => GraphiteNaming::Path,
             };
-            sinks.push(ExportSink {
+            export.sinks.push(ExportSink {
                 name: format!("graphite:{to}"),
                 every: view.get(&keys::EVERY),
                 form: ExportForm::Graphite {
@@ -43,7 +55,7 @@ impl Resolver<'_> {
             let Some(to) = short.or_else(|| view.get(&statsd::ADDRESS)) else {
                 continue;
             };
-            sinks.push(ExportSink {
+            export.sinks.push(ExportSink {
                 name: format!("statsd:{to}"),
                 every: view.get(&keys::EVERY),
                 form: ExportForm::Statsd {
@@ -57,25 +69,24 @@ impl Resolver<'_> {
             let Some(target) = short.or_else(|| view.get(&influx::URL)) else {
                 continue;
             };
-            sinks.push(self.influx(target, &view));
+            let sink = self.influx(target, &view);
+            let at = view.value_at(influx::CA.row());
+            let at = at.or_else(|| table.key_at(&keys::INFLUX));
+            let authorities = sink.form.authorities().cloned();
+            export.authorities.extend(authorities.zip(at.cloned()));
+            export.sinks.push(sink);
         }
-        let traces = self.otlp(&table, &mut sinks);
-        name_apart(&mut sinks);
-        self.unused_of_export(&table, &sinks);
-        Export {
-            sinks,
-            filter: MetricFilter {
-                only: table.list(&keys::ONLY),
-                except: table.list(&keys::EXCEPT),
-            },
-            traces,
-        }
+        self.otlp(&table, &mut export);
+        name_apart(&mut export.sinks);
+        self.unused_of_export(&table, &export.sinks);
+        export
     }
 
-    /// Adds the sink of OpenTelemetry's protocol to `sinks` where it gets figures; returns it where it
-    /// gets spans.
-    fn otlp(&mut self, table: &View<'_>, sinks: &mut Vec<ExportSink>) -> Option<TraceExport> {
-        let written = table.written(&keys::OTLP)?;
+    /// Adds the sink of OpenTelemetry's protocol, for figures, spans or both.
+    fn otlp(&mut self, table: &View<'_>, export: &mut Export) {
+        let Some(written) = table.written(&keys::OTLP) else {
+            return;
+        };
         let (short, view) = match written.value.short() {
             Some(url) => (Some(url.clone()), table.clone()),
             None => {
@@ -84,7 +95,9 @@ impl Resolver<'_> {
             }
         };
         // The table of `[export]` has none of the keys but `every`.
-        let url = short.or_else(|| view.get(&otlp::URL))?;
+        let Some(url) = short.or_else(|| view.get(&otlp::URL)) else {
+            return;
+        };
         let fields = view.entries(&otlp::HEADERS).filter_map(|one| {
             let name = one.name.to_ascii_lowercase();
             Some((name, one.value.clone()?))
@@ -96,10 +109,17 @@ impl Resolver<'_> {
             service: view.get(&otlp::SERVICE),
             url,
         };
+        match to.authorities() {
+            None => self.useless_ca(&view, &otlp::CA),
+            Some(authorities) => {
+                let at = view.value_at(otlp::CA.row()).unwrap_or(written.at);
+                export.authorities.push((authorities.clone(), at.clone()));
+            }
+        }
         let name = format!("otlp:{}", to.url.addr);
         let (metrics, share) = (view.get(&otlp::METRICS), view.get(&otlp::TRACES));
         if metrics {
-            sinks.push(ExportSink {
+            export.sinks.push(ExportSink {
                 name: name.clone(),
                 every: view.get(&keys::EVERY),
                 form: ExportForm::Otlp(to.clone()),
@@ -108,7 +128,7 @@ impl Resolver<'_> {
             let why = "it gets neither metrics nor traces";
             self.no_effect("otlp", written.at, why, "remove it, or one `false`");
         }
-        share.map(|share| TraceExport { name, to, share })
+        export.traces = share.map(|share| TraceExport { name, to, share });
     }
 
     fn influx(&mut self, mut target: InfluxTarget, view: &View<'_>) -> ExportSink {
@@ -127,9 +147,8 @@ impl Resolver<'_> {
                 false
             }
         };
-        if let (Some(at), false) = (view.key_at(&influx::CA), is_secure) {
-            let why = "only the server of an `https` URL has a certificate";
-            self.no_effect("ca", at, why, "write an `https://` URL, or remove it");
+        if !is_secure {
+            self.useless_ca(view, &influx::CA);
         }
         let to = match &target {
             InfluxTarget::Http(url) => &url.addr,
@@ -139,6 +158,14 @@ impl Resolver<'_> {
             name: format!("influx:{to}"),
             every: view.get(&keys::EVERY),
             form: ExportForm::Influx(target),
+        }
+    }
+
+    /// Warns of the authorities of a sink that is not reached over TLS, if they are written.
+    fn useless_ca(&mut self, view: &View<'_>, key: &Defaulted<AuthoritySource>) {
+        if let Some(at) = view.key_at(key) {
+            let why = "only the server of an `https` URL has a certificate";
+            self.no_effect("ca", at, why, "write an `https://` URL, or remove it");
         }
     }
 

@@ -56,6 +56,17 @@ pub enum RouterError {
     },
 }
 
+impl RouterError {
+    /// Whether the router has said nothing of its address by any protocol, not even that it has none. It
+    /// may have been switched off, or have none of the protocols.
+    pub(crate) fn is_silence(&self) -> bool {
+        match self {
+            Self::NotTold { failures, .. } => !has_answer(failures),
+            _ => false,
+        }
+    }
+}
+
 fn list(failures: &[(RouterProtocol, ProtocolFailure)]) -> String {
     let parts: Vec<_> = failures
         .iter()
@@ -65,10 +76,14 @@ fn list(failures: &[(RouterProtocol, ProtocolFailure)]) -> String {
 }
 
 fn cure(failures: &[(RouterProtocol, ProtocolFailure)]) -> &'static str {
-    match failures.iter().any(|(_, failure)| failure.is_answer()) {
+    match has_answer(failures) {
         true => "its settings show whether it is connected, and whether that is behind another NAT",
         false => "switch on UPnP, NAT-PMP or PCP in its settings",
     }
+}
+
+fn has_answer(failures: &[(RouterProtocol, ProtocolFailure)]) -> bool {
+    failures.iter().any(|(_, failure)| failure.is_answer())
 }
 
 /// A protocol by which a router tells its address.
@@ -104,15 +119,23 @@ pub enum ProtocolFailure {
     /// The router has no such service: it refuses datagrams for the port.
     #[error("its port {0} for UDP is closed")]
     Closed(u16),
-    /// No answer in time.
-    #[error("no answer within {:.1} s", .0.as_secs_f32())]
+    /// No answer in time. Its text has whole seconds: a reason that differs is told anew.
+    #[error("no answer within {:.0} s", .0.as_secs_f32())]
     Silent(Duration),
     /// An answer with an error.
     #[error("it answers with {0}")]
     Refused(String),
-    /// The address is one that no machine has: the router's line is down.
-    #[error("it answers with {0}, which is no address: its line may be down")]
-    Unusable(Ipv4Addr),
+    /// The address is one that the Internet reaches no machine at.
+    #[error(
+        "it answers with {address}, which is {what}: its line may be down, or have no IPv4 address of \
+         its own"
+    )]
+    Unusable {
+        /// The address.
+        address: Ipv4Addr,
+        /// What kind of address that is.
+        what: &'static str,
+    },
     /// A step of UPnP failed.
     #[error(transparent)]
     Upnp(#[from] UpnpFailure),
@@ -123,7 +146,7 @@ impl ProtocolFailure {
     fn is_answer(&self) -> bool {
         match self {
             Self::NotAsked | Self::Unsent(_) | Self::Closed(_) | Self::Silent(_) => false,
-            Self::Refused(_) | Self::Unusable(_) => true,
+            Self::Refused(_) | Self::Unusable { .. } => true,
             Self::Upnp(failure) => matches!(
                 failure,
                 UpnpFailure::Fault { .. }
@@ -139,7 +162,7 @@ impl ProtocolFailure {
 pub enum UpnpFailure {
     /// The gateway has not answered a search.
     #[error(
-        "it does not answer a search (SSDP) within {:.1} s; a firewall of this machine may drop the \
+        "it does not answer a search (SSDP) within {:.0} s; a firewall of this machine may drop the \
          answer",
         .0.as_secs_f32()
     )]

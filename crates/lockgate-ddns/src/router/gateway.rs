@@ -22,14 +22,21 @@ pub enum DefaultRoute {
 /// # Errors
 /// When the table cannot be read, or there is no gateway.
 pub(crate) fn default_gateway() -> Result<Ipv4Addr, RouterError> {
-    let table = read_table().map_err(RouterError::RouteTable)?;
-    match default_route(&table) {
+    match current_default_route().map_err(RouterError::RouteTable)? {
         Some(DefaultRoute::Gateway(gateway)) => Ok(gateway),
         Some(DefaultRoute::Interface(interface)) => Err(RouterError::NoGateway {
             interface: bounded(&interface),
         }),
         None => Err(RouterError::NoDefaultRoute),
     }
+}
+
+/// The default route that the machine has now, if any.
+///
+/// # Errors
+/// When the table cannot be read.
+pub(crate) fn current_default_route() -> io::Result<Option<DefaultRoute>> {
+    Ok(default_route(&read_table()?))
 }
 
 /// The table's beginning: it is sorted by destinations, and the default routes are its first ones.

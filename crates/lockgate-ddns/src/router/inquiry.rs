@@ -1,11 +1,12 @@
 //! The inquiry: the protocols one after the other, the least intrusive first, within one deadline.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::address_kind::AddressKind;
+use crate::publishable::{AddressRefusal, refusal};
+
 use super::control_socket::{ControlSocket, Retransmission};
 use super::error::{ProtocolFailure, RouterError, RouterProtocol};
 use super::gateway;
@@ -77,10 +78,13 @@ impl RouterInquiry {
     /// # Errors
     /// When there is none, or its address is public: then it is not a home router.
     pub fn of_this_machine() -> Result<Self, RouterError> {
-        let gateway = gateway::default_gateway()?;
-        match AddressKind::of(gateway) {
-            AddressKind::Private => Ok(Self::at(gateway)),
-            AddressKind::Public | AddressKind::Unusable => Err(RouterError::PublicGateway(gateway)),
+        Self::of_gateway(gateway::default_gateway()?)
+    }
+
+    fn of_gateway(gateway: Ipv4Addr) -> Result<Self, RouterError> {
+        match refusal(IpAddr::V4(gateway)) {
+            Some(_) => Ok(Self::at(gateway)),
+            None => Err(RouterError::PublicGateway(gateway)),
         }
     }
 
@@ -109,12 +113,14 @@ impl RouterInquiry {
             RouterProtocol::Upnp,
         ] {
             let failure = match self.ask_by(protocol, end).await {
-                Ok(address) => match AddressKind::of(address) {
-                    AddressKind::Public => return Ok(RouterAnswer { address, protocol }),
-                    AddressKind::Private => {
+                Ok(address) => match refusal(IpAddr::V4(address)) {
+                    None => return Ok(RouterAnswer { address, protocol }),
+                    Some(AddressRefusal::Private(_)) => {
                         return Err(RouterError::BehindNat { address, protocol });
                     }
-                    AddressKind::Unusable => ProtocolFailure::Unusable(address),
+                    Some(AddressRefusal::Reserved(what)) => {
+                        ProtocolFailure::Unusable { address, what }
+                    }
                 },
                 Err(failure) => failure,
             };
@@ -192,4 +198,25 @@ async fn ask_by_pcp(
         _ => {}
     }
     answer?.map_err(|refusal| ProtocolFailure::Refused(refusal.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_default_gateway_with_a_public_address_is_not_asked() {
+        for (gateway, is_asked) in [
+            ("192.168.1.1", true),
+            ("10.0.0.138", true),
+            ("100.64.0.1", true),
+            // Networks of one's own, although they should not have these addresses.
+            ("192.0.2.1", true),
+            ("198.18.0.1", true),
+            ("8.8.4.4", false),
+        ] {
+            let inquiry = RouterInquiry::of_gateway(gateway.parse().unwrap());
+            assert_eq!(inquiry.is_ok(), is_asked, "{gateway}");
+        }
+    }
 }

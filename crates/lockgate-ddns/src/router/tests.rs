@@ -15,7 +15,7 @@ use super::{
     ProtocolFailure, RouterAnswer, RouterError, RouterInquiry, RouterProtocol, UpnpFailure,
 };
 
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(203, 0, 113, 5);
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(8, 8, 4, 4);
 /// No service has the lowest port.
 const CLOSED: SocketAddrV4 = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1);
 
@@ -161,8 +161,8 @@ fn answers_of_another_kind_or_machine_are_passed_over() {
         let script = |_: &[u8]| {
             vec![
                 Vec::new(),
-                nat_pmp(0, Ipv4Addr::new(198, 51, 100, 1))[..11].to_vec(),
-                [&[0, 129], &nat_pmp(0, Ipv4Addr::new(198, 51, 100, 2))[2..]].concat(),
+                nat_pmp(0, Ipv4Addr::new(9, 9, 9, 1))[..11].to_vec(),
+                [&[0, 129], &nat_pmp(0, Ipv4Addr::new(9, 9, 9, 2))[2..]].concat(),
                 vec![0; 2000],
                 nat_pmp(0, ADDRESS),
             ]
@@ -171,7 +171,7 @@ fn answers_of_another_kind_or_machine_are_passed_over() {
         let answer = inquiry(control, CLOSED).ask().await.unwrap();
         assert_eq!(answer, told(ADDRESS, RouterProtocol::NatPmp));
 
-        let lie = nat_pmp(0, Ipv4Addr::new(198, 51, 100, 3));
+        let lie = nat_pmp(0, Ipv4Addr::new(9, 9, 9, 3));
         let control = datagrams_beside_a_liar(lie, nat_pmp(0, ADDRESS)).await;
         let answer = inquiry(control, CLOSED).ask().await.unwrap();
         assert_eq!(answer, told(ADDRESS, RouterProtocol::NatPmp));
@@ -270,13 +270,16 @@ fn a_private_address_is_told_as_a_nat_behind_a_nat() {
 #[test]
 fn an_address_of_no_machine_leads_to_the_next_protocol() {
     run(async {
-        let script = |request: &[u8]| match request[0] {
-            0 => vec![nat_pmp(0, Ipv4Addr::UNSPECIFIED)],
-            _ => vec![pcp(request, 0, ADDRESS)],
-        };
-        let (control, _) = datagrams(script).await;
-        let answer = inquiry(control, CLOSED).ask().await.unwrap();
-        assert_eq!(answer, told(ADDRESS, RouterProtocol::Pcp));
+        for reserved in ["0.0.0.0", "169.254.1.1", "192.0.0.2", "203.0.113.5"] {
+            let reserved: Ipv4Addr = reserved.parse().unwrap();
+            let script = move |request: &[u8]| match request[0] {
+                0 => vec![nat_pmp(0, reserved)],
+                _ => vec![pcp(request, 0, ADDRESS)],
+            };
+            let (control, _) = datagrams(script).await;
+            let answer = inquiry(control, CLOSED).ask().await.unwrap();
+            assert_eq!(answer, told(ADDRESS, RouterProtocol::Pcp), "{reserved}");
+        }
     });
 }
 
@@ -285,7 +288,7 @@ fn upnp_tells_the_address_where_the_port_of_nat_pmp_is_closed() {
     run(async {
         let (search, asked) = upnp(|request| match request.starts_with("GET ") {
             true => response(200, &description(&[(1, "ctl/IPConn?a=1&amp;b=2")])),
-            false => response(200, &soap("203.0.113.5")),
+            false => response(200, &soap("8.8.4.4")),
         })
         .await;
         let answer = inquiry(CLOSED, search).ask().await.unwrap();
@@ -345,8 +348,8 @@ fn the_answer_of_another_machine_to_a_search_is_passed_over() {
                 false => response(200, &soap(address)),
             }
         };
-        let (web, _) = http(Ipv4Addr::LOCALHOST, serve("203.0.113.5")).await;
-        let (other, asked) = http(Ipv4Addr::new(127, 0, 0, 2), serve("198.51.100.9")).await;
+        let (web, _) = http(Ipv4Addr::LOCALHOST, serve("8.8.4.4")).await;
+        let (other, asked) = http(Ipv4Addr::new(127, 0, 0, 2), serve("9.9.9.9")).await;
         let truth = found(&format!("http://{web}/"));
         let search = datagrams_beside_a_liar(found(&format!("http://{other}/")), truth).await;
         let answer = inquiry(CLOSED, search).ask().await.unwrap();
@@ -399,7 +402,7 @@ fn each_service_of_a_device_is_asked_until_one_has_an_address() {
             match path {
                 "/down" => response(200, &soap("0.0.0.0")),
                 "/fault" => response(500, fault),
-                "/up" => response(200, &soap("203.0.113.5")),
+                "/up" => response(200, &soap("8.8.4.4")),
                 _ => response(
                     200,
                     &description(&[(2, "/up"), (1, "/fault"), (0, "/down")]),
@@ -424,8 +427,41 @@ fn a_router_whose_line_is_down_is_told_as_such() {
         let [_, _, failure] = failures(inquiry(CLOSED, search)).await;
         assert_eq!(
             failure.to_string(),
-            "it answers with 0.0.0.0, which is no address: its line may be down"
+            "it answers with 0.0.0.0, which is no address of a machine (RFC 1122): its line may be \
+             down, or have no IPv4 address of its own"
         );
+    });
+}
+
+#[test]
+fn a_public_address_of_one_service_comes_before_private_ones() {
+    run(async {
+        // The services in their order, as the search has it: the first line is the provider's own.
+        for (addresses, expected) in [
+            (
+                ["10.1.2.3", "8.8.4.4"],
+                Ok(told(ADDRESS, RouterProtocol::Upnp)),
+            ),
+            (["0.0.0.0", "10.1.2.3"], Err("10.1.2.3")),
+            (["10.1.2.3", "0.0.0.0"], Err("10.1.2.3")),
+        ] {
+            let (search, _) = upnp(move |request| {
+                let path = request.split(' ').nth(1).unwrap();
+                match path {
+                    "/first" => response(200, &soap(addresses[0])),
+                    "/second" => response(200, &soap(addresses[1])),
+                    _ => response(200, &description(&[(1, "/first"), (2, "/second")])),
+                }
+            })
+            .await;
+            match (inquiry(CLOSED, search).ask().await, expected) {
+                (Ok(answer), Ok(expected)) => assert_eq!(answer, expected),
+                (Err(RouterError::BehindNat { address, .. }), Err(expected)) => {
+                    assert_eq!(address.to_string(), expected);
+                }
+                (answer, _) => panic!("{addresses:?}: {answer:?}"),
+            }
+        }
     });
 }
 
@@ -477,7 +513,7 @@ fn descriptions_and_answers_have_a_largest_size() {
         let longest = padded(&text, 64 << 10);
         let (search, _) = upnp(move |request| match request.starts_with("GET ") {
             true => response(200, &longest),
-            false => response(200, &soap("203.0.113.5")),
+            false => response(200, &soap("8.8.4.4")),
         })
         .await;
         let answer = inquiry(CLOSED, search).ask().await.unwrap();

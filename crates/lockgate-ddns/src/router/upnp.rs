@@ -3,7 +3,7 @@
 //! Everything leads to the gateway: its answer to the search alone is taken, and no URL of it leads
 //! to another host. Redirects are not followed.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -12,7 +12,8 @@ use lockgate_client::{
 };
 use tokio::time::Instant;
 
-use super::address_kind::AddressKind;
+use crate::publishable::{AddressRefusal, refusal};
+
 use super::device_description::{DeviceDescription, DeviceService};
 use super::device_url::{DeviceUrl, UrlFault};
 use super::error::{ProtocolFailure, UpnpFailure, bounded};
@@ -67,18 +68,25 @@ impl UpnpGateway {
         let mut failure = UpnpFailure::NoService {
             url: url.to_string(),
         };
-        let mut unusable = None;
-        // A device may have a service for each kind of line, of which one is in use.
+        let mut others = Vec::new();
+        // A device may have a service for each of its lines: some are not in use, and some are the
+        // provider's own, with a private address.
         for service in &description.services {
             match self.ask_service(&base, service).await {
-                Ok(address) if AddressKind::of(address) == AddressKind::Unusable => {
-                    unusable = Some(address);
-                }
-                Ok(address) => return Ok(address),
+                Ok(address) if refusal(IpAddr::V4(address)).is_none() => return Ok(address),
+                Ok(address) => others.push(address),
                 Err(error) => failure = error,
             }
         }
-        unusable.ok_or(failure.into())
+        let is_reserved = |address: &Ipv4Addr| {
+            matches!(
+                refusal(IpAddr::V4(*address)),
+                Some(AddressRefusal::Reserved(_))
+            )
+        };
+        // A private one says more than that of a line that is down.
+        let told = others.into_iter().min_by_key(is_reserved);
+        told.ok_or(failure.into())
     }
 
     async fn describe(&self, url: &DeviceUrl) -> Result<DeviceDescription, UpnpFailure> {

@@ -139,6 +139,22 @@ fn servers_that_hold_no_zone_tell_nothing_of_a_name() {
 }
 
 #[test]
+fn a_family_that_no_server_tells_of_is_not_lacking() {
+    run(LocalSet::new().run_until(async {
+        let (_running, server) = zone().await;
+        server.add_address(NAME, "198.51.100.7");
+        server.manner.set(Manner::RefusesIpv6);
+        let writer = writer(&server);
+        let both = wanted(&["198.51.100.7", "2001:db8::7"]);
+        let reading = writer.read_addresses(NAME, both).await.unwrap();
+        assert_eq!(reading.lacking, None);
+        let one = wanted(&["198.51.100.7"]);
+        let reading = writer.read_addresses(NAME, one).await.unwrap();
+        assert_eq!(reading.lacking, Some(WantedAddresses::default()));
+    }));
+}
+
+#[test]
 fn one_server_of_the_zone_that_shows_the_address_is_enough() {
     run(LocalSet::new().run_until(async {
         let (first, second) = (start(None).await, "127.0.0.2:0".parse().unwrap());

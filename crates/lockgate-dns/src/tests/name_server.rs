@@ -28,6 +28,8 @@ pub(super) enum Manner {
     Strays,
     /// It answers from a cache, and holds no zone.
     Caches,
+    /// It knows nothing of AAAA records.
+    RefusesIpv6,
 }
 
 /// What happens before an answer.
@@ -45,6 +47,8 @@ pub(super) struct NameServer {
     pub(super) signer: RefCell<Option<TSigner>>,
     /// Whether answers to updates are left unsigned.
     pub(super) unsigned: Cell<bool>,
+    /// Whether answers to updates have nothing but their header and the signature.
+    pub(super) bare: Cell<bool>,
     /// Updates that were carried out.
     pub(super) updates: Cell<usize>,
 }
@@ -155,6 +159,9 @@ impl NameServer {
         let manner = self.manner.get();
         match manner {
             Manner::Refuses => response.metadata.response_code = ResponseCode::Refused,
+            Manner::RefusesIpv6 if question.query_type() == RecordType::AAAA => {
+                response.metadata.response_code = ResponseCode::Refused;
+            }
             Manner::Garbage => return vec![b"garbage".to_vec()],
             Manner::Truncates if !by_stream => response.metadata.truncation = true,
             _ => {
@@ -184,7 +191,9 @@ impl NameServer {
     fn update(&self, octets: &[u8], request: &Message) -> Vec<u8> {
         let signer = self.signer.borrow().clone().unwrap();
         let mut response = Message::new(request.id, MessageType::Response, OpCode::Update);
-        response.add_queries(request.queries.clone());
+        if !self.bare.get() {
+            response.add_queries(request.queries.clone());
+        }
         let signature = &request.signature.as_ref().unwrap().data;
         let (time, mac) = (signature.time, signature.mac.clone());
         if signer.verify_message_byte(octets, None, true).is_err() {
@@ -287,6 +296,7 @@ pub(super) async fn start(at: Option<SocketAddr>) -> RunningServer {
         on_txt: RefCell::default(),
         signer: RefCell::default(),
         unsigned: Cell::new(false),
+        bare: Cell::new(false),
         updates: Cell::new(0),
     });
     let by_datagram = {

@@ -90,6 +90,23 @@ fn an_update_that_is_confirmed_without_tsig_has_failed() {
     }));
 }
 
+/// RFC 2136 §3.8: a server may leave all sections of the request out.
+#[test]
+fn an_update_may_be_confirmed_without_its_zone() {
+    run(LocalSet::new().run_until(async {
+        let (_running, server) = zone().await;
+        server.bare.set(true);
+        let writer = writer(&server, &[]);
+        let record = writer.locate(NAME, "value").await.unwrap();
+        writer.publish(&record).await.unwrap();
+        assert_eq!(server.txt(NAME), ["value"]);
+        assert_eq!(server.updates.get(), 1);
+        server.unsigned.set(true);
+        let why = reason(writer.publish(&record).await.unwrap_err());
+        assert!(why.starts_with("its answer is not signed"), "{why}");
+    }));
+}
+
 #[test]
 fn the_zone_of_updates_may_be_configured() {
     run(LocalSet::new().run_until(async {

@@ -1,5 +1,5 @@
-//! Messages of netlink(7) and rtnetlink(7) about addresses: the request for a list of them, and the
-//! parts of the answer. Their numbers have the byte order of the machine.
+//! Messages of netlink(7) and rtnetlink(7) about addresses: the request for a list of them, the parts of
+//! the answer, and news. Their numbers have the byte order of the machine.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -10,6 +10,8 @@ const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const RTM_NEWADDR: u16 = 20;
 const RTM_GETADDR: u16 = 22;
+const RTM_NEWROUTE: u16 = 24;
+const RTM_DELROUTE: u16 = 25;
 
 /// Flags of messages.
 const NLM_F_REQUEST: u16 = 0x1;
@@ -90,6 +92,12 @@ pub fn parse_dump(mut bytes: &[u8]) -> Result<DumpPart, MessageError> {
         let body = &message[HEADER..];
         match u16_at(message, 4)? {
             NLMSG_DONE => {
+                // The kernel has given up in the middle where it has a negative number.
+                if let Ok(number) = u32_at(body, 0).map(u32::cast_signed)
+                    && number < 0
+                {
+                    return Err(MessageError::Refused(number.wrapping_neg()));
+                }
                 part.done = true;
                 return Ok(part);
             }
@@ -102,6 +110,25 @@ pub fn parse_dump(mut bytes: &[u8]) -> Result<DumpPart, MessageError> {
         }
     }
     Ok(part)
+}
+
+/// Whether some news are of a change: all are but those of routes that are not a default one, of which
+/// a machine may have thousands. News that cannot be read are.
+pub fn tells_change(mut bytes: &[u8]) -> bool {
+    while !bytes.is_empty() {
+        let message = u32_at(bytes, 0).and_then(|length| cut(bytes, length as usize, HEADER));
+        let Ok((message, rest)) = message else {
+            return true;
+        };
+        bytes = rest;
+        let is_route = matches!(u16_at(message, 4), Ok(RTM_NEWROUTE | RTM_DELROUTE));
+        // `struct rtmsg`: the family, then the bits of the prefix.
+        let prefix = message.get(HEADER + 1).copied().unwrap_or_default();
+        if !is_route || prefix == 0 {
+            return true;
+        }
+    }
+    false
 }
 
 /// The address of a message `RTM_NEWADDR`.
@@ -301,6 +328,30 @@ mod tests {
         assert!(part.interrupted && part.done);
     }
 
+    /// linux/rtnetlink.h: `struct rtmsg` has the family and the bits of the prefix.
+    #[test]
+    fn news_of_addresses_and_default_routes_tell_a_change() {
+        let address = new_address(AF_INET, 0, &[attribute(IFA_LOCAL, &[192, 0, 2, 1])]);
+        let route = |kind, bits| message(kind, 0, &[AF_INET, bits, 0, 0, 254, 3, 0, 1, 0, 0, 0, 0]);
+        let of_a_net = route(RTM_NEWROUTE, 24);
+        for (bytes, expected) in [
+            (address.clone(), true),
+            (message(21, 0, &address[HEADER..]), true),
+            (route(RTM_NEWROUTE, 0), true),
+            (route(RTM_DELROUTE, 0), true),
+            (of_a_net.clone(), false),
+            (route(RTM_DELROUTE, 32), false),
+            ([of_a_net.clone(), of_a_net.clone()].concat(), false),
+            ([of_a_net.clone(), address].concat(), true),
+            // What cannot be read.
+            (of_a_net[..20].to_vec(), true),
+            (message(RTM_NEWROUTE, 0, &[AF_INET]), true),
+            (Vec::new(), false),
+        ] {
+            assert_eq!(tells_change(&bytes), expected, "{bytes:?}");
+        }
+    }
+
     #[test]
     fn wrong_lengths_and_refusals_of_the_kernel_are_errors() {
         let whole = new_address(AF_INET6, 0, &[attribute(IFA_ADDRESS, &V6)]);
@@ -335,6 +386,9 @@ mod tests {
         }
         let refused = message(NLMSG_ERROR, 0, &(-1_i32).to_ne_bytes());
         assert_eq!(parse_dump(&refused), Err(MessageError::Refused(1)));
+        // So ends a list that the kernel has given up.
+        let given_up = message(NLMSG_DONE, 2, &(-12_i32).to_ne_bytes());
+        assert_eq!(parse_dump(&given_up), Err(MessageError::Refused(12)));
         let short = message(NLMSG_ERROR, 0, &[0; 2]);
         assert_eq!(parse_dump(&short), Err(MessageError::Length));
     }

@@ -84,7 +84,8 @@ impl ClientConnection {
                 span.text("lockgate.cause", failure.cause.as_str());
                 span.text("lockgate.side", failure.side.as_str());
             }
-            put_end(span, record, record.status() >= 500);
+            let status = record.outcome.status;
+            put_end(span, record, (status >= 500).then_some(status));
         });
         let Some(endpoint) = &record.outcome.endpoint else {
             return;
@@ -113,16 +114,16 @@ impl ClientConnection {
             if outcome.connect.is_some() {
                 span.event("connected", times.leased(record));
             }
-            let responded = outcome.response_head.map(|took| {
+            let status = outcome.endpoint_status;
+            if let (Some(took), 1..) = (outcome.response_head, status) {
                 span.event(
                     "first_byte",
                     times.leased(record).saturating_add(nanos(took)),
                 );
-                put_status(span, outcome.status);
-                outcome.status
-            });
+            }
+            put_status(span, status);
             // For a client, what its server refuses has failed.
-            put_end(span, record, responded.is_some_and(|status| status >= 400));
+            put_end(span, record, (status >= 400).then_some(status));
         });
     }
 }
@@ -235,8 +236,8 @@ fn put_status(span: &mut SpanWriter<'_>, status: u16) {
     }
 }
 
-/// Has a span fail if its status says so, or if its exchange did not come to its end.
-fn put_end(span: &mut SpanWriter<'_>, record: &ExchangeRecord<'_>, is_failed_status: bool) {
+/// Has a span fail if it has the status of an error, or if its exchange did not come to its end.
+fn put_end(span: &mut SpanWriter<'_>, record: &ExchangeRecord<'_>, failed_status: Option<u16>) {
     // A refusal is a response like others.
     let is_cut =
         |failure: &&ExchangeFailure| failure.fault.is_none_or(|fault| fault.status() >= 500);
@@ -244,8 +245,8 @@ fn put_end(span: &mut SpanWriter<'_>, record: &ExchangeRecord<'_>, is_failed_sta
     if let Some(failure) = failure {
         span.text("error.type", failure.cause.as_str());
         span.fail(&failure.detail);
-    } else if is_failed_status {
-        span.text("error.type", &record.outcome.status.to_string());
+    } else if let Some(status) = failed_status {
+        span.text("error.type", &status.to_string());
         span.fail("");
     }
 }

@@ -27,7 +27,7 @@ pub(super) fn text(verb: &AdminVerb, value: &Value) -> String {
             let mut text = "a reload would take the file over\n".to_owned();
             diagnostics(&mut text, &value["warnings"]);
             // They ask many requests of the file: the thread that supervises has no time for that.
-            text + "[[test]] and doubts (W0113 to W0116) are not looked at by the running process: `lockgate check` does it\n"
+            text + "[[test]] and doubts (W0113 to W0117) are not looked at by the running process: `lockgate check` does it\n"
         }
         AdminVerb::Rollback => reload(value, None),
         AdminVerb::Confirm => "the configuration is confirmed".to_owned(),

@@ -287,7 +287,7 @@ impl<'a> SharedRules<'a> {
                 Some(running.map_or_else(|| Arc::new(read), Arc::clone))
             }
             Err(error) => {
-                let cure = "a line for each user, as `htpasswd -B FILE USER` writes it";
+                let cure = "a line for each user: `htpasswd -B -c FILE USER` makes the file, without -c it adds to it; `openssl passwd -6` makes a hash, to be written as USER:HASH";
                 let (code, message) = (Code::UsersUnreadable, error.to_string());
                 mistakes.file(&written.file, code, &written.at, message, cure);
                 None

@@ -465,6 +465,28 @@ fn pools_with_equal_tls_settings_share_a_connector() {
 }
 
 #[test]
+fn sinks_with_the_same_authorities_share_a_connector_over_reloads() {
+    let setting = Setting::new();
+    let text = "[export]\n\
+        influx = [{ url = \"https://10.0.0.9/write\", ca = \"ca.pem\" }, \"http://10.0.0.9/write\"]\n\
+        otlp = { url = \"https://10.0.0.9\", ca = \"ca.pem\" }\n\
+        [tcp.\":9000\"]\nproxy = \"10.0.0.1:80\"\n";
+    let running = setting.assemble(text, None).unwrap();
+    assert_eq!(running.sink_connectors.len(), 1);
+    let files = running.files();
+    assert!(
+        files.len() == 1 && files[0].ends_with("ca.pem"),
+        "{files:?}"
+    );
+    let next = setting.assemble(text, Some(&running)).unwrap();
+    let connector = |assembly: &Assembly| assembly.sink_connectors.values().next().cloned();
+    assert!(is_same(
+        connector(&running).as_ref(),
+        connector(&next).as_ref()
+    ));
+}
+
+#[test]
 fn sockets_stay_with_listeners_of_the_same_address() {
     let setting = Setting::new();
     let listeners = |tables: &[(&str, &str)]| {

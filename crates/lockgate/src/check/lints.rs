@@ -14,7 +14,7 @@ use lockgate_proxy::downstream::ListenerService;
 use lockgate_proxy::route::ListenerSiteIndex;
 use lockgate_proxy::site::{Action, ListenerSites, Route};
 use lockgate_rules::pattern::Segment;
-use lockgate_rules::{AcceptProxy, ClientAddress, HostPattern, Pattern};
+use lockgate_rules::{AcceptProxy, ClientAddress, HostPattern, METRIC_NAMES, Pattern};
 
 use crate::assemble::Assembly;
 use crate::explain::{AskedUrl, Decider, ExplainRequest, LoggedRequest};
@@ -54,6 +54,7 @@ pub(super) fn warn(config: &Config, assembly: &Assembly, report: &mut Report) {
     }
     redirect_loops(config, assembly, report);
     failing_checks(config, report);
+    unknown_metrics(config, report);
 }
 
 /// A password that clients send unencrypted over a network.
@@ -347,6 +348,34 @@ fn failing_checks(config: &Config, report: &mut Report) {
             "no endpoint can pass this pool's check",
             why,
             "correct `health` of the pool: all its endpoints would be down",
+        );
+    }
+}
+
+/// Names of metrics to be pushed, or not to be, that no metric has.
+fn unknown_metrics(config: &Config, report: &mut Report) {
+    for (beginning, at) in &config.export.beginnings {
+        if METRIC_NAMES
+            .iter()
+            .any(|name| name.starts_with(&**beginning))
+        {
+            continue;
+        }
+        // Graphite, statsd and Prometheus have several names for a histogram.
+        let histogram = ["_bucket", "_sum", "_count"]
+            .iter()
+            .find_map(|part| beginning.strip_suffix(part))
+            .filter(|name| METRIC_NAMES.contains(name));
+        let cure = match histogram {
+            Some(name) => format!("write {name:?}: a histogram is pushed as a whole"),
+            None => "docs/observe.md lists the names".to_owned(),
+        };
+        report.push_at(
+            Code::NoSuchMetric,
+            at,
+            format!("no metric has a name that begins with {beginning:?}"),
+            "",
+            cure,
         );
     }
 }

@@ -20,6 +20,8 @@ use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::timeout;
 
 use super::finding::{Finding, Group, Level};
+use super::keeping::Keeping;
+use super::running::RunningAnswer;
 
 /// The most names that are looked up.
 const MOST: usize = 200;
@@ -64,8 +66,9 @@ pub(super) struct NameFacts {
 pub(super) struct LookedUpName {
     pub(super) name: String,
     pub(super) port: ClientPort,
-    /// Whether an authority connects to the name before it issues a certificate.
+    /// Whether an authority must connect to the name before it issues a certificate.
     pub(super) is_validated: bool,
+    pub(super) keeping: Keeping,
     pub(super) addresses: Result<Vec<FoundAddress>, LookupFailure>,
 }
 
@@ -115,6 +118,7 @@ struct AskedName {
     /// The addresses of the listeners of its sites; none are known of a name without a site.
     listen: Vec<ListenAddr>,
     is_validated: bool,
+    keeping: Keeping,
 }
 
 /// The usual port of clients, where a configuration leaves it to the system.
@@ -124,8 +128,19 @@ const USUAL: ClientPort = ClientPort {
 };
 
 /// Looks the names of a configuration up; `ours` are its certificates.
-pub(super) fn facts(config: &Config, wanted: &WantedSet, ours: Vec<CertFacts>) -> NameFacts {
+pub(super) fn facts(
+    config: &Config,
+    wanted: &WantedSet,
+    ours: Vec<CertFacts>,
+    running: Option<&RunningAnswer>,
+) -> NameFacts {
     let mut asked = asked(config, wanted);
+    let kept = config.ddns.iter().flat_map(|ddns| &ddns.names);
+    for name in kept {
+        if let Some(one) = asked.get_mut(name) {
+            one.keeping = Keeping::of(name, running.map(|running| &*running.status.names));
+        }
+    }
     let all = asked.len();
     asked.retain(|name, one| one.is_validated || !is_local(name));
     let local = all - asked.len();
@@ -165,7 +180,8 @@ fn asked(config: &Config, wanted: &WantedSet) -> BTreeMap<String, AskedName> {
         }
     }
     for order in wanted.orders.iter() {
-        let by_connection = order.ways.iter().any(|way| *way != ChallengeKind::Dns01);
+        // Where DNS-01 is possible, it is what is left when the others fail.
+        let by_connection = !order.ways.contains(&ChallengeKind::Dns01);
         if by_connection && !order.id.name.starts_with("*.") {
             let one = names.entry(order.id.name.clone()).or_default();
             one.is_validated = true;
@@ -206,6 +222,7 @@ fn look_up(asked: Vec<(String, AskedName)>, ours: &Arc<[CertFacts]>) -> Vec<Look
                 name,
                 port: asked.port.unwrap_or(USUAL),
                 is_validated: asked.is_validated,
+                keeping: asked.keeping,
             };
             return asked.into_iter().map(failed).collect();
         }
@@ -242,6 +259,7 @@ async fn look_up_at_once(
                 name,
                 port,
                 is_validated: asked.is_validated,
+                keeping: asked.keeping,
             }
         });
     }
@@ -423,20 +441,14 @@ fn finding(name: &LookedUpName) -> Finding {
                 let cure = "try again, or ask its name server: `dig NAME`";
                 return group.note(what, found, cure);
             }
-            return match name.is_validated {
-                true => group.problem(
-                    what,
-                    found + "; no authority can validate it",
-                    "add an A or AAAA record with an address that leads here",
-                ),
-                false => group.note(
-                    what,
-                    found,
-                    "add an A or AAAA record, unless clients find it otherwise",
-                ),
-            };
+            return without_address(name, found);
         }
     };
+    if let Keeping::Failed(why) = &name.keeping {
+        let addresses: Vec<_> = addresses.iter().map(|one| one.ip.to_string()).collect();
+        let found = format!("{}; `[ddns]` has failed last: {why}", addresses.join(", "));
+        return group.warning(what, found, FAILED);
+    }
     let list = |wanted: &dyn Fn(&FoundAddress) -> bool| {
         let chosen = addresses.iter().filter(|one| wanted(one));
         chosen
@@ -479,6 +491,37 @@ fn finding(name: &LookedUpName) -> Finding {
     elsewhere_only(name, addresses, &elsewhere)
 }
 
+/// A name server has no address of the name; `found` says so.
+fn without_address(name: &LookedUpName, found: String) -> Finding {
+    let (group, what) = (Group::Names, &*name.name);
+    match (&name.keeping, name.is_validated) {
+        (Keeping::Planned, _) => group.note(
+            what,
+            found + "; `[ddns]` sets it once Lockgate runs",
+            "start Lockgate; `lockgate status` shows what was set",
+        ),
+        // RFC 2308: resolvers keep it, too, that there is none.
+        (Keeping::Kept, _) => group.note(
+            what,
+            found + "; `[ddns]` keeps it",
+            "`lockgate status` shows what was set; other name servers have it some minutes later",
+        ),
+        (Keeping::Failed(why), _) => {
+            group.problem(what, format!("{found}; `[ddns]` has failed: {why}"), FAILED)
+        }
+        (Keeping::None, true) => group.problem(
+            what,
+            found + "; no authority can validate it",
+            "add an A or AAAA record with an address that leads here",
+        ),
+        (Keeping::None, false) => group.note(
+            what,
+            found,
+            "add an A or AAAA record, unless clients find it otherwise",
+        ),
+    }
+}
+
 /// None of the addresses is of this machine: something in front has them, or the record is wrong.
 fn elsewhere_only(name: &LookedUpName, addresses: &[FoundAddress], list: &str) -> Finding {
     let (group, what) = (Group::Names, &*name.name);
@@ -501,16 +544,22 @@ fn elsewhere_only(name: &LookedUpName, addresses: &[FoundAddress], list: &str) -
             ELSEWHERE,
         ),
         Some(why) => {
-            // Many routers do not lead from inside to their own outer address.
-            let level = match name.is_validated {
-                true => Level::Warning,
-                false => Level::Note,
-            };
             let found = format!("{list}, not of this machine; port {port}: {why}");
-            group.finding(level, what, found, ELSEWHERE)
+            // Many routers do not lead from inside to their own outer address.
+            match (&name.keeping, name.is_validated) {
+                (Keeping::None, true) => group.warning(what, found, ELSEWHERE),
+                (Keeping::None, false) => group.note(what, found, ELSEWHERE),
+                _ => group.note(what, found, AT_THE_ROUTER),
+            }
         }
     }
 }
+
+/// What to do where the last update has failed.
+const FAILED: &str = "`lockgate status` shows the next try; docs/guides/ddns.md explains `[ddns]`";
+
+/// What to do about the router's address, which `[ddns]` sets.
+const AT_THE_ROUTER: &str = "let the router forward the ports of the sites to this machine, and try from another network: many routers do not lead from inside to their own address";
 
 /// What to do about an address elsewhere.
 const ELSEWHERE: &str =
@@ -530,6 +579,10 @@ mod tests {
     }
 
     fn level(is_validated: bool, addresses: Vec<FoundAddress>) -> Level {
+        of_kept(Keeping::None, is_validated, addresses).level
+    }
+
+    fn of_kept(keeping: Keeping, is_validated: bool, addresses: Vec<FoundAddress>) -> Finding {
         let addresses = match addresses.is_empty() {
             true => Err(LookupFailure::None("none is known".to_owned())),
             false => Ok(addresses),
@@ -538,10 +591,11 @@ mod tests {
             name: "a.example.com".to_owned(),
             port: USUAL,
             is_validated,
+            keeping,
             addresses,
         });
         assert_eq!(one.cure.is_empty(), one.level == Level::Ok, "{one:?}");
-        one.level
+        one
     }
 
     #[test]
@@ -571,6 +625,25 @@ mod tests {
                 .collect();
             assert_eq!(level(true, addresses), validated);
             assert_eq!(level(false, again), plain);
+        }
+    }
+
+    #[test]
+    fn a_name_that_ddns_keeps_needs_no_record_by_hand() {
+        let failed = || Keeping::Failed("no public address".to_owned());
+        let router = || vec![at("192.0.2.9", Some(Err("refused")))];
+        for (keeping, addresses, expected) in [
+            (Keeping::Planned, vec![], Level::Note),
+            (Keeping::Kept, vec![], Level::Note),
+            (failed(), vec![], Level::Problem),
+            (Keeping::Kept, router(), Level::Note),
+            (Keeping::Planned, router(), Level::Note),
+            (failed(), router(), Level::Warning),
+            (Keeping::Kept, vec![at("192.0.2.1", None)], Level::Ok),
+        ] {
+            let one = of_kept(keeping, true, addresses);
+            assert_eq!(one.level, expected, "{one:?}");
+            assert!(!one.cure.contains("record"), "{one:?}");
         }
     }
 
@@ -666,6 +739,7 @@ mod tests {
             name: name.to_owned(),
             port: USUAL,
             is_validated: false,
+            keeping: Keeping::None,
             addresses: Err(LookupFailure::Silence),
         };
         let facts = NameFacts {

@@ -50,7 +50,18 @@ pub(super) struct StatusAnswer {
     pub(super) uptime_seconds: u64,
     pub(super) listeners: Vec<BoundAnswer>,
     pub(super) limits: LimitsAnswer,
+    /// The names that `[ddns]` keeps.
+    pub(super) names: Vec<KeptNameAnswer>,
     configuration: Option<FileAnswer>,
+}
+
+/// A name that `[ddns]` keeps.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct KeptNameAnswer {
+    pub(super) name: String,
+    /// Why the last try has failed.
+    pub(super) failure: Option<String>,
 }
 
 /// A listener that runs.

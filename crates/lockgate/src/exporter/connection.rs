@@ -11,21 +11,16 @@ use bytes::Bytes;
 use lockgate_client::{
     ClientError, ClientRequest, DialTarget, ExchangeLimits, HttpConnection, RemoteServer,
 };
-use lockgate_config::{AuthoritySource, EndpointAddr, InfluxUrl, UrlScheme};
+use lockgate_config::{EndpointAddr, InfluxUrl};
 use lockgate_export::EncodedPoints;
-use lockgate_net::tls::{CaSource, ClientSettings, Connector, ConnectorError};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpStream, UdpSocket, lookup_host};
 use tokio::time::timeout;
 
+use super::sink_response::{AGENT, ReceivedAnswer, limits, receive, shown};
+use super::sink_transport::SinkTransport;
 use super::status::{LossReason, SinkStatus};
 
-/// The value of `User-Agent`.
-pub(super) const AGENT: &str = concat!("lockgate/", env!("CARGO_PKG_VERSION"));
-/// Bytes of a response that are read.
-pub(super) const RESPONSE: usize = 4 * 1024;
-/// The longest text of a response in an error, in characters.
-const TEXT: usize = 200;
 /// The shortest pause that a program can ask for.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(100);
 /// What a program may say on a stream before it is looked at again, in reads of a kilobyte.
@@ -44,8 +39,6 @@ pub(super) enum PushError {
     Late(Duration),
     #[error("datagrams are refused: nothing listens there")]
     Refused,
-    #[error("TLS: {0}")]
-    Authorities(String),
     #[error("{0}")]
     Client(#[from] ClientError),
     #[error("status {0}: {1}")]
@@ -156,10 +149,12 @@ async fn resolve(to: &EndpointAddr, limit: Duration) -> Result<Vec<SocketAddr>, 
     Ok(found)
 }
 
-/// Datagrams from one socket, as long as the name leads to the same address.
+/// Datagrams from one socket, as long as the name leads to the same address and that one refuses none.
 pub(super) struct UdpSink {
     to: EndpointAddr,
     socket: Option<(UdpSocket, SocketAddr)>,
+    /// The addresses of the name, as they were found last.
+    found: Vec<SocketAddr>,
     /// The points of the datagram that was sent last.
     last: u64,
 }
@@ -169,6 +164,7 @@ impl UdpSink {
         Self {
             to,
             socket: None,
+            found: Vec::new(),
             last: 0,
         }
     }
@@ -183,7 +179,7 @@ impl UdpSink {
         status: &SinkStatus,
         limit: Duration,
     ) -> Result<(), PushError> {
-        let socket = self.socket(limit).await?;
+        let mut socket = self.socket(limit).await?;
         let mut outcome = Ok(());
         while let Some(frame) = points.next_frame() {
             let mut sent = send_datagram(&socket.0, frame.bytes, limit).await;
@@ -191,6 +187,12 @@ impl UdpSink {
                 // udp(7): the error is that of a datagram before, and this one was not sent.
                 status.add_lost(LossReason::Refused, std::mem::take(&mut self.last));
                 outcome = Err(PushError::Refused);
+                // A name may have an address where nothing listens, as `localhost` has in IPv6.
+                if let Some(other) = address_behind(socket.1, &self.found)
+                    && let Ok(opened) = open(other).await
+                {
+                    socket = opened;
+                }
                 sent = send_datagram(&socket.0, frame.bytes, limit).await;
             }
             match sent {
@@ -210,32 +212,41 @@ impl UdpSink {
     /// sent.
     async fn socket(&mut self, limit: Duration) -> Result<(UdpSocket, SocketAddr), PushError> {
         let kept = self.socket.take();
-        let found = match resolve(&self.to, limit).await {
+        self.found = match resolve(&self.to, limit).await {
             Ok(found) => found,
             // A name server that is away for a while does not matter.
             Err(error) => return kept.ok_or(error),
         };
         if let Some((socket, address)) = kept
-            && found.contains(&address)
+            && self.found.contains(&address)
         {
             return Ok((socket, address));
         }
-        let Some(address) = found.first().copied() else {
+        let Some(address) = self.found.first().copied() else {
             return Err(PushError::Unresolved(ErrorKind::NotFound.into()));
         };
-        let from: SocketAddr = match address {
-            SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-            SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-        };
-        let opened = async {
-            let socket = UdpSocket::bind(from).await?;
-            socket.connect(address).await?;
-            Ok::<_, io::Error>(socket)
-        };
-        let socket = opened.await.map_err(PushError::Unreachable)?;
         self.last = 0;
-        Ok((socket, address))
+        open(address).await.map_err(PushError::Unreachable)
     }
+}
+
+/// A socket towards an address.
+async fn open(address: SocketAddr) -> io::Result<(UdpSocket, SocketAddr)> {
+    let from: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+    };
+    let socket = UdpSocket::bind(from).await?;
+    socket.connect(address).await?;
+    Ok((socket, address))
+}
+
+/// The address of a name behind `refused`, the first one behind the last; none where there is no
+/// other.
+fn address_behind(refused: SocketAddr, found: &[SocketAddr]) -> Option<SocketAddr> {
+    let at = found.iter().position(|one| *one == refused)?;
+    let behind = found.get(at + 1).or(found.first()).copied();
+    behind.filter(|address| *address != refused)
 }
 
 async fn send_datagram(socket: &UdpSocket, datagram: &[u8], limit: Duration) -> io::Result<()> {
@@ -247,18 +258,17 @@ async fn send_datagram(socket: &UdpSocket, datagram: &[u8], limit: Duration) -> 
 /// Requests, each on a connection of its own: between two readings servers close theirs.
 pub(super) struct HttpSink {
     url: InfluxUrl,
+    transport: SinkTransport,
     authorization: Option<String>,
-    /// With the authorities, once they were read.
-    connector: Option<Connector>,
 }
 
 impl HttpSink {
-    pub(super) fn new(url: InfluxUrl) -> Box<Self> {
+    pub(super) fn new(url: InfluxUrl, transport: SinkTransport) -> Box<Self> {
         let authorization = url.token.as_ref().map(|token| format!("Token {}", token.0));
         Box::new(Self {
             url,
+            transport,
             authorization,
-            connector: None,
         })
     }
 
@@ -272,18 +282,11 @@ impl HttpSink {
         status: &SinkStatus,
         limit: Duration,
     ) -> Result<(), PushError> {
-        if self.url.scheme == UrlScheme::Https {
-            self.read_authorities()?;
-        }
-        let limits = ExchangeLimits {
-            time: limit,
-            head_bytes: 64 * 1024,
-            body_bytes: RESPONSE,
-        };
+        let limits = limits(limit);
         let mut outcome = Ok(());
         while let Some(frame) = points.next_frame() {
             let body = Bytes::copy_from_slice(frame.bytes);
-            let (code, text) = limits.bound(self.post(body, limits)).await?;
+            let (code, pause, text) = limits.bound(self.post(body, limits)).await?;
             let refusal = || PushError::Status(code, shown(&text));
             match code {
                 200..300 => status.add_points(points.advance()),
@@ -292,28 +295,16 @@ impl HttpSink {
                     status.add_lost(LossReason::Refused, points.advance());
                     outcome = Err(refusal());
                 }
+                _ if pause.is_some() => return Err(PushError::Busy(code, pause)),
                 _ => return Err(refusal()),
             }
         }
         outcome
     }
 
-    /// Reads the authorities that verify the server: a file each time, since it may have changed.
-    fn read_authorities(&mut self) -> Result<(), PushError> {
-        let source = match &self.url.ca {
-            AuthoritySource::System if self.connector.is_some() => return Ok(()),
-            AuthoritySource::System => CaSource::System,
-            AuthoritySource::File(path) => CaSource::File(path.clone()),
-        };
-        let connector = Connector::new(ClientSettings::new(source));
-        let unusable = |error: ConnectorError| PushError::Authorities(error.to_string());
-        self.connector = Some(connector.map_err(unusable)?);
-        Ok(())
-    }
-
-    /// The status and the body of the response to a request with this body.
-    async fn post(&self, body: Bytes, limits: ExchangeLimits) -> Result<(u16, Vec<u8>), PushError> {
-        let mut connection = connect_http(&self.url.addr, self.connector.as_ref(), limits).await?;
+    /// The response to a request with this body.
+    async fn post(&self, body: Bytes, limits: ExchangeLimits) -> Result<ReceivedAnswer, PushError> {
+        let mut connection = connect_http(&self.url.addr, &self.transport, limits).await?;
         let mut fields = vec![
             ("user-agent", AGENT),
             ("content-type", "text/plain; charset=utf-8"),
@@ -329,16 +320,14 @@ impl HttpSink {
             fields: &fields,
             body,
         };
-        let mut response = connection.exchange(&request).await?;
-        let text = response.read(|_, _| false).await?;
-        Ok((response.status, text))
+        Ok(receive(connection.exchange(&request).await?).await?)
     }
 }
 
-/// A connection for requests of HTTP/1.1, over TLS with a connector.
+/// A connection for requests of HTTP/1.1.
 pub(super) async fn connect_http(
     to: &EndpointAddr,
-    connector: Option<&Connector>,
+    transport: &SinkTransport,
     limits: ExchangeLimits,
 ) -> Result<HttpConnection, PushError> {
     let found = resolve(to, limits.time).await?;
@@ -349,16 +338,27 @@ pub(super) async fn connect_http(
     };
     let server = RemoteServer {
         addresses: found.into_iter().map(DialTarget::Tcp).collect(),
-        tls: connector.map(|connector| (connector, &*name)),
+        tls: transport.connector().map(|connector| (connector, &*name)),
         proxy_header: &[],
     };
     Ok(HttpConnection::http1(server.connect(limits).await?).await?)
 }
 
-/// The beginning of a response as one line of text.
-pub(super) fn shown(text: &[u8]) -> String {
-    let text = String::from_utf8_lossy(text);
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let kept = text.chars().filter(|char| !char.is_control());
-    kept.take(TEXT).collect()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_address_of_a_name_follows_one_that_refuses() {
+        let [one, two, three] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        for (refused, found, next) in [
+            (one, &[one, two, three][..], Some(two)),
+            (three, &[one, two, three], Some(one)),
+            (one, &[one], None),
+            (one, &[two], None),
+            (one, &[], None),
+        ] {
+            assert_eq!(address_behind(refused, found), next, "{refused} {found:?}");
+        }
+    }
 }

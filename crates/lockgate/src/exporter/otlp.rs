@@ -3,26 +3,24 @@
 //! OTLP specification 1.x, "OTLP/HTTP": <https://opentelemetry.io/docs/specs/otlp/#otlphttp>. Does not
 //! try again and keeps nothing: the caller has the data.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use lockgate_client::{ClientRequest, ExchangeLimits, HttpConnection};
-use lockgate_config::{AuthoritySource, OtlpTarget, UrlScheme};
+use lockgate_config::OtlpTarget;
 use lockgate_content::coding::encode_all;
 use lockgate_export::EncodedPoints;
 use lockgate_export::otlp::{OtlpResource, PartialSuccess, partial_success};
-use lockgate_http::date;
-use lockgate_net::tls::{CaSource, ClientSettings, Connector};
 
-use super::connection::{AGENT, PushError, RESPONSE, connect_http, shown};
+use super::connection::{PushError, connect_http};
+use super::sink_response::{AGENT, RESPONSE, ReceivedAnswer, limits, receive, shown};
+use super::sink_transport::SinkTransport;
 use super::status::{LossReason, SinkStatus};
 
 /// The path of metrics below the URL.
 const METRICS: &str = "/v1/metrics";
 /// The path of spans.
 pub(super) const TRACES: &str = "/v1/traces";
-/// The longest pause that a sink may ask for.
-const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
 /// What a sink says of a request that need not be sent again.
 pub(super) enum OtlpAnswer {
@@ -32,14 +30,10 @@ pub(super) enum OtlpAnswer {
     Refused(PushError),
 }
 
-/// Status, Retry-After and body of a response.
-type ReceivedAnswer = (u16, Option<Duration>, Vec<u8>);
-
 /// The way to a sink.
 pub(super) struct OtlpClient {
     to: OtlpTarget,
-    /// Read with the first request.
-    connector: Option<Connector>,
+    transport: SinkTransport,
     /// The connection of the last request.
     kept: Option<HttpConnection>,
     /// Whether it was told that the sink rejects a part: it may do so with each request.
@@ -66,10 +60,10 @@ pub(super) fn resource(to: &OtlpTarget, host: &str) -> OtlpResource {
 }
 
 impl OtlpClient {
-    pub(super) fn new(to: OtlpTarget) -> Self {
+    pub(super) fn new(to: OtlpTarget, transport: SinkTransport) -> Self {
         Self {
             to,
-            connector: None,
+            transport,
             kept: None,
             has_told: false,
         }
@@ -85,11 +79,7 @@ impl OtlpClient {
         body: Bytes,
         limit: Duration,
     ) -> Result<OtlpAnswer, PushError> {
-        let limits = ExchangeLimits {
-            time: limit,
-            head_bytes: 64 * 1024,
-            body_bytes: RESPONSE,
-        };
+        let limits = limits(limit);
         let (status, pause, text) = limits.bound(self.exchange(path, body, limits)).await?;
         match status {
             200..300 => Ok(OtlpAnswer::Taken(partial_success(&text))),
@@ -114,7 +104,8 @@ impl OtlpClient {
             self.keep(kept, &found.2);
             return Ok(found);
         }
-        let mut connection = self.connect(limits).await?;
+        let to = &self.to.url.addr;
+        let mut connection = connect_http(to, &self.transport, limits).await?;
         let found = self.ask(&mut connection, path, body).await?;
         self.keep(connection, &found.2);
         Ok(found)
@@ -123,19 +114,6 @@ impl OtlpClient {
     /// Keeps a connection on which the last response was read to its end.
     fn keep(&mut self, connection: HttpConnection, text: &[u8]) {
         self.kept = (text.len() < RESPONSE).then_some(connection);
-    }
-
-    async fn connect(&mut self, limits: ExchangeLimits) -> Result<HttpConnection, PushError> {
-        if self.to.url.scheme == UrlScheme::Https && self.connector.is_none() {
-            let ca = match &self.to.ca {
-                AuthoritySource::System => CaSource::System,
-                AuthoritySource::File(path) => CaSource::File(path.clone()),
-            };
-            let connector = Connector::new(ClientSettings::new(ca));
-            let connector = connector.map_err(|error| PushError::Authorities(error.to_string()))?;
-            self.connector = Some(connector);
-        }
-        connect_http(&self.to.url.addr, self.connector.as_ref(), limits).await
     }
 
     async fn ask(
@@ -162,13 +140,7 @@ impl OtlpClient {
             fields: &fields,
             body,
         };
-        let mut response = connection.exchange(&request).await?;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH);
-        let now = now.unwrap_or_default().as_secs();
-        let text = response.read(|_, _| false).await?;
-        let pause = response.fields.get("retry-after");
-        let pause = pause.and_then(|value| retry_after(value.as_bytes(), now));
-        Ok((response.status, pause, text))
+        Ok(receive(connection.exchange(&request).await?).await?)
     }
 
     /// Tells the operator once of what the sink `name` does not take of what it is sent.
@@ -185,23 +157,12 @@ impl OtlpClient {
     }
 }
 
-/// The pause that a Retry-After asks for, seconds or a date (RFC 9110 §10.2.3), of at most five
-/// minutes; `now` is in seconds since 1970.
-fn retry_after(value: &[u8], now: u64) -> Option<Duration> {
-    let text = str::from_utf8(value).ok()?.trim();
-    let seconds = match text.parse() {
-        Ok(seconds) => seconds,
-        Err(_) => date::parse(text.as_bytes(), now)?.saturating_sub(now),
-    };
-    Some(LONGEST_RETRY_AFTER.min(Duration::from_secs(seconds)))
-}
-
 /// Metrics to a sink.
 pub(super) struct OtlpSink(OtlpClient);
 
 impl OtlpSink {
-    pub(super) fn new(to: OtlpTarget) -> Box<Self> {
-        Box::new(Self(OtlpClient::new(to)))
+    pub(super) fn new(to: OtlpTarget, transport: SinkTransport) -> Box<Self> {
+        Box::new(Self(OtlpClient::new(to, transport)))
     }
 
     /// Sends what is left of the points, each request within `limit`.
@@ -236,33 +197,5 @@ impl OtlpSink {
             }
         }
         outcome
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// RFC 9110 §10.2.3: delay-seconds or HTTP-date.
-    #[test]
-    fn retry_after_of_a_sink_is_seconds_or_a_date_and_bounded() {
-        let now = 784_111_777;
-        for (value, seconds) in [
-            ("0", Some(0)),
-            ("7", Some(7)),
-            (" 7 ", Some(7)),
-            ("301", Some(300)),
-            ("18446744073709551615", Some(300)),
-            ("Sun, 06 Nov 1994 08:49:57 GMT", Some(20)),
-            ("Sun, 06 Nov 1994 08:49:17 GMT", Some(0)),
-            ("Fri, 31 Dec 1999 23:59:59 GMT", Some(300)),
-            ("-1", None),
-            ("soon", None),
-            ("", None),
-        ] {
-            let found = retry_after(value.as_bytes(), now);
-            assert_eq!(found, seconds.map(Duration::from_secs), "{value:?}");
-        }
-        assert_eq!(retry_after(b"\xff", now), None);
     }
 }

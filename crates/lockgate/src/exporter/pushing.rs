@@ -2,6 +2,7 @@
 //! sends them.
 
 use std::cell::{Cell, RefCell};
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -17,6 +18,8 @@ use super::status::{LossReason, SinkState, SinkStatus};
 
 /// The time for a last push.
 pub(super) const LAST_PUSH: Duration = Duration::from_secs(1);
+/// The time beyond it after which a task is ended from outside.
+pub(super) const SLACK: Duration = Duration::from_millis(500);
 
 /// Bytes of readings that wait for a program.
 const WAITING: usize = 1_000_000;
@@ -35,8 +38,6 @@ pub(super) struct Pushing {
     changed: Notify,
     /// Whether the last reading was taken.
     is_last: Cell<bool>,
-    /// The points that are being sent.
-    in_flight: Cell<u64>,
 }
 
 impl Pushing {
@@ -52,28 +53,18 @@ impl Pushing {
             queue: RefCell::new(PointQueue::new(WAITING)),
             changed: Notify::new(),
             is_last: Cell::new(false),
-            in_flight: Cell::new(0),
         }
     }
 
     /// Pushes until `finishing` says so, and then once more.
     pub(super) async fn run(self, counted: CountedBefore, finishing: watch::Receiver<bool>) {
-        let both = async {
-            tokio::join!(
-                self.read(counted, finishing.clone()),
-                self.deliver(finishing.clone())
-            );
-        };
-        let over = async {
-            asked(&mut finishing.clone()).await;
-            sleep(LAST_PUSH).await;
-        };
-        tokio::select! {
-            () = both => {}
-            () = over => {}
-        }
-        let left = self.queue.borrow().points() + self.in_flight.get();
+        tokio::join!(
+            self.read(counted, finishing.clone()),
+            self.deliver(finishing)
+        );
+        let left = self.queue.borrow().points();
         if left > 0 {
+            self.status.add_lost(LossReason::Unreachable, left);
             let sink = self.status.name.as_str();
             tracing::warn!(sink, points = left, "the last figures could not be pushed");
         }
@@ -114,8 +105,14 @@ impl Pushing {
         self.changed.notify_one();
     }
 
-    /// Sends readings, the oldest first, until the last one was sent or cannot be.
+    /// Sends readings, the oldest first, until the last one was sent or cannot be. What was not sent
+    /// is in the queue.
     async fn deliver(&self, mut finishing: watch::Receiver<bool>) {
+        let mut until_over = finishing.clone();
+        let mut over = pin!(async {
+            asked(&mut until_over).await;
+            sleep(LAST_PUSH).await;
+        });
         let limit = self.settings.limit;
         let first_pause = PAUSE.min(self.settings.sink.every);
         let mut connection = self.settings.connection();
@@ -123,20 +120,20 @@ impl Pushing {
         let mut pause = first_pause;
         let mut is_last_try = false;
         while let Some(mut points) = self.next().await {
-            self.in_flight.set(points.points());
-            let sent = connection.send(&mut points, &self.status, limit).await;
-            self.in_flight.set(0);
+            let sent = tokio::select! {
+                sent = connection.send(&mut points, &self.status, limit) => sent,
+                () = &mut over => return self.put_back(points),
+            };
             let Err(why) = sent else {
                 self.tell_up();
                 pause = first_pause;
                 continue;
             };
-            self.tell_down(&why);
+            self.tell_down(&why, &points);
             if points.is_empty() {
                 continue;
             }
-            let lost = self.queue.borrow_mut().put_back(points);
-            self.status.add_lost(LossReason::QueueFull, lost);
+            self.put_back(points);
             if is_last_try {
                 return;
             }
@@ -147,6 +144,12 @@ impl Pushing {
             pause = LONGEST_PAUSE.min(pause * 2);
         }
         connection.close().await;
+    }
+
+    /// Keeps a reading that was not sent whole, if there is room.
+    fn put_back(&self, points: EncodedPoints) {
+        let lost = self.queue.borrow_mut().put_back(points);
+        self.status.add_lost(LossReason::QueueFull, lost);
     }
 
     /// The oldest reading that waits; none after the last one.
@@ -167,9 +170,15 @@ impl Pushing {
         }
     }
 
-    fn tell_down(&self, why: &PushError) {
-        if self.status.enter(SinkState::Down) != SinkState::Down {
-            let sink = self.status.name.as_str();
+    /// Tells once why a reading was not taken, of which `left` may be pushed again.
+    fn tell_down(&self, why: &PushError, left: &EncodedPoints) {
+        if self.status.enter(SinkState::Down) == SinkState::Down {
+            return;
+        }
+        let sink = self.status.name.as_str();
+        if left.is_empty() {
+            tracing::warn!(sink, %why, "figures are refused: the next ones are pushed all the same");
+        } else {
             tracing::warn!(sink, %why, "figures cannot be pushed: this is tried again");
         }
     }

@@ -12,6 +12,7 @@ use lockgate_rules::MetricFilter;
 use super::connection::{HttpSink, TcpSink, UdpSink};
 use super::otlp::{self, OtlpSink};
 use super::sink_connection::SinkConnection;
+use super::sink_transport::SinkTransport;
 
 /// Gives the figures of the moment to a sink. Called in the thread of the tasks.
 pub(crate) type FigureSource = Arc<dyn Fn(&mut dyn MetricSink) + Send + Sync>;
@@ -28,6 +29,8 @@ pub(crate) enum CountedBefore {
 pub(crate) struct SinkSettings {
     /// Where to, how often, and in which form.
     pub(crate) sink: ExportSink,
+    /// How it is reached, where that is by HTTP.
+    pub(crate) transport: SinkTransport,
     /// Which metrics.
     pub(crate) filter: MetricFilter,
     /// The name of this machine.
@@ -46,12 +49,14 @@ impl SinkSettings {
     /// then.
     pub(crate) fn new(
         sink: &ExportSink,
+        transport: SinkTransport,
         filter: &MetricFilter,
         host: &str,
         started: Duration,
     ) -> Self {
         Self {
             sink: sink.clone(),
+            transport,
             filter: filter.clone(),
             host: host.to_owned(),
             started,
@@ -91,9 +96,11 @@ impl SinkSettings {
                 SinkConnection::Udp(UdpSink::new(to.clone()))
             }
             ExportForm::Influx(InfluxTarget::Http(url)) => {
-                SinkConnection::Http(HttpSink::new(url.clone()))
+                SinkConnection::Http(HttpSink::new(url.clone(), self.transport.clone()))
             }
-            ExportForm::Otlp(to) => SinkConnection::Otlp(OtlpSink::new(to.clone())),
+            ExportForm::Otlp(to) => {
+                SinkConnection::Otlp(OtlpSink::new(to.clone(), self.transport.clone()))
+            }
         }
     }
 }

@@ -1,21 +1,17 @@
 //! The owner of the task that sends spans.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lockgate_proxy::spans::SpanQueue;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-use super::pushing::LAST_PUSH;
+use super::pushing::{LAST_PUSH, SLACK};
 use super::span_settings::SpanSettings;
 use super::span_status::SpanStatus;
 use super::spans::{SpanEnd, SpanPushing};
 use super::status::SinkStatuses;
 use crate::background::{Background, OwnedTask};
-
-/// The time beyond that of a last push after which the task is ended from outside.
-const SLACK: Duration = Duration::from_millis(500);
 
 /// The task that sends spans, if the configuration that runs wants one. Dropping this ends it without
 /// a last request.

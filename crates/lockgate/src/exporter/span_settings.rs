@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use lockgate_config::TraceExport;
 
+use super::sink_transport::SinkTransport;
+
 /// How long more of them are waited for.
 const GATHERED: Duration = Duration::from_secs(1);
 /// How long the same spans are sent again. Newer ones are worth more.
@@ -14,6 +16,8 @@ const GIVEN_UP: Duration = Duration::from_secs(60);
 pub(crate) struct SpanSettings {
     /// The sink. The share is not the task's business.
     pub(super) export: TraceExport,
+    /// How it is reached.
+    pub(super) transport: SinkTransport,
     /// The name of this machine.
     pub(super) host: String,
     /// How long spans are waited for once there are some.
@@ -24,9 +28,10 @@ pub(crate) struct SpanSettings {
 
 impl SpanSettings {
     /// What the configuration says, on the machine `host`.
-    pub(crate) fn new(export: &TraceExport, host: &str) -> Self {
+    pub(crate) fn new(export: &TraceExport, transport: SinkTransport, host: &str) -> Self {
         Self {
             export: export.clone(),
+            transport,
             host: host.to_owned(),
             gathered: GATHERED,
             given_up: GIVEN_UP,

@@ -56,7 +56,7 @@ struct UnsentSpans {
 impl SpanPushing {
     pub(super) fn new(settings: SpanSettings, status: Arc<SpanStatus>) -> Self {
         Self {
-            client: OtlpClient::new(settings.export.to.clone()),
+            client: OtlpClient::new(settings.export.to.clone(), settings.transport.clone()),
             settings,
             status,
             unsent: None,
@@ -105,7 +105,7 @@ impl SpanPushing {
             match self.send().await {
                 Ok(()) => pause = PAUSE,
                 Err(why) => {
-                    self.tell_down(&why);
+                    self.tell_down(&why, "spans cannot be sent: this is tried again");
                     self.give_up_old();
                     let asked_for = why.pause();
                     sleep(asked_for.unwrap_or_else(|| random.about(pause))).await;
@@ -170,7 +170,10 @@ impl SpanPushing {
             }
             OtlpAnswer::Refused(why) => {
                 self.status.add_refused(spans);
-                self.tell_down(&why);
+                self.tell_down(
+                    &why,
+                    "spans are refused: the next ones are sent all the same",
+                );
             }
         }
         Ok(())
@@ -187,10 +190,11 @@ impl SpanPushing {
         }
     }
 
-    fn tell_down(&self, why: &PushError) {
+    /// Tells once why spans were not taken.
+    fn tell_down(&self, why: &PushError, what: &str) {
         if !self.is_down.replace(true) {
             let sink = self.status.name.as_str();
-            tracing::warn!(sink, %why, "spans cannot be sent: this is tried again");
+            tracing::warn!(sink, %why, "{what}");
         }
     }
 }

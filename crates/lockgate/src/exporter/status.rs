@@ -26,14 +26,17 @@ pub(crate) enum LossReason {
     Refused = 1,
     /// One is longer than a datagram may be.
     TooLong = 2,
+    /// The program could not be reached when its task ended.
+    Unreachable = 3,
 }
 
 impl LossReason {
     /// Each with its label.
-    pub(crate) const ALL: [(Self, &'static str); 3] = [
+    pub(crate) const ALL: [(Self, &'static str); 4] = [
         (Self::QueueFull, "queue_full"),
         (Self::Refused, "refused"),
         (Self::TooLong, "too_long"),
+        (Self::Unreachable, "unreachable"),
     ];
 }
 

@@ -2,11 +2,15 @@
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, mpsc};
+use std::thread;
+use std::time::Duration;
 
 use lockgate_config::{
     AuthoritySource, EndpointAddr, ExportForm, ExportSink, InfluxTarget, InfluxUrl, UrlScheme,
 };
 use lockgate_metrics::{MetricFamilies, MetricSink};
+use lockgate_net::tls::{CaSource, ClientSettings, Connector};
 use lockgate_rules::{GraphiteNaming, GraphiteProtocol, MetricFilter, SecretText, StatsdTags};
 use lockgate_testkit::{
     Authority, DEADLINE, Folder, Http, Origin, Tls, Wire, eventually, server_config,
@@ -45,6 +49,7 @@ fn settings(form: ExportForm, every: Duration) -> SinkSettings {
             every,
             form,
         },
+        transport: SinkTransport::Plain,
         filter: MetricFilter::default(),
         host: "web1".to_owned(),
         started: Duration::from_secs(1_764_000_000),
@@ -164,14 +169,10 @@ fn a_connection_that_the_receiver_closes_is_made_again() {
 fn a_receiver_that_never_reads_costs_a_bounded_queue() {
     let origin = Origin::tcp();
     let read = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&read);
+    let (counted, many) = (Arc::clone(&read), many());
     let large: FigureSource = Arc::new(move |sink: &mut dyn MetricSink| {
         counted.fetch_add(1, Ordering::Relaxed);
-        let mut families = MetricFamilies::new(sink);
-        let mut family = families.gauge("lockgate_large", "Many.");
-        for n in 0..10_000_u64 {
-            family.sample(&[("n", &n.to_string())], n);
-        }
+        many(sink);
     });
     with_exporter(|exporter| {
         let sink = SinkSettings {
@@ -332,8 +333,32 @@ fn influx_gets_requests_with_a_token_and_is_asked_again_after_errors() {
     });
 }
 
+#[test]
+fn influx_says_when_it_wants_to_be_asked_again() {
+    let origin = Origin::tcp();
+    let sink = influx(&origin, NEVER);
+    let served = thread::spawn(move || {
+        for status in ["429 Busy\r\nRetry-After: 7", "503 Busy"] {
+            let mut http = Http::over(origin.accept());
+            http.request();
+            http.send(format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\n\r\n"));
+        }
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    let mut points = sink.encoder().encode(Duration::ZERO, &*seven());
+    let (mut connection, status) = (sink.connection(), SinkStatus::new("sink"));
+    for pause in [Some(Duration::from_secs(7)), None] {
+        let sent = runtime.block_on(connection.send(&mut points, &status, DEADLINE));
+        assert_eq!(sent.unwrap_err().pause(), pause);
+    }
+    served.join().unwrap();
+}
+
 /// A URL of a server that is certified as `localhost`.
-fn secure(to: &Origin, ca: AuthoritySource) -> SinkSettings {
+fn secure(to: &Origin, connector: &Arc<Connector>) -> SinkSettings {
     let port = to.socket_address().port();
     let target = InfluxTarget::Http(InfluxUrl {
         scheme: UrlScheme::Https,
@@ -344,25 +369,30 @@ fn secure(to: &Origin, ca: AuthoritySource) -> SinkSettings {
         host: format!("localhost:{port}"),
         path: SecretText("/api/v2/write".to_owned()),
         token: None,
-        ca,
+        ca: AuthoritySource::System,
     });
-    settings(ExportForm::Influx(target), OFTEN)
+    SinkSettings {
+        transport: SinkTransport::Tls(Arc::clone(connector)),
+        ..settings(ExportForm::Influx(target), OFTEN)
+    }
 }
 
 #[test]
 fn influx_over_tls_is_verified_by_the_authorities_of_a_file() {
     let (authority, folder, origin) = (Authority::new("ours"), Folder::new(), Origin::tcp());
     let server = server_config(&authority.issue(&["localhost"]), None);
-    let file = folder.path("ca.pem");
+    let file = folder.write("ca.pem", Authority::new("another").pem());
+    let connector = Connector::new(ClientSettings::new(CaSource::File(file))).unwrap();
+    let connector = Arc::new(connector);
     with_exporter(|exporter| {
-        let sinks = vec![secure(&origin, AuthoritySource::File(file.clone()))];
+        let sinks = vec![secure(&origin, &connector)];
         exporter.keep(sinks, &seven(), CountedBefore::Nothing);
         let status = only(exporter);
-        // The file is read again.
-        eventually("it is down", || status.is_down().then_some(()));
-        folder.write("ca.pem", Authority::new("another").pem());
         assert!(Tls::accept(&server, origin.accept()).is_err());
+        eventually("it is down", || status.is_down().then_some(()));
+        // The task goes on when the file was read again.
         folder.write("ca.pem", authority.pem());
+        assert_eq!(connector.reload(), Ok(true));
         let mut http = loop {
             if let Ok(tls) = Tls::accept(&server, origin.accept()) {
                 break Http::over(tls);
@@ -386,5 +416,62 @@ fn a_last_push_to_a_receiver_that_is_away_is_given_up() {
         let status = only(exporter);
         finish(exporter);
         assert_eq!((status.points(), status.is_down()), (0, true));
+        assert_eq!(status.lost(LossReason::Unreachable), 1);
     });
+}
+
+/// 10,000 gauges: several frames of each kind.
+fn many() -> FigureSource {
+    Arc::new(|sink: &mut dyn MetricSink| {
+        let mut families = MetricFamilies::new(sink);
+        let mut family = families.gauge("lockgate_large", "Many.");
+        for n in 0..10_000_u64 {
+            family.sample(&[("n", &n.to_string())], n);
+        }
+    })
+}
+
+#[test]
+fn each_point_of_a_last_push_that_is_cut_is_sent_or_lost() {
+    let origin = Origin::tcp();
+    let sink = influx(&origin, NEVER);
+    // It takes a part, and then nothing.
+    let served = thread::spawn(move || {
+        let mut http = Http::over(origin.accept());
+        http.request();
+        http.send("HTTP/1.1 204 No Content\r\n\r\n");
+        let mut silent = Http::over(origin.accept());
+        silent.request();
+        silent
+    });
+    with_exporter(|exporter| {
+        exporter.keep(vec![sink], &many(), CountedBefore::Nothing);
+        let status = only(exporter);
+        finish(exporter);
+        let (sent, lost) = (status.points(), status.lost(LossReason::Unreachable));
+        assert!(sent > 0 && lost > 0, "{sent} {lost}");
+        assert_eq!(sent + lost, 10_000);
+    });
+    drop(served.join().unwrap());
+}
+
+#[test]
+fn a_thread_that_hangs_holds_up_the_end_once_for_all_sinks() {
+    let origin = Origin::tcp();
+    let (release, released) = mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let hangs: FigureSource = Arc::new(move |_: &mut dyn MetricSink| {
+        // An error, once the test is over.
+        let _ = released.lock().unwrap().recv();
+    });
+    with_exporter(|exporter| {
+        let sinks = (0..100).map(|n| {
+            let mut sink = graphite(&origin, NEVER);
+            sink.sink.name = format!("sink {n}");
+            sink
+        });
+        exporter.keep(sinks.collect(), &hangs, CountedBefore::Nothing);
+        finish(exporter);
+    });
+    drop(release);
 }

@@ -22,7 +22,7 @@ impl Exposition {
         }
         let mut family = families.counter(
             "lockgate_export_lost_points_total",
-            "Points that a sink did not get: newer ones needed their room while it took none (queue_full), it refused them (refused), or one was longer than a datagram may be (too_long).",
+            "Points that a sink did not get: newer ones needed their room while it took none (queue_full), it refused them (refused), one was longer than a datagram may be (too_long), or it took no last ones when a reload changed it (unreachable).",
         );
         for sink in sinks.iter() {
             for (reason, label) in LossReason::ALL {

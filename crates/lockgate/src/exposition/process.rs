@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 
 use lockgate_metrics::MetricFamilies;
 use lockgate_net::memory::{self as counted, MemoryKind};
+use rustix::time::{ClockId, clock_gettime};
 
 use super::{Exposition, seconds};
 use crate::operator_log;
@@ -20,6 +21,12 @@ impl Exposition {
                 "When the process started, in seconds since 1970.",
             )
             .sample(&[], seconds(self.state.started));
+        families
+            .counter(
+                "lockgate_cpu_seconds_total",
+                "CPU time of all threads of the process, the kernel's work for them included.",
+            )
+            .sample(&[], cpu_seconds());
         families
             .gauge("lockgate_connections_limit", "The limit of connections.")
             .sample(&[], self.state.shared.connections.size() as i64);
@@ -179,6 +186,12 @@ impl Exposition {
             )
             .sample(&[], sockets.preempted());
     }
+}
+
+/// The CPU time of the process since its start, ended threads included.
+fn cpu_seconds() -> f64 {
+    let used = clock_gettime(ClockId::ProcessCPUTime);
+    used.tv_sec as f64 + used.tv_nsec as f64 / 1e9
 }
 
 fn memory(families: &mut MetricFamilies<'_>) {

@@ -2,11 +2,17 @@
 //! to the end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lockgate_ddns::DdnsKeeper;
+use tokio::task::spawn_local;
+use tokio::time::sleep;
 
 use super::RunningServer;
 use crate::background::{Background, OwnedTask};
+
+/// The time in which the other servers of a zone learn of an update, which its primary server tells them.
+const SECONDARIES: Duration = Duration::from_secs(5);
 
 /// The names that are kept at this machine's address.
 #[derive(Default)]
@@ -36,10 +42,20 @@ impl RunningServer {
 
     fn start_ddns(&self) -> Option<(Arc<Background>, OwnedTask)> {
         let task = self.ddns.keeper.task();
+        let certificates = Arc::clone(&self.certificates.keeper);
         match Background::continued(None, 1, "ddns") {
             Ok(thread) => {
                 let thread = thread?;
-                let task = thread.spawn(move || task.run());
+                let task = thread.spawn(move || {
+                    task.run(move |name| {
+                        // An authority that has not found the name may find it now.
+                        let (certificates, name) = (Arc::clone(&certificates), name.to_owned());
+                        spawn_local(async move {
+                            sleep(SECONDARIES).await;
+                            certificates.retry(&name);
+                        });
+                    })
+                });
                 Some((thread, task))
             }
             Err(error) => {

@@ -6,7 +6,7 @@ use std::time::UNIX_EPOCH;
 use lockgate_metrics::MetricSink;
 
 use super::RunningServer;
-use crate::exporter::{CountedBefore, FigureSource, SinkSettings, SpanSettings};
+use crate::exporter::{CountedBefore, FigureSource, SinkSettings, SinkTransport, SpanSettings};
 
 impl RunningServer {
     /// Pushes figures and spans to the programs that the configuration names.
@@ -19,7 +19,12 @@ impl RunningServer {
         let sinks = export.sinks.iter();
         let started = self.workers.started.duration_since(UNIX_EPOCH);
         let started = started.unwrap_or_default();
-        let wanted = sinks.map(|sink| SinkSettings::new(sink, &export.filter, &host, started));
+        let connectors = &self.generation.assembly.sink_connectors;
+        let wanted = sinks.filter_map(|sink| {
+            let transport = SinkTransport::of(sink.form.authorities(), connectors)?;
+            let (filter, host) = (&export.filter, host.as_str());
+            Some(SinkSettings::new(sink, transport, filter, host, started))
+        });
         let exposition = Arc::clone(&self.exposition);
         let figures: FigureSource =
             Arc::new(move |sink: &mut dyn MetricSink| exposition.load().write(sink));
@@ -29,8 +34,10 @@ impl RunningServer {
             _ => CountedBefore::Something,
         };
         self.exporter.keep(wanted.collect(), &figures, counted);
-        let traces = export.traces.as_ref();
-        self.span_exporter
-            .keep(traces.map(|traces| SpanSettings::new(traces, &host)));
+        let traces = export.traces.as_ref().and_then(|traces| {
+            let transport = SinkTransport::of(traces.to.authorities(), connectors)?;
+            Some(SpanSettings::new(traces, transport, &host))
+        });
+        self.span_exporter.keep(traces);
     }
 }

@@ -65,6 +65,15 @@ impl RunningServer {
                 Ok(false) => {}
             }
         }
+        for connector in assembly.sink_connectors.values() {
+            match connector.reload() {
+                Ok(true) => tracing::info!("authorities of sinks of `export` replaced"),
+                Err(error) => {
+                    tracing::error!(%error, "the old authorities of sinks of `export` stay in use");
+                }
+                Ok(false) => {}
+            }
+        }
         assembly.rings.iter().for_each(|ring| reload_ring(ring));
         for checker in &assembly.checkers {
             let is_named = changed.iter().any(|path| path == checker.path());

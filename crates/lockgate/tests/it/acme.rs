@@ -16,6 +16,8 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{AlertDescription, ClientConfig, RootCertStore};
 
+use crate::ddns::zone_server::ZoneServer;
+use crate::ddns::{AddressServer, ddns};
 use crate::scene::{deserted, lockgate};
 
 /// An authority, and the state folder of its clients.
@@ -206,6 +208,24 @@ fn tls_alpn_01_proves_a_name_where_port_80_is_closed() {
     gate.line("the validation", |line| {
         line["detail"] == "a challenge of ACME by TLS-ALPN-01" && line["alpn"] == "acme-tls/1"
     });
+}
+
+/// Otherwise it would wait for ten minutes: before the first update no authority finds the name.
+#[test]
+fn a_name_that_ddns_has_set_is_validated_again_at_once() {
+    let scene = Scene::new();
+    // A private address, which is not set.
+    let (zone, addresses) = (ZoneServer::start(), AddressServer::start("10.0.0.1"));
+    let toml = scene.sites(&["a.example.org"]) + &ddns(&zone, &addresses, "[\"a.example.org\"]");
+    scene.server.set_tls_port(deserted().port());
+    scene.server.set_http_port(deserted().port());
+    let gate = lockgate().workers(2).start(&toml);
+    let told = gate.says("no certificate obtained");
+    assert_eq!(told["kind"], "validation", "{told}");
+    scene.server.set_tls_port(https(&gate).port());
+    scene.server.set_http_port(http(&gate).port());
+    addresses.tell("8.8.4.4");
+    scene.served(&gate, "a.example.org");
 }
 
 #[test]

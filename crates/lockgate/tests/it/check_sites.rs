@@ -279,7 +279,10 @@ fn check_reports_a_mistake_on_two_addresses_once() {
     refused(
         "[site.\":8080\"]\nauth = { basic = \"/nonexistent/users\" }\nrespond = 200\n",
         "E0115",
-        &["/nonexistent/users: No such file"],
+        &[
+            "/nonexistent/users: No such file",
+            "`htpasswd -B -c FILE USER`",
+        ],
     );
 }
 

@@ -29,7 +29,7 @@ impl AddressServer {
         Self { told, serving }
     }
 
-    fn tell(&self, address: &str) {
+    pub(crate) fn tell(&self, address: &str) {
         *self.told.lock().unwrap() = address.to_owned();
     }
 
@@ -147,6 +147,37 @@ fn an_alias_is_told_and_holds_up_no_other_name() {
         shown.stdout
     );
     assert!(zone.addresses("www.example.org").is_empty());
+}
+
+#[test]
+fn status_says_why_a_name_has_no_address() {
+    let (zone, addresses) = (ZoneServer::start(), AddressServer::start("8.8.4.4"));
+    let folder = lockgate_testkit::Folder::new();
+    let socket = folder.path("admin.sock");
+    let nowhere = ddns(&zone, &addresses, "[\"home.example.org\"]")
+        .replace(&addresses.url(), "interface:nowhere0");
+    let gate = lockgate().start(&format!(
+        "admin = \"unix:{}\"\n{nowhere}{RESPOND}",
+        text(&socket)
+    ));
+    let why = eventually("a reason", || {
+        let (_, status) = ask(&socket, "GET", "/v1/status", "");
+        status["names"][0]["failure"].as_str().map(str::to_owned)
+    });
+    assert!(
+        why.starts_with("no address of this machine can be published: IPv4: "),
+        "{why}"
+    );
+    // It is gone with the first address.
+    gate.rewrite(&format!(
+        "admin = \"unix:{}\"\n{}{RESPOND}",
+        text(&socket),
+        ddns(&zone, &addresses, "[\"home.example.org\"]")
+    ));
+    gate.signal(lockgate_testkit::Signal::HUP);
+    wait_shown(&gate, "home.example.org", "8.8.4.4");
+    let (_, status) = ask(&socket, "GET", "/v1/status", "");
+    assert!(status["names"][0]["failure"].is_null(), "{status}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 
-use lockgate_testkit::{Authority, Folder, Http, Launch, Origin, RunResult, Wire};
+use lockgate_testkit::{Authority, Folder, Http, Launch, Origin, RunResult, Wire, eventually};
 use serde_json::Value;
 
 use crate::http::plain_site;
@@ -385,6 +385,39 @@ fn a_name_without_an_address_cannot_be_validated() {
     let (level, found) = only(&all, "certificates", "shop.invalid");
     assert_eq!((level, found), ("note", "no certificate yet"));
     assert!(!patient.folder.path("state").exists(), "nothing is made");
+}
+
+#[test]
+fn a_name_that_ddns_sets_needs_no_record_before_the_start() {
+    let folder = Folder::new();
+    let toml = format!(
+        "admin = \"unix:{}\"\nstate = \"{}\"\nports = {{ http = 0, https = 0 }}\n\
+         [acme]\nemail = \"a@example.com\"\ndirectory = \"https://127.0.0.1:9/directory\"\n\
+         [ddns]\nnames = [\"shop.invalid\"]\nipv4 = \"interface:nowhere0\"\nipv6 = false\n\
+         dns = {{ provider = \"exec\", command = [\"/bin/false\"] }}\n\
+         [site.\"shop.invalid\"]\nrespond = \"a\"\n",
+        text(&folder.path("admin.sock")),
+        text(&folder.path("state")),
+    );
+    let all = Patient::new(&toml).findings();
+    let (level, found) = only(&all, "names", "shop.invalid");
+    assert_eq!(level, "note");
+    assert!(
+        found.ends_with("`[ddns]` sets it once Lockgate runs"),
+        "{found}"
+    );
+    let gate = lockgate().start(&toml);
+    let file = text(&gate.configuration());
+    let found = eventually("the reason of the running Lockgate", || {
+        let ended = lockgate().run(&["doctor", "-c", &file, "--json"]);
+        let all = findings(&ended);
+        let (level, found) = only(&all, "names", "shop.invalid");
+        (level == "problem").then(|| found.to_owned())
+    });
+    assert!(
+        found.contains("`[ddns]` has failed: no address of this machine"),
+        "{found}"
+    );
 }
 
 #[test]

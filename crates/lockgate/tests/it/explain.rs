@@ -133,6 +133,10 @@ fn explain_shows_refusals_redirects_and_responses() {
             json!({ "kind": "refused", "status": 400 }),
         ),
         (
+            &["http://a.test:8080/a%2Fb"],
+            json!({ "kind": "refused", "status": 400, "reason": "the path is ambiguous, and paths = \"strict\" refuses it", "allow": null }),
+        ),
+        (
             &[
                 "http://a.test:8080/",
                 "-H",

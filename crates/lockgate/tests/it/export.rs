@@ -221,6 +221,28 @@ fn requests_go_on_while_a_sink_never_reads() {
 }
 
 #[test]
+fn authorities_of_sinks_that_cannot_be_read_are_mistakes() {
+    let folder = Folder::new();
+    let bad = [
+        text(&folder.path("missing.pem")),
+        text(&folder.write("empty.pem", "")),
+    ];
+    for ca in bad {
+        for sink in [
+            format!("influx = {{ url = \"https://127.0.0.1/write\", ca = \"{ca}\" }}"),
+            format!("otlp = {{ url = \"https://127.0.0.1\", ca = \"{ca}\" }}"),
+        ] {
+            let file = text(&folder.write("lockgate.toml", exporting(&sink)));
+            let shown = lockgate().run(&["check", "-c", &file]);
+            let said = shown.stdout + &shown.stderr;
+            assert_eq!(shown.code, Some(1), "{said}");
+            assert!(said.contains("E0104") && said.contains(&ca), "{said}");
+            assert!(said.contains("lockgate.toml:2:"), "{said}");
+        }
+    }
+}
+
+#[test]
 fn check_shows_where_figures_are_pushed() {
     let folder = Folder::new();
     let export =

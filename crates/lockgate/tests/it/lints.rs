@@ -199,3 +199,31 @@ fn a_share_of_each_client_beyond_the_limit_of_all_is_a_lint() {
         ],
     );
 }
+
+#[test]
+fn a_filter_of_metrics_that_takes_none_is_a_lint() {
+    let export = |filter: &str| {
+        format!(
+            "[export]\nstatsd = \"127.0.0.1:8125\"\n{filter}\n[site.\":8080\"]\nrespond = \"x\"\n"
+        )
+    };
+    lint(
+        "W0117",
+        "no metric has a name that begins with \"lockgate_request_seconds\"",
+        &[
+            &export("only = [\"lockgate_request_seconds\", \"lockgate_requests\"]"),
+            &export("except = [\"lockgate_request_seconds\"]"),
+        ],
+        &[&export(
+            "only = [\"lockgate_request_\", \"lockgate_clients\"]\nexcept = [\"lockgate_request_bytes_total\"]",
+        )],
+    );
+    lint(
+        "W0117",
+        "no metric has a name that begins with \"lockgate_request_duration_seconds_sum\"",
+        &[&export(
+            "only = [\"lockgate_request_duration_seconds_sum\"]",
+        )],
+        &[&export("only = [\"lockgate_request_duration_seconds\"]")],
+    );
+}

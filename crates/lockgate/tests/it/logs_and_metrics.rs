@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use lockgate_testkit::{Authority, Folder, Origin, Signal, Wire, eventually};
 use serde_json::Value;
 
-use crate::scene::{NAME, Site, VERSIONS, echoes, lockgate, plain, text};
+use crate::scene::{NAME, Site, VERSIONS, deserted, echoes, lockgate, plain, text};
 
 #[test]
 fn a_tls_relay_is_one_access_log_line() {
@@ -476,4 +476,27 @@ fn metrics_may_be_served_on_a_unix_socket() {
     assert!(wire.rest().ends_with(b"ready\n"));
     gate.stop();
     assert!(!path.exists(), "its file is removed");
+}
+
+/// The CPU time that the kernel shows of a process, in seconds; see proc_pid_stat(5). It counts in
+/// hundredths, user and kernel mode each on its own.
+fn shown_cpu_seconds(pid: u32) -> f64 {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The name, which may have spaces, ends in the last parenthesis; `utime` is the 14th field.
+    let (_, fields) = stat.rsplit_once(')').unwrap();
+    let ticks = fields.split_whitespace().skip(11).take(2);
+    ticks
+        .map(|field| field.parse::<f64>().unwrap())
+        .sum::<f64>()
+        / 100.0
+}
+
+#[test]
+fn cpu_seconds_are_those_that_the_kernel_shows() {
+    let gate = lockgate().start(&plain(&deserted().to_string()));
+    let before = shown_cpu_seconds(gate.pid());
+    let told = gate.sample("lockgate_cpu_seconds_total", &[]);
+    let after = shown_cpu_seconds(gate.pid());
+    assert!(told > 0.0 && before <= told, "{before}, {told}");
+    assert!(told <= after + 0.03, "{told}, {after}");
 }

@@ -16,6 +16,7 @@ mod cert_command;
 mod check_sites;
 mod check_start;
 mod compare;
+mod dashboards;
 mod ddns;
 mod docs;
 mod doctor;

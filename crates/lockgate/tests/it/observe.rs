@@ -1,5 +1,4 @@
-//! `docs/observe.md`, the alert rules and the dashboard: made from the program, or compared with
-//! it.
+//! `docs/observe.md` is made from the program, and the alert rules are compared with it.
 //!
 //! `LOCKGATE_WRITE_DOCS=1 cargo test -p lockgate --test it observe` writes the document anew.
 
@@ -9,11 +8,11 @@ use std::fmt::Write as _;
 use http::Method;
 use lockgate_proxy::access_log::reference::{CONNECTION, EXCHANGE, LogField};
 use lockgate_proxy::access_log::{Cause, CauseSide};
+use lockgate_rules::METRIC_NAMES;
 use lockgate_testkit::exposition::{Parsed, parse};
 use lockgate_testkit::h2::frame::{frame, kind};
 use lockgate_testkit::h2::{Client, Peer};
 use lockgate_testkit::{Http, Lockgate, Origin, Serving, Wire, eventually};
-use serde_json::Value;
 
 use crate::ddns::zone_server::ZoneServer;
 use crate::ddns::{AddressServer, ddns, wait_shown};
@@ -38,9 +37,8 @@ This page lists every cause, every field of the access log and every metric. It 
 | the busiest clients, hosts and pages, now | `/top` at the metrics address, as JSON |
 | whether a load balancer may send traffic | `/ready`: 200, and 503 from the moment that a stop begins; a second line names certificates that are awaited; `/health`: 200 while the process lives |
 
-[packaging/prometheus-alerts.yml](../packaging/prometheus-alerts.yml) has alert rules, and
-[packaging/grafana-dashboard.json](../packaging/grafana-dashboard.json) a dashboard. Names and labels change only with a line in
-the [change log](../CHANGELOG.md).
+[packaging/prometheus-alerts.yml](../packaging/prometheus-alerts.yml) has alert rules, [packaging/grafana](../packaging/grafana) the same
+dashboard of Grafana for Prometheus and for Graphite. Names and labels change only with a line in the [change log](../CHANGELOG.md).
 
 Three questions that come up most:
 
@@ -68,14 +66,16 @@ fn application() -> Serving {
 
 /// A program that has counted something in each of its families: sites over both versions of HTTP,
 /// a relay, a tunnel, an endpoint that is down, a client that breaks HTTP/2, a handshake that
-/// fails, a call of gRPC, a name that is kept at an address. With its peers.
-fn everything() -> (Lockgate, impl Sized) {
+/// fails, a call of gRPC, a name that is kept at an address. With the Graphite that gets its figures
+/// when it stops, and its other peers.
+pub(crate) fn everything() -> (Lockgate, Origin, impl Sized) {
     let (site, application, echo) = (Site::new(), application(), Origin::tcp().echo());
+    let graphite = Origin::tcp();
     let (zone, addresses) = (ZoneServer::start(), AddressServer::start("8.8.4.4"));
     // Its authority cannot be reached.
     let state = tempfile::tempdir().unwrap();
     let toml = format!(
-        "state = \"{6}\"\nexport = {{ graphite = \"{8}\", otlp = \"http://{8}\" }}\n\
+        "state = \"{6}\"\nexport = {{ graphite = \"{10}\", otlp = \"http://{8}\", every = \"1h\" }}\n\
          acme = {{ directory = \"https://{2}/dir\", ca = \"{7}\" }}\n\
          [site.\"managed.example.com:0\"]\ntls = {{}}\nlisten = [\"127.0.0.5\"]\nrespond = \"\"\n\
          [pool.app]\nendpoints = [\"{0}\", \"{1}\"]\nhealth = {{ path = \"/health\", every = \"50ms\" }}\n\
@@ -93,6 +93,7 @@ fn everything() -> (Lockgate, impl Sized) {
         site.cert,
         deserted(),
         ddns(&zone, &addresses, "[\"home.example.org\"]"),
+        graphite.address(),
     );
     let gate = lockgate().start(&toml);
     let mut client = Http::connect(gate.at("127.0.0.1:0"));
@@ -134,7 +135,7 @@ fn everything() -> (Lockgate, impl Sized) {
     drop(tunnel);
     gate.line("the relay", |line| line["listener"] == "127.0.0.3:0");
     wait_shown(&gate, "home.example.org", "8.8.4.4");
-    (gate, (application, echo, zone, addresses))
+    (gate, graphite, (application, echo, zone, addresses))
 }
 
 /// The labels of a family, in the order in which they are written.
@@ -151,7 +152,7 @@ fn labels(family: &Parsed) -> Vec<&str> {
 }
 
 /// A scrape once each family has a sample: some wait for a tick, others for a check.
-fn families(gate: &Lockgate) -> Vec<Parsed> {
+pub(crate) fn families(gate: &Lockgate) -> Vec<Parsed> {
     let mut missing = Vec::new();
     eventually("every family has a sample", || {
         let families = parse(&gate.metrics());
@@ -221,7 +222,7 @@ fn document(families: &[Parsed]) -> String {
 
 #[test]
 fn observe_md_matches_the_metrics_log_fields_and_causes() {
-    let (gate, _peers) = everything();
+    let (gate, _graphite, _peers) = everything();
     let text = document(&families(&gate));
     let path = root().join("docs/observe.md");
     if std::env::var_os("LOCKGATE_WRITE_DOCS").is_some() {
@@ -234,59 +235,38 @@ fn observe_md_matches_the_metrics_log_fields_and_causes() {
     );
 }
 
+#[test]
+fn the_names_of_all_metrics_are_those_that_the_program_shows() {
+    let (gate, _graphite, _peers) = everything();
+    let families = families(&gate);
+    let shown: BTreeSet<_> = families.iter().map(|family| family.name.as_str()).collect();
+    let known: BTreeSet<_> = METRIC_NAMES.iter().copied().collect();
+    assert_eq!(shown, known);
+}
+
 /// The names that begin with `lockgate_` in a text.
-fn metric_names(text: &str) -> BTreeSet<&str> {
+pub(crate) fn metric_names(text: &str) -> BTreeSet<&str> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     words.filter(|word| word.starts_with("lockgate_")).collect()
 }
 
 #[test]
-fn alert_rules_and_dashboard_query_existing_metrics() {
-    let (gate, _peers) = everything();
+fn alert_rules_query_existing_metrics() {
+    let (gate, _graphite, _peers) = everything();
     let mut exposed = BTreeSet::new();
     for family in families(&gate) {
         exposed.extend(family.samples.into_iter().map(|(name, ..)| name));
     }
-    for file in [
-        "packaging/prometheus-alerts.yml",
-        "packaging/grafana-dashboard.json",
-    ] {
-        let text = std::fs::read_to_string(root().join(file)).unwrap();
-        let named = metric_names(&text);
-        assert!(named.len() > 5, "{file} asks for {named:?}");
-        let unknown: Vec<_> = named
-            .iter()
-            .filter(|name| !exposed.contains(**name))
-            .collect();
-        assert!(
-            unknown.is_empty(),
-            "{file} asks for metrics that are not there: {unknown:?}"
-        );
-    }
-}
-
-#[test]
-fn the_dashboard_is_json_with_a_query_in_each_panel() {
-    let text = std::fs::read_to_string(root().join("packaging/grafana-dashboard.json")).unwrap();
-    let dashboard: Value = serde_json::from_str(&text).unwrap();
-    let panels = dashboard["panels"].as_array().unwrap();
-    let panels: Vec<_> = panels
+    let file = "packaging/prometheus-alerts.yml";
+    let text = std::fs::read_to_string(root().join(file)).unwrap();
+    let named = metric_names(&text);
+    assert!(named.len() > 5, "{file} asks for {named:?}");
+    let unknown: Vec<_> = named
         .iter()
-        .filter(|panel| panel["type"] != "row")
+        .filter(|name| !exposed.contains(**name))
         .collect();
-    assert!(panels.len() >= 8);
-    let mut ids = BTreeSet::new();
-    for panel in panels {
-        assert!(
-            ids.insert(panel["id"].as_u64().unwrap()),
-            "{} has the id of another",
-            panel["title"]
-        );
-        let queries = panel["targets"].as_array().unwrap();
-        assert!(
-            !queries.is_empty() && queries.iter().all(|query| query["expr"].is_string()),
-            "{}",
-            panel["title"]
-        );
-    }
+    assert!(
+        unknown.is_empty(),
+        "{file} asks for metrics that are not there: {unknown:?}"
+    );
 }

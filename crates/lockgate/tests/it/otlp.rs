@@ -105,6 +105,11 @@ fn decoded(request: &Message) -> ProtoMessage {
 /// An application that responds with what it got as `traceparent`.
 fn application() -> Serving {
     Origin::tcp().answering(|request| {
+        if request.first_line().contains("/odd") {
+            // RFC 9112 §6.3 rule 5: no proxy may hand this on.
+            let response = "HTTP/1.1 201 Odd\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nodd";
+            return response.as_bytes().to_vec();
+        }
         let body = request.field("traceparent").unwrap_or("none");
         let status = match request.first_line() {
             line if line.contains("/fail") => "500 Broken",
@@ -271,7 +276,8 @@ fn a_failed_request_has_spans_that_tell_why() {
     assert_eq!(ask(&gate, "/fail", "").status(), 500);
     assert_eq!(ask(&gate, "/away", "").status(), 502);
     assert_eq!(ask(&gate, "/no", "").status(), 403);
-    let spans = collector.wait_for_spans(4);
+    assert_eq!(ask(&gate, "/odd", "").status(), 502);
+    let spans = collector.wait_for_spans(6);
     let found: Vec<_> = spans
         .iter()
         .map(|span| {
@@ -291,6 +297,9 @@ fn a_failed_request_has_spans_that_tell_why() {
             row(true, ["502", "connect_failed", "connect_failed"], true),
             // For a server, what it refuses has not failed.
             row(true, ["403", "", "refused_by_rule"], false),
+            row(true, ["502", "refused_by_rule", "refused_by_rule"], true),
+            // The endpoint has responded with another status than the client got.
+            row(false, ["201", "refused_by_rule", ""], true),
         ]
     );
 }
@@ -334,6 +343,7 @@ fn spans_are_sent_again_to_a_busy_sink_and_rejected_ones_are_counted() {
     // What is malformed for it stays so.
     ask(&gate, "/3", "");
     gate.wait_for_sample("lockgate_export_lost_spans_total", &refused, 4.0);
+    gate.says("spans are refused");
     ask(&gate, "/4", "");
     gate.wait_for_sample("lockgate_export_spans_total", &[], 4.0);
     let paths: Vec<_> = collector
@@ -483,6 +493,34 @@ fn a_collector_over_tls_is_verified_by_the_configured_authority() {
         http.send(TAKEN);
         gate.wait_for_sample("lockgate_export_spans_total", &[], 1.0);
     }
+}
+
+#[test]
+fn authorities_of_a_collector_are_read_again_when_they_change() {
+    let (site, collector) = (Site::new(), Origin::tcp());
+    let other = Authority::new("Other Authority").pem();
+    let ca = text(&site.folder.write("sink-ca.pem", other));
+    let port = collector.socket_address().port();
+    let served = server_config(&site.authority.issue(&["localhost"]), None);
+    let gate = lockgate().start(&format!(
+        "[export]\notlp = {{ url = \"https://localhost:{port}\", ca = \"{ca}\", metrics = false, \
+         traces = true }}\n[site.\":0\"]\nlisten = [\"127.0.0.1\"]\nrespond = \"hi\"\n"
+    ));
+    ask(&gate, "/", "");
+    assert!(Tls::accept(&served, collector.accept()).is_err());
+    site.folder.write("sink-ca.pem", site.authority.pem());
+    gate.says("authorities of sinks of `export` replaced");
+    // The same spans come again.
+    let stream = loop {
+        if let Ok(stream) = Tls::accept(&served, collector.accept()) {
+            break stream;
+        }
+    };
+    let mut http = Http::over(stream);
+    let scope = decoded(&http.request()).message(1).message(2);
+    assert_eq!(scope.messages(2).count(), 1);
+    http.send(TAKEN);
+    gate.wait_for_sample("lockgate_export_spans_total", &[], 1.0);
 }
 
 #[test]

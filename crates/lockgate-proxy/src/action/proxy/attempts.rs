@@ -219,6 +219,7 @@ impl<'a> Attempts<'a> {
         outcome.add_lease(lap(&mut self.last_phase_end), lease.dialled);
         outcome.endpoint_reused = lease.is_reused();
         outcome.endpoint = Some(Arc::clone(lease.endpoint()));
+        outcome.endpoint_status = 0;
         let uses_socket = &exchange.guard.watch().uses_socket;
         uses_socket.set(lease.has_own_socket());
         if let Some(cells) = cells.endpoint(lease.endpoint_index()) {
@@ -263,6 +264,7 @@ impl<'a> Attempts<'a> {
     ) {
         let took = lap(&mut self.last_phase_end);
         exchange.outcome.response_head = Some(took);
+        exchange.outcome.endpoint_status = status;
         let now = exchange.guard.clock().now();
         let (pool, endpoint) = (self.upstream.pool(), lease.endpoint());
         // Where it did not wait for the whole request, its haste tells little.

@@ -135,7 +135,10 @@ impl<'s> Locator<'s> {
             read.is_ok_and(|read| read.route == found.route)
         };
         match ambiguous {
-            Some(error) if !route.rules.raw_paths => Err(Refusal::malformed(&error)),
+            Some(error) if !route.rules.raw_paths => {
+                let why = format!("{error}, and paths = \"strict\" refuses it");
+                Err(Refusal::because(HttpFault::Malformed, why))
+            }
             // Also where such paths are let through, no reading may lead to where other rules hold.
             Some(error) if !interpretations(target.path).all(|reading| is_same_route(&reading)) => {
                 Err(Refusal::malformed(&error))

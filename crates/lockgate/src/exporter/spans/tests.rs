@@ -6,7 +6,7 @@ use lockgate_proxy::spans::SpanBatch;
 use lockgate_rules::TraceShare;
 use lockgate_testkit::{DEADLINE, Origin, eventually};
 
-use super::super::{SinkStatuses, SpanExporter};
+use super::super::{SinkStatuses, SinkTransport, SpanExporter};
 use super::*;
 
 const BUSY: &str = "HTTP/1.1 503 Busy\r\nRetry-After: 0\r\nContent-Length: 0\r\n\r\n";
@@ -31,6 +31,7 @@ fn settings(to: &Origin, given_up: Duration) -> SpanSettings {
             to,
             share: TraceShare::ALL,
         },
+        transport: SinkTransport::Plain,
         host: "web1".to_owned(),
         gathered: Duration::ZERO,
         given_up,
