@@ -13,10 +13,12 @@
 //! - the tables of HPACK: 14 KB in both directions;
 //! - bytes to send: 256 KB, heads that the user adds, and three times what one call of `receive` is
 //!   given: the user does not call it while the connection [`is_full`](Connection::is_full);
-//! - one event, or as many as there are streams, and 128 ranges of IDs.
+//! - one event, or as many as there are streams, and as many ranges of IDs, at least 128.
 
 mod control;
+mod data;
 mod receive;
+mod sections;
 mod send;
 #[cfg(test)]
 mod tests;
@@ -32,7 +34,8 @@ use super::{
     Budget, ConnectionError, Event, Key, LocalSettings, PeerSettings, StreamFault, StreamReset,
 };
 use crate::hpack::{HpackDecoder, HpackEncoder, TABLE_SIZE};
-use receive::{CutSection, PartialData};
+use data::PartialData;
+use sections::CutSection;
 
 /// Unsent bytes beyond which nothing more is received.
 const MAX_UNSENT: usize = 256 * 1024;
@@ -122,7 +125,7 @@ impl<S> Connection<S> {
             encoder: HpackEncoder::new(),
             decoder: HpackDecoder::new(TABLE_SIZE),
             streams: Streams::new(),
-            reset_streams: ResetStreams::default(),
+            reset_streams: ResetStreams::new(local.streams as usize),
             next_id: 1,
             last_id: 0,
             accepted_id: 0,
@@ -150,7 +153,7 @@ impl<S> Connection<S> {
 
     /// Drops bytes that were sent from the front of [`unsent`](Self::unsent).
     pub fn note_sent(&mut self, bytes: usize) {
-        self.sent = self.out.len().min(self.sent + bytes);
+        self.sent = self.out.len().min(self.sent.saturating_add(bytes));
         if self.sent == self.out.len() {
             self.out.clear();
             self.sent = 0;
@@ -254,6 +257,15 @@ impl<S> Connection<S> {
             // Nobody pushes.
             _ => true,
         }
+    }
+
+    /// Whether frames of a stream without a slot are no offence: they may have been on their way when
+    /// we reset it, or come after the last step of a drain. A server's may always be late: it answers
+    /// what we had asked for.
+    fn is_late(&self, id: u32) -> bool {
+        self.role == Role::Client
+            || matches!(self.drain, DrainState::Last(last) if id > last)
+            || self.reset_streams.contains(id)
     }
 
     /// The window of a stream that begins now. Before the peer knows a smaller one, that of the

@@ -221,15 +221,24 @@ impl<S> Streams<S> {
 
 /// The IDs of streams that we have reset lately, as ranges: frames of these may still be on their
 /// way (RFC 9113 §5.1, closed).
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct ResetStreams {
     /// The first and last ID of each range; the latest range last.
     ranges: VecDeque<(u32, u32)>,
+    most: usize,
 }
 
 impl ResetStreams {
-    /// Ranges that are remembered: as many as streams are open at once, by default.
-    const MOST: usize = 128;
+    /// The least number of ranges that are remembered.
+    const LEAST: usize = 128;
+
+    /// Remembers as many ranges as there are streams at once.
+    pub(super) fn new(streams: usize) -> Self {
+        Self {
+            ranges: VecDeque::new(),
+            most: streams.max(Self::LEAST),
+        }
+    }
 
     pub(super) fn insert(&mut self, id: u32) {
         // Refused streams follow one another.
@@ -242,7 +251,7 @@ impl ResetStreams {
         if self.contains(id) {
             return;
         }
-        if self.ranges.len() == Self::MOST {
+        if self.ranges.len() == self.most {
             self.ranges.pop_front();
         }
         self.ranges.push_back((id, id));
@@ -314,7 +323,7 @@ mod tests {
 
     #[test]
     fn reset_streams_are_remembered_in_bounded_memory() {
-        let mut reset = ResetStreams::default();
+        let mut reset = ResetStreams::new(100);
         // A thousand refused ones are one range.
         for id in (1..2_001).step_by(2) {
             reset.insert(id);
@@ -325,7 +334,7 @@ mod tests {
         for id in (3_001..10_000).step_by(10) {
             reset.insert(id);
         }
-        assert_eq!(reset.ranges.len(), ResetStreams::MOST);
+        assert_eq!(reset.ranges.len(), ResetStreams::LEAST);
         assert!(reset.contains(9_991) && !reset.contains(1));
     }
 }

@@ -90,10 +90,9 @@ impl<S> Connection<S> {
     /// Writes one frame of data, and returns how many bytes are in it: as many as the windows of
     /// stream and connection, a frame and one write allow; `last` where none follow. Where the
     /// stream's window is too small, an [`Event::Room`](super::super::Event::Room) tells when it is
-    /// not; where [`send_window`](Self::send_window) is 0 or 64 KB are unsent, none does.
+    /// not; where [`data_room`](Self::data_room) is 0, none does.
     pub fn data(&mut self, key: Key, data: &[u8], last: bool) -> usize {
-        let unsent = self.out.len() - self.sent;
-        let (window, batch) = (self.send_window.left(), WRITE_BATCH.saturating_sub(unsent));
+        let room = self.data_room();
         let Some(stream) = self.stream_to_send(key, MessageState::Body) else {
             return 0;
         };
@@ -102,8 +101,7 @@ impl<S> Connection<S> {
         let length = data
             .len()
             .min(of_stream)
-            .min(window)
-            .min(batch)
+            .min(room)
             .min(MAX_PAYLOAD);
         let ends = last && length == data.len();
         // The end of a message needs no window (§6.9.1).
@@ -133,9 +131,11 @@ impl<S> Connection<S> {
         }
     }
 
-    /// The bytes of data that the connection's window allows, of all streams together.
-    pub fn send_window(&self) -> usize {
-        self.send_window.left()
+    /// The bytes of data of all streams that may be written now: what the connection's window leaves,
+    /// and what 64 KB to send do.
+    pub fn data_room(&self) -> usize {
+        let unsent = self.unsent().len();
+        self.send_window.left().min(WRITE_BATCH.saturating_sub(unsent))
     }
 
     /// Gives the windows back for data that was used.
