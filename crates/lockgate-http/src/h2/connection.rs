@@ -28,7 +28,7 @@ use std::collections::VecDeque;
 use super::budget::PeerBudget;
 use super::frame_header::{self, PREFACE};
 use super::frames::{GOAWAY, RST_STREAM, SETTINGS, WINDOW_UPDATE};
-use super::streams::{MessageState, ResetStreams, Streams};
+use super::streams::{IdRanges, MessageState, Streams};
 use super::windows::{DEFAULT_WINDOW, ReceiveWindow, SendWindow};
 use super::{
     Budget, ConnectionError, Event, Key, LocalSettings, PeerSettings, StreamFault, StreamReset,
@@ -39,6 +39,9 @@ use sections::CutSection;
 
 /// Unsent bytes beyond which nothing more is received.
 const MAX_UNSENT: usize = 256 * 1024;
+/// The least number of ranges of streams that we have reset, and that of streams passed over.
+const REMEMBERED: usize = 128;
+const SKIPPED: usize = 16;
 
 /// The side of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,7 +81,10 @@ pub struct Connection<S> {
     encoder: HpackEncoder,
     decoder: HpackDecoder,
     streams: Streams<S>,
-    reset_streams: ResetStreams,
+    /// Streams that we have reset lately: frames of these may still be on their way (§5.1, closed).
+    reset_streams: IdRanges,
+    /// Streams that the client has passed over lately.
+    skipped_streams: IdRanges,
     /// The ID of our next stream.
     next_id: u32,
     /// The highest ID of a stream that the peer has opened, and of those that the user was told of.
@@ -119,13 +125,18 @@ impl<S> Connection<S> {
             is_acknowledged: false,
             peer: PeerSettings::default(),
             has_settings: false,
-            preface: if role == Role::Client { PREFACE.len() } else { 0 },
+            preface: if role == Role::Client {
+                PREFACE.len()
+            } else {
+                0
+            },
             out,
             sent: 0,
             encoder: HpackEncoder::new(),
             decoder: HpackDecoder::new(TABLE_SIZE),
             streams: Streams::new(),
-            reset_streams: ResetStreams::new(local.streams as usize),
+            reset_streams: IdRanges::new(REMEMBERED.max(local.streams as usize)),
+            skipped_streams: IdRanges::new(SKIPPED),
             next_id: 1,
             last_id: 0,
             accepted_id: 0,
@@ -220,7 +231,7 @@ impl<S> Connection<S> {
         };
         self.events.push_back(Event::Reset { key, reset });
         if was_over {
-            self.reset_streams.insert(key.stream());
+            self.reset_streams.insert(key.stream(), key.stream());
             return Ok(());
         }
         self.refuse(key.stream(), fault.code());
@@ -230,14 +241,16 @@ impl<S> Connection<S> {
     /// Sends RST_STREAM, and remembers the stream.
     fn refuse(&mut self, id: u32, code: u32) {
         frame_header::number(&mut self.out, RST_STREAM, id, code);
-        self.reset_streams.insert(id);
+        self.reset_streams.insert(id, id);
     }
 
     /// Gives back the connection's window for used data.
     fn give(&mut self, bytes: u32) {
         // Behind a GOAWAY for an error nothing is said any more.
         if self.error.is_none()
-            && let Some(told) = self.receive_window.give(bytes, self.local.connection_window)
+            && let Some(told) = self
+                .receive_window
+                .give(bytes, self.local.connection_window)
         {
             frame_header::number(&mut self.out, WINDOW_UPDATE, 0, told);
         }

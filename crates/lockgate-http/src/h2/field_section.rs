@@ -117,9 +117,9 @@ fn is_pseudo(name: &[u8]) -> bool {
 /// A status of three digits (RFC 9110 §15).
 fn status(value: &[u8]) -> Option<u16> {
     match value {
-        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => Some(
-            u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0'),
-        ),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+            Some(u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0'))
+        }
         _ => None,
     }
 }
@@ -284,7 +284,11 @@ mod tests {
     #[test]
     fn misplaced_pseudo_header_fields_are_seen() {
         for (role, names, misplaced) in [
-            (Role::Client, &[":method", ":path", ":protocol", "x"][..], false),
+            (
+                Role::Client,
+                &[":method", ":path", ":protocol", "x"][..],
+                false,
+            ),
             (Role::Client, &[":method", ":method"], true),
             (Role::Client, &["x", ":method"], true),
             (Role::Client, &[":status"], true),

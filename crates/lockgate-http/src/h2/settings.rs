@@ -163,7 +163,11 @@ mod tests {
             (Client, &[(ENABLE_PUSH, 0)], None),
             (Client, &[(ENABLE_PUSH, 1)], Some(Setting)),
             (Client, &[(INITIAL_WINDOW_SIZE, (1 << 31) - 1)], None),
-            (Client, &[(INITIAL_WINDOW_SIZE, 1 << 31)], Some(WindowOverflow)),
+            (
+                Client,
+                &[(INITIAL_WINDOW_SIZE, 1 << 31)],
+                Some(WindowOverflow),
+            ),
             (Client, &[(MAX_FRAME_SIZE, 16_383)], Some(Setting)),
             (Client, &[(MAX_FRAME_SIZE, 16_384)], None),
             (Client, &[(MAX_FRAME_SIZE, (1 << 24) - 1)], None),
@@ -190,7 +194,10 @@ mod tests {
             (ENABLE_CONNECT_PROTOCOL, 1),
         ];
         let peer = taken(Role::Client, &settings).unwrap();
-        assert_eq!((peer.streams, peer.window, peer.connect_protocol), (4, 5, true));
+        assert_eq!(
+            (peer.streams, peer.window, peer.connect_protocol),
+            (4, 5, true)
+        );
         let mut peer = PeerSettings::default();
         let sizes = [[0, 1, 0, 0, 0, 9], [0, 1, 0, 0, 0, 2], [0, 1, 0, 0, 0, 7]].concat();
         let table = TableSizes { least: 2, last: 7 };

@@ -219,48 +219,46 @@ impl<S> Streams<S> {
     }
 }
 
-/// The IDs of streams that we have reset lately, as ranges: frames of these may still be on their
-/// way (RFC 9113 §5.1, closed).
+/// IDs of one side's streams, as ranges: the latest ones.
 #[derive(Debug)]
-pub(super) struct ResetStreams {
+pub(super) struct IdRanges {
     /// The first and last ID of each range; the latest range last.
     ranges: VecDeque<(u32, u32)>,
     most: usize,
 }
 
-impl ResetStreams {
-    /// The least number of ranges that are remembered.
-    const LEAST: usize = 128;
-
-    /// Remembers as many ranges as there are streams at once.
-    pub(super) fn new(streams: usize) -> Self {
+impl IdRanges {
+    /// Remembers so many ranges.
+    pub(super) fn new(most: usize) -> Self {
         Self {
             ranges: VecDeque::new(),
-            most: streams.max(Self::LEAST),
+            most,
         }
     }
 
-    pub(super) fn insert(&mut self, id: u32) {
-        // Refused streams follow one another.
-        if let Some((_, last)) = self.ranges.back_mut()
-            && id == *last + 2
+    /// Adds the IDs from `first` to `last`; both are odd, or both even.
+    pub(super) fn insert(&mut self, first: u32, last: u32) {
+        // Streams that are refused follow one another.
+        if let Some((_, end)) = self.ranges.back_mut()
+            && first == end.saturating_add(2)
         {
-            *last = id;
+            *end = last;
             return;
         }
-        if self.contains(id) {
+        if self.contains(first) && self.contains(last) {
             return;
         }
         if self.ranges.len() == self.most {
             self.ranges.pop_front();
         }
-        self.ranges.push_back((id, id));
+        self.ranges.push_back((first, last));
     }
 
     pub(super) fn contains(&self, id: u32) -> bool {
-        let ranges = self.ranges.iter().rev();
-        let mut near = ranges.filter(|(first, last)| (*first..=*last).contains(&id));
-        near.next().is_some_and(|(first, _)| id % 2 == first % 2)
+        self.ranges
+            .iter()
+            .rev()
+            .any(|(first, last)| (*first..=*last).contains(&id) && id % 2 == first % 2)
     }
 }
 
@@ -288,11 +286,17 @@ mod tests {
     fn an_old_key_does_not_find_the_next_stream_of_its_slot() {
         let mut streams = Streams::new();
         let first = streams.insert(stream(1));
-        assert_eq!(streams.remove(first).map(|stream| stream.user), Some(Some(1)));
+        assert_eq!(
+            streams.remove(first).map(|stream| stream.user),
+            Some(Some(1))
+        );
         let second = streams.insert(stream(3));
         assert_eq!((first.slot, first.stream()), (second.slot, 1));
         assert!(streams.get(first).is_none() && streams.remove(first).is_none());
-        assert_eq!(streams.get_mut(second).and_then(|stream| stream.user), Some(3));
+        assert_eq!(
+            streams.get_mut(second).and_then(|stream| stream.user),
+            Some(3)
+        );
         assert_eq!((streams.len(), streams.find(1)), (1, None));
     }
 
@@ -323,18 +327,19 @@ mod tests {
 
     #[test]
     fn reset_streams_are_remembered_in_bounded_memory() {
-        let mut reset = ResetStreams::new(100);
+        let mut reset = IdRanges::new(100);
         // A thousand refused ones are one range.
         for id in (1..2_001).step_by(2) {
-            reset.insert(id);
+            reset.insert(id, id);
         }
         assert_eq!(reset.ranges.len(), 1);
         assert!(reset.contains(1) && reset.contains(1_999));
         assert!(!reset.contains(2) && !reset.contains(2_001));
         for id in (3_001..10_000).step_by(10) {
-            reset.insert(id);
+            reset.insert(id, id);
+            reset.insert(id, id);
         }
-        assert_eq!(reset.ranges.len(), ResetStreams::LEAST);
+        assert_eq!(reset.ranges.len(), 100);
         assert!(reset.contains(9_991) && !reset.contains(1));
     }
 }

@@ -119,7 +119,12 @@ fn rfc_request_examples_with_huffman_are_decoded() {
         let mut block = Vec::new();
         encoder.begin(&mut block);
         for (name, value) in fields {
-            encoder.encode(name.as_bytes(), value.as_bytes(), Indexing::Keep, &mut block);
+            encoder.encode(
+                name.as_bytes(),
+                value.as_bytes(),
+                Indexing::Keep,
+                &mut block,
+            );
         }
         assert_eq!(block, bytes(hex));
     }
@@ -261,7 +266,12 @@ fn a_repeated_field_is_one_byte_and_the_table_stable() {
         let mut block = Vec::new();
         encoder.begin(&mut block);
         for (name, value) in &many {
-            encoder.encode(name.as_bytes(), value.as_bytes(), Indexing::Keep, &mut block);
+            encoder.encode(
+                name.as_bytes(),
+                value.as_bytes(),
+                Indexing::Keep,
+                &mut block,
+            );
         }
         assert_eq!(decode(&mut decoder, &block).as_ref(), Ok(&many));
         let this = (block, encoder.changes());

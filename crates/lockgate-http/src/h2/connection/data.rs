@@ -117,8 +117,9 @@ impl<S> Connection<S> {
         let start = *at;
         let taken = frame.data.min(come);
         frame.data -= taken;
-        let had_end = std::mem::replace(&mut frame.ended, frame.ended && frame.data > 0);
-        let ended = had_end && frame.data == 0;
+        let ended = frame.ended && frame.data == 0;
+        // The end is told once, before the padding.
+        frame.ended &= !ended;
         let skipped = if frame.data == 0 {
             frame.padding.min(come - taken)
         } else {

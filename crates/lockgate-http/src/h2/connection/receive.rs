@@ -2,8 +2,8 @@
 
 use super::super::frame_header::{FrameHeader, HEADER_LEN, MAX_PAYLOAD, PREFACE};
 use super::super::frames::{
-    ACK, CONTINUATION, DATA, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PRIORITY_UPDATE, PUSH_PROMISE,
-    RST_STREAM, SETTINGS, WINDOW_UPDATE,
+    ACK, CONTINUATION, DATA, GOAWAY, HEADERS, PADDED, PING, PRIORITY, PRIORITY_UPDATE,
+    PUSH_PROMISE, RST_STREAM, SETTINGS, WINDOW_UPDATE,
 };
 use super::super::{ConnectionError, FieldSink};
 use super::Connection;
@@ -63,9 +63,11 @@ impl<S> Connection<S> {
             return Err(ConnectionError::FrameTooLong);
         }
         // §6.10: no other frame may come within a field section.
-        if self.section.as_ref().is_some_and(|section| {
-            header.kind != CONTINUATION || header.stream != section.stream()
-        }) {
+        if self
+            .section
+            .as_ref()
+            .is_some_and(|section| header.kind != CONTINUATION || header.stream != section.stream())
+        {
             return Err(ConnectionError::Interrupted);
         }
         if header.kind == DATA {

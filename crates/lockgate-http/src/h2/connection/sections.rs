@@ -162,7 +162,7 @@ impl<S> Connection<S> {
             SectionPurpose::Response(key) => self.tell_response(key, front, &scan)?,
             SectionPurpose::Trailers(key) => self.tell_trailers(key, front, &scan)?,
             SectionPurpose::Refused => {
-                self.last_id = front.stream;
+                self.note_opened(front.stream);
                 self.refuse(front.stream, code::REFUSED_STREAM);
                 self.budget.refusal(self.is_acknowledged)?;
             }
@@ -173,10 +173,28 @@ impl<S> Connection<S> {
                 }
                 self.budget.control()?;
             }
-            // §5.1, and for a new stream with an ID that is too low, §5.1.1.
+            // §5.1.1: a new stream with an ID that is too low.
+            SectionPurpose::Closed if self.skipped_streams.contains(front.stream) => {
+                return Err(ConnectionError::WrongStream);
+            }
+            // §5.1.
             SectionPurpose::Closed => return Err(ConnectionError::ClosedStream),
         }
         Ok(())
+    }
+
+    /// Notes a stream that the client has opened, and those that this closes (§5.1.1).
+    fn note_opened(&mut self, id: u32) {
+        // Its first stream is 1.
+        let next = if self.last_id == 0 {
+            1
+        } else {
+            self.last_id + 2
+        };
+        if id > next {
+            self.skipped_streams.insert(next, id - 2);
+        }
+        self.last_id = id;
     }
 
     fn open_request(
@@ -187,7 +205,7 @@ impl<S> Connection<S> {
         let SectionFront {
             stream: id, ended, ..
         } = front;
-        self.last_id = id;
+        self.note_opened(id);
         // RFC 8441 §3: a pseudo-field that was not negotiated.
         let is_unasked = scan.has_protocol() && !self.local.connect_protocol;
         if scan.is_misplaced() || is_unasked || front.depends_on_itself {

@@ -98,11 +98,7 @@ impl<S> Connection<S> {
         };
         let of_stream = stream.send_window.left();
         stream.wants_room = of_stream < data.len();
-        let length = data
-            .len()
-            .min(of_stream)
-            .min(room)
-            .min(MAX_PAYLOAD);
+        let length = data.len().min(of_stream).min(room).min(MAX_PAYLOAD);
         let ends = last && length == data.len();
         // The end of a message needs no window (§6.9.1).
         if length == 0 && !ends {
@@ -135,7 +131,9 @@ impl<S> Connection<S> {
     /// and what 64 KB to send do.
     pub fn data_room(&self) -> usize {
         let unsent = self.unsent().len();
-        self.send_window.left().min(WRITE_BATCH.saturating_sub(unsent))
+        self.send_window
+            .left()
+            .min(WRITE_BATCH.saturating_sub(unsent))
     }
 
     /// Gives the windows back for data that was used.
@@ -204,4 +202,3 @@ impl<S> Connection<S> {
         Some(stream).filter(|stream| stream.sent == state)
     }
 }
-

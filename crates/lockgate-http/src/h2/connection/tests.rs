@@ -11,9 +11,9 @@ mod stream_states;
 
 use super::*;
 use crate::h1::HeadLimits;
-use crate::h2::FieldSection;
 use crate::h2::frame_header::{FrameHeader, HEADER_LEN};
 use crate::h2::frames::{ACK, END_HEADERS, END_STREAM, HEADERS, PING};
+use crate::h2::{FieldSection, code};
 use crate::head::{Method, RequestHead, ResponseHead};
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -178,12 +178,9 @@ impl End {
                 self.section.trailers(&LIMITS, &mut fields).unwrap();
                 Seen::Trailers(key.stream(), fields.len())
             }
-            Event::Reset { key, reset } => Seen::Reset(
-                key.stream(),
-                reset.code,
-                reset.fault,
-                reset.unprocessed,
-            ),
+            Event::Reset { key, reset } => {
+                Seen::Reset(key.stream(), reset.code, reset.fault, reset.unprocessed)
+            }
             Event::Room { key } => Seen::Room(key.stream()),
             Event::Goaway { code } => Seen::Goaway(code),
             Event::Priority { stream, priority } => Seen::Priority(stream, priority.urgency),
@@ -218,8 +215,7 @@ impl End {
 
     fn answer(&mut self, stream: u32, ended: bool) {
         let key = self.key(stream);
-        self.connection
-            .respond(key, &ResponseHead::of(200), ended);
+        self.connection.respond(key, &ResponseHead::of(200), ended);
         self.sent();
     }
 
@@ -296,9 +292,7 @@ fn a_priority_update_is_told_by_its_stream() {
     let update = |stream: u32| [&stream.to_be_bytes()[..], b"u=1"].concat();
     // Before its request, and for one that is over (RFC 9218 §7.1).
     for stream in [1, 1, 3] {
-        server
-            .feed(&frame(0x10, 0, 0, &update(stream)))
-            .unwrap();
+        server.feed(&frame(0x10, 0, 0, &update(stream))).unwrap();
         if stream == 1 && server.connection.last_id == 0 {
             server.feed(&headers(END_STREAM, 1, GET)).unwrap();
             server.answer(1, true);

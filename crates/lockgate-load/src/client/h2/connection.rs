@@ -7,9 +7,7 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use fastrand::Rng;
-use lockgate_http::h2::{
-    Budget, Connection, FieldBlock, Key, LocalSettings, Role, code, frames,
-};
+use lockgate_http::h2::{Budget, Connection, FieldBlock, Key, LocalSettings, Role, code, frames};
 use lockgate_http::hpack::Indexing;
 
 use super::receive::ResponseFields;

@@ -90,8 +90,7 @@ fn frames(frames: &[(u8, u8, u32, &[u8])]) -> Vec<u8> {
 #[test]
 fn frames_mean_the_same_however_they_arrive() {
     let settings = (SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 9][..]);
-    let head =
-        |stream: u32, block: &'static [u8]| (HEADERS, END_HEADERS, stream, block);
+    let head = |stream: u32, block: &'static [u8]| (HEADERS, END_HEADERS, stream, block);
     for (all, answered, errs) in [
         (
             frames(&[
@@ -119,30 +118,18 @@ fn frames_mean_the_same_however_they_arrive() {
             false,
         ),
         (
-            frames(&[
-                settings,
-                (DATA, END_STREAM, 1, b"early"),
-                head(3, &[0x8d]),
-            ]),
+            frames(&[settings, (DATA, END_STREAM, 1, b"early"), head(3, &[0x8d])]),
             1,
             false,
         ),
         // A frame within a header block, and data of stream 0.
         (
-            frames(&[
-                settings,
-                (HEADERS, 0, 1, &[0x88]),
-                (DATA, 0, 1, b"012"),
-            ]),
+            frames(&[settings, (HEADERS, 0, 1, &[0x88]), (DATA, 0, 1, b"012")]),
             0,
             true,
         ),
         (
-            frames(&[
-                settings,
-                head(1, &[0x88]),
-                (DATA, 0, 0, b"0123456789"),
-            ]),
+            frames(&[settings, head(1, &[0x88]), (DATA, 0, 0, b"0123456789")]),
             0,
             true,
         ),

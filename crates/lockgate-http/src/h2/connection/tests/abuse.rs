@@ -5,7 +5,10 @@ use crate::h2::frames::{CONTINUATION, DATA, PRIORITY};
 use crate::hpack::HpackError;
 
 /// How often these bytes can be fed, up to 1,000 times, and what ends it.
-fn rounds(server: &mut End, mut bytes: impl FnMut(u32) -> Vec<u8>) -> (u32, Option<ConnectionError>) {
+fn rounds(
+    server: &mut End,
+    mut bytes: impl FnMut(u32) -> Vec<u8>,
+) -> (u32, Option<ConnectionError>) {
     for round in 0..1_000 {
         if let Err(error) = server.feed(&bytes(round)) {
             return (round, Some(error));
@@ -56,7 +59,14 @@ fn cve_2025_8671_made_you_reset_ends_the_connection() {
             update.repeat(2)
         },
         |stream| frame(PRIORITY, 0, stream, &[0; 4]),
-        |stream| frame(PRIORITY, 0, stream, &[&stream.to_be_bytes()[..], &[0]].concat()),
+        |stream| {
+            frame(
+                PRIORITY,
+                0,
+                stream,
+                &[&stream.to_be_bytes()[..], &[0]].concat(),
+            )
+        },
         |stream| frame(DATA, 0, stream, b"behind the end"),
     ];
     for provoke in provocations {
@@ -147,7 +157,9 @@ fn hpack_bomb_makes_no_head_and_keeps_the_table() {
     server.feed(&headers(END_STREAM, 1, &bomb)).unwrap();
     assert_eq!(server.take_seen(), [Seen::Malformed(1)]);
     // The sink has one of them.
-    server.feed(&headers(END_STREAM, 3, &[GET, b"\x00\x01b\x01c"].concat())).unwrap();
+    server
+        .feed(&headers(END_STREAM, 3, &[GET, b"\x00\x01b\x01c"].concat()))
+        .unwrap();
     assert_eq!(server.take_seen(), [Seen::Request(3, "GET /".into(), true)]);
     // An integer that overflows, and a table that is larger than allowed.
     for (block, error) in [
@@ -200,7 +212,10 @@ fn data_of_one_byte_a_frame_is_no_flood() {
     server.feed(&headers(0, 1, POST)).unwrap();
     let ended = rounds(&mut server, |_| frame(DATA, 0, 1, b"x"));
     assert_eq!(ended, (1_000, None));
-    assert_eq!(server.connection.streams.get(server.key(1)).unwrap().unused, 1_000);
+    assert_eq!(
+        server.connection.streams.get(server.key(1)).unwrap().unused,
+        1_000
+    );
 }
 
 #[test]
@@ -237,7 +252,10 @@ fn a_budget_is_refilled_up_to_its_beginning() {
     let ping = || frame(PING, 0, 0, b"12345678");
     for _ in 0..10 {
         server.feed(&ping().repeat(15)).unwrap();
-        server.connection.refill(Budget { control: 100, ..FEW });
+        server.connection.refill(Budget {
+            control: 100,
+            ..FEW
+        });
     }
     let ended = rounds(&mut server, |_| ping());
     assert_eq!(ended, (FEW.control, Some(ConnectionError::Control)));

@@ -131,13 +131,8 @@ fn frames_within_a_field_section_are_refused() {
 fn unknown_frames_and_flags_are_ignored() {
     let mut server = End::server();
     server.feed(&frame(0x77, 0xff, 9, b"whatever")).unwrap();
-    server
-        .feed(&frame(HEADERS, 0xd5, 1, GET))
-        .unwrap();
-    assert_eq!(
-        server.take_seen(),
-        [Seen::Request(1, "GET /".into(), true)]
-    );
+    server.feed(&frame(HEADERS, 0xd5, 1, GET)).unwrap();
+    assert_eq!(server.take_seen(), [Seen::Request(1, "GET /".into(), true)]);
 }
 
 /// RFC 7540 §5.3.1: the stream alone ends, and the block is decoded.
@@ -145,12 +140,12 @@ fn unknown_frames_and_flags_are_ignored() {
 fn a_stream_that_depends_on_itself_is_reset() {
     let mut server = End::server();
     let block = [b"\0\0\0\x01\x10", GET].concat();
-    server
-        .feed(&frame(HEADERS, 0x4 | 0x20, 1, &block))
-        .unwrap();
+    server.feed(&frame(HEADERS, 0x4 | 0x20, 1, &block)).unwrap();
     assert_eq!(server.sent(), [reset_frame(1, code::PROTOCOL_ERROR)]);
     server.feed(&headers(0, 3, b"\x83\x86\x84\xbe")).unwrap();
-    server.feed(&frame(PRIORITY, 0, 3, b"\0\0\0\x03\0")).unwrap();
+    server
+        .feed(&frame(PRIORITY, 0, 3, b"\0\0\0\x03\0"))
+        .unwrap();
     assert_eq!(server.sent(), [reset_frame(3, code::PROTOCOL_ERROR)]);
     server.feed(&headers(0, 5, b"\x83\x86\x84\xbe")).unwrap();
     server.feed(&frame(PRIORITY, 0, 5, b"\0\0\0")).unwrap();

@@ -34,7 +34,10 @@ fn responses_are_told_in_every_form() {
     let trailer = b"\x00\x01a\x01b";
     let body = |data: &[u8], ended| Seen::Data(1, data.to_vec(), ended);
     for (frames, seen) in [
-        (vec![headers(END_STREAM, 1, OK)], vec![Seen::Response(1, 200, true)]),
+        (
+            vec![headers(END_STREAM, 1, OK)],
+            vec![Seen::Response(1, 200, true)],
+        ),
         (
             vec![headers(0, 1, OK), data(END_STREAM, b"x")],
             vec![Seen::Response(1, 200, false), body(b"x", true)],
@@ -93,17 +96,26 @@ fn malformed_responses_reset_their_stream() {
         (vec![section(0, b"\x88\x00\x02:a\x01b")], PseudoFields),
         (vec![section(END_STREAM, b"\x08\x03103")], Interim),
         (vec![data(END_STREAM, b"x")], DataBeforeHead),
-        (vec![section(0, OK), section(0, b"\x00\x01a\x01b")], Trailers),
+        (
+            vec![section(0, OK), section(0, b"\x00\x01a\x01b")],
+            Trailers,
+        ),
         (vec![section(0, OK), section(END_STREAM, OK)], PseudoFields),
         // Content-Length: 2.
-        (vec![section(0, b"\x88\x5c\x012"), data(0, b"abc")], TooMuchData),
+        (
+            vec![section(0, b"\x88\x5c\x012"), data(0, b"abc")],
+            TooMuchData,
+        ),
         (
             vec![section(0, b"\x88\x5c\x012"), data(END_STREAM, b"a")],
             TooLittleData,
         ),
         (vec![section(END_STREAM, b"\x88\x5c\x012")], TooLittleData),
         (
-            vec![section(0, b"\x88\x5c\x012"), section(END_STREAM, b"\x00\x01a\x01b")],
+            vec![
+                section(0, b"\x88\x5c\x012"),
+                section(END_STREAM, b"\x00\x01a\x01b"),
+            ],
             TooLittleData,
         ),
     ] {
@@ -143,7 +155,10 @@ fn requests_with_misplaced_pseudo_header_fields_are_reset() {
         let mut server = End::server();
         server.feed(&headers(END_STREAM, 1, block)).unwrap();
         assert_eq!(server.sent(), [reset_frame(1, code::PROTOCOL_ERROR)]);
-        assert_eq!((server.take_seen(), server.connection.active()), (vec![], 0));
+        assert_eq!(
+            (server.take_seen(), server.connection.active()),
+            (vec![], 0)
+        );
     }
 }
 
@@ -156,10 +171,7 @@ fn extended_connect_needs_our_setting() {
     });
     let block = b"\x02\x07CONNECT\x86\x84\x41\x01a\x00\x09:protocol\x09websocket";
     server.feed(&headers(0, 1, block)).unwrap();
-    assert_eq!(
-        server.take_seen(),
-        [Seen::Request(1, text("GET /"), false)]
-    );
+    assert_eq!(server.take_seen(), [Seen::Request(1, text("GET /"), false)]);
     server.answer(1, false);
     let key = server.key(1);
     server.feed(&data(0, b"to us")).unwrap();
@@ -189,9 +201,7 @@ fn requests_that_make_no_head_keep_their_stream() {
         server.feed(&headers(END_STREAM, 1, block)).unwrap();
         assert_eq!(server.take_seen(), [Seen::Malformed(1)]);
         let key = server.key(1);
-        server
-            .connection
-            .respond(key, &ResponseHead::of(400), true);
+        server.connection.respond(key, &ResponseHead::of(400), true);
         server.close(1, code::NO_ERROR);
         assert_eq!(server.sent().len(), 1);
     }
@@ -222,7 +232,10 @@ fn a_response_is_written_for_http_2() {
     trailers.append(b"X-Sum", b"1");
     server.connection.trailers(key, &trailers);
     let sent = server.sent();
-    let flags: Vec<_> = sent.iter().map(|(kind, flags, ..)| (*kind, *flags)).collect();
+    let flags: Vec<_> = sent
+        .iter()
+        .map(|(kind, flags, ..)| (*kind, *flags))
+        .collect();
     let expected = [
         (HEADERS, END_HEADERS),
         (HEADERS, END_HEADERS),
@@ -297,7 +310,10 @@ fn a_long_field_block_continues_in_further_frames() {
     assert_eq!(used, Ok(bytes.len()));
     let mut head = ResponseHead::default();
     client.section.response(&limits, &mut head).unwrap();
-    assert_eq!(head.fields.named(b"x").next().map(<[u8]>::len), Some(40_000));
+    assert_eq!(
+        head.fields.named(b"x").next().map(<[u8]>::len),
+        Some(40_000)
+    );
 }
 
 /// A block that was sent may be sent again while the table stays the same.
@@ -311,17 +327,20 @@ fn a_repeated_request_block_stays_valid_without_table_changes() {
             client.feed(&settings(&[(1, 0)])).unwrap();
             client.sent();
         }
-        let key = client.connection.open(Method::Get, 0, true, |block| {
+        let next = client.connection.next_id;
+        let key = client.connection.open(Method::Get, next, true, |block| {
             let before = block.changes();
             match &cached {
                 Some((changes, written)) if *changes == before => block.repeat(written),
                 _ => {
-                    for (name, value) in [(":method", "GET"), (":scheme", "http"), (":path", "/long")] {
+                    for (name, value) in
+                        [(":method", "GET"), (":scheme", "http"), (":path", "/long")]
+                    {
                         block.field(name.as_bytes(), value.as_bytes(), Indexing::Keep);
                     }
                     block.field(b":authority", b"a", Indexing::Keep);
-                    cached = (block.changes() == before)
-                        .then(|| (before, block.written().to_vec()));
+                    cached =
+                        (block.changes() == before).then(|| (before, block.written().to_vec()));
                 }
             }
         });

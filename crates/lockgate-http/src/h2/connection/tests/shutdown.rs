@@ -24,10 +24,7 @@ fn requests_above_goaway_are_unprocessed_and_others_go_on() {
         client.close(stream, code::CANCEL);
     }
     assert!(!client.connection.takes_streams());
-    assert_eq!(
-        client.connection.open(Method::Get, 7, true, |_| {}),
-        None
-    );
+    assert_eq!(client.connection.open(Method::Get, 7, true, |_| {}), None);
     client.feed(&headers(0, 1, OK)).unwrap();
     client.feed(&frame(DATA, END_STREAM, 1, b"x")).unwrap();
     let body = Seen::Data(1, b"x".to_vec(), true);

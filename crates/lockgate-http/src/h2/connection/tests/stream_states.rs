@@ -164,7 +164,7 @@ fn stream_ids_of_a_client_are_odd_and_go_up() {
     server.feed(&headers(END_STREAM, 5, GET)).unwrap();
     assert_eq!(
         server.feed(&headers(END_STREAM, 3, GET)),
-        Err(ConnectionError::ClosedStream)
+        Err(ConnectionError::WrongStream)
     );
     let mut server = End::server();
     assert_eq!(
@@ -208,7 +208,9 @@ fn streams_beyond_the_limit_are_refused_and_decoded() {
     assert_eq!((server.sent(), server.connection.active()), (vec![], 4));
     server.close(1, code::CANCEL);
     // The table has `x: y`, and before it `:authority a`, which came five times.
-    server.feed(&headers(END_STREAM, 11, b"\x82\x86\x84\xbf\xbe")).unwrap();
+    server
+        .feed(&headers(END_STREAM, 11, b"\x82\x86\x84\xbf\xbe"))
+        .unwrap();
     assert_eq!(
         server.take_seen().last(),
         Some(&Seen::Request(11, "GET /".into(), true))
