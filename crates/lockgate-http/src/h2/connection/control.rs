@@ -244,7 +244,7 @@ impl<S> Connection<S> {
             return Err(ConnectionError::FrameLength);
         };
         let id = stream_id(*id);
-        if self.role == Role::Client || id % 2 == 0 {
+        if self.role == Role::Client || id.is_multiple_of(2) {
             return Err(ConnectionError::WrongStream);
         }
         let is_open = id > self.last_id || self.streams.find(id).is_some();

@@ -58,7 +58,9 @@ impl<S> Connection<S> {
         sink: &mut impl FieldSink,
     ) -> Result<(), ConnectionError> {
         // §5.1.1: a client's streams have odd IDs, and a server opens none.
-        if header.stream % 2 == 0 || self.role == Role::Client && self.is_idle(header.stream) {
+        if header.stream.is_multiple_of(2)
+            || self.role == Role::Client && self.is_idle(header.stream)
+        {
             return Err(ConnectionError::WrongStream);
         }
         let HeadersPayload {
