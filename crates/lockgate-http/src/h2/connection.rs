@@ -6,7 +6,7 @@
 //! user, which the user closes.
 //!
 //! # Memory
-//! Whatever the peer does, a connection holds at most:
+//! A connection holds at most, for any peer:
 //! - a slot for each stream: at a server as many as [`LocalSettings::streams`], at a client as many
 //!   as the user opens. Data is lent, not held; what the user holds of it is at most the windows;
 //! - the front of a field section, of [`LocalSettings::head_list`] and 16 KB more;
@@ -31,7 +31,8 @@ use super::frames::{GOAWAY, RST_STREAM, SETTINGS, WINDOW_UPDATE};
 use super::streams::{IdRanges, MessageState, Streams};
 use super::windows::{DEFAULT_WINDOW, ReceiveWindow, SendWindow};
 use super::{
-    Budget, ConnectionError, Event, Key, LocalSettings, PeerSettings, StreamFault, StreamReset,
+    Budget, ConnectionError, Event, Key, LocalSettings, PeerSettings, Role, StreamFault,
+    StreamReset,
 };
 use crate::hpack::{HpackDecoder, HpackEncoder, TABLE_SIZE};
 use data::PartialData;
@@ -42,15 +43,6 @@ const MAX_UNSENT: usize = 256 * 1024;
 /// The least number of ranges of streams that we have reset, and that of streams passed over.
 const REMEMBERED: usize = 128;
 const SKIPPED: usize = 16;
-
-/// The side of a connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Role {
-    /// The side that sends requests.
-    Client,
-    /// The side that answers them.
-    Server,
-}
 
 /// Our GOAWAY (RFC 9113 §6.8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -267,7 +259,7 @@ impl<S> Connection<S> {
         match (self.role, id % 2) {
             (Role::Client, 1) => id >= self.next_id,
             (Role::Server, 1) => id > self.last_id,
-            // Nobody pushes.
+            // No side pushes.
             _ => true,
         }
     }

@@ -51,8 +51,8 @@ pub enum Event {
         /// By which side and why.
         reset: StreamReset,
     },
-    /// A stream whose window was too small for its data may send again, if the connection's window
-    /// is open as well.
+    /// A stream may send again that had too small a window for its data, if the connection's
+    /// window is open as well.
     Room {
         /// The stream.
         key: Key,

@@ -15,7 +15,7 @@ pub enum ConnectionError {
     /// A frame above SETTINGS_MAX_FRAME_SIZE (§4.2).
     #[error("a frame is longer than allowed")]
     FrameTooLong,
-    /// A frame whose length does not fit its type (§6).
+    /// A frame with a length that its type cannot have (§6).
     #[error("a frame has a wrong length")]
     FrameLength,
     /// A frame on a stream that cannot have it: stream 0, an idle one, one of the wrong side

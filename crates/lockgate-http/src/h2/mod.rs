@@ -21,17 +21,19 @@ mod frame_header;
 pub mod frames;
 pub mod request;
 pub mod response;
+mod role;
 pub mod section;
 mod settings;
 mod streams;
 mod windows;
 
 pub use budget::Budget;
-pub use connection::{Connection, Role};
+pub use connection::Connection;
 pub use events::{Event, StreamReset};
 pub use fault::{ConnectionError, StreamFault};
 pub use field_block::FieldBlock;
 pub use field_section::{FieldSection, FieldSink};
+pub use role::Role;
 pub use settings::{LocalSettings, PeerSettings};
 pub use streams::Key;
 

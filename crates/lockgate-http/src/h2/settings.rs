@@ -15,8 +15,8 @@ const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
 /// What we allow the peer. It is sent once, at the beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalSettings {
-    /// Streams that a client may have at once, those included whose slots are not closed; more are
-    /// refused. No meaning for a client.
+    /// Streams that a client may have at once, with those that have ended and are not closed; more
+    /// are refused. No meaning for a client.
     pub streams: u32,
     /// The window of each stream in bytes, at most 2³¹ − 1.
     pub window: u32,

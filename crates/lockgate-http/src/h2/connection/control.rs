@@ -4,11 +4,11 @@ use super::super::frame_header::{self, FrameHeader, stream_id};
 use super::super::frames::{ACK, PING, SETTINGS};
 use super::super::streams::MessageState;
 use super::super::windows::DEFAULT_WINDOW;
-use super::super::{ConnectionError, Event, StreamFault, StreamReset, code};
-use super::{Connection, DrainState, Role};
+use super::super::{ConnectionError, Event, Role, StreamFault, StreamReset, code};
+use super::{Connection, DrainState};
 use crate::priority;
 
-/// The data of the PING whose acknowledgement ends the first step of a drain.
+/// The data of the PING that ends the first step of a drain, when it is acknowledged.
 pub(super) const DRAIN_PING: [u8; 8] = *b"lockgate";
 
 impl<S> Connection<S> {

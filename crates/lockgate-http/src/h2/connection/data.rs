@@ -55,7 +55,7 @@ impl<S> Connection<S> {
         })
     }
 
-    /// The stream that takes the data of a frame; `None` where nobody does.
+    /// The stream that takes the data of a frame; `None` if it is of no use.
     fn accept_data(
         &mut self,
         header: FrameHeader,

@@ -5,8 +5,8 @@ use super::super::frame_header::{FrameHeader, HEADER_LEN, HeadersPayload, MAX_PA
 use super::super::frames::{END_HEADERS, END_STREAM};
 use super::super::streams::{MessageState, Stream};
 use super::super::windows::{ReceiveWindow, SendWindow};
-use super::super::{ConnectionError, Event, FieldSink, Key, StreamFault, code};
-use super::{Connection, Role};
+use super::super::{ConnectionError, Event, FieldSink, Key, Role, StreamFault, code};
+use super::Connection;
 use crate::head::Method;
 
 /// A field section without its last CONTINUATION.
@@ -265,7 +265,7 @@ impl<S> Connection<S> {
             }
             Some(status) => status,
         };
-        // RFC 9110 §8.6, §6.4.1: no content, whatever Content-Length says.
+        // RFC 9110 §8.6, §6.4.1: no content, even with a Content-Length.
         let is_empty = match stream.method {
             Method::Head => true,
             Method::Connect => (200..300).contains(&status),

@@ -5,9 +5,9 @@ use super::super::frame_header::{self, MAX_PAYLOAD};
 use super::super::frames::{DATA, END_STREAM, PING, WINDOW_UPDATE};
 use super::super::streams::{MessageState, Stream};
 use super::super::windows::{ReceiveWindow, SendWindow};
-use super::super::{Key, code};
+use super::super::{Key, Role, code};
 use super::control::DRAIN_PING;
-use super::{Connection, DrainState, Role};
+use super::{Connection, DrainState};
 use crate::fields::Fields;
 use crate::head::{Method, ResponseHead};
 

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use lockgate_http::h2::{Budget, Connection, FieldBlock, Key, LocalSettings, Role, code, frames};
 use lockgate_http::hpack::Indexing;
 
-use super::receive::ResponseFields;
+use super::response_fields::ResponseFields;
 use super::stream::{
     BodySource, BodyUse, BufferedResponse, GrpcStatus, OutgoingBody, RequestStream,
 };

@@ -4,6 +4,7 @@
 mod connection;
 mod exchange;
 mod receive;
+mod response_fields;
 mod stream;
 #[cfg(test)]
 mod tests;

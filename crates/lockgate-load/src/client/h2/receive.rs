@@ -1,46 +1,11 @@
 //! Events of an HTTP/2 connection, and the responses that they make.
 
-use lockgate_http::h2::{ConnectionError, Event, FieldSink, Key, StreamFault, StreamReset, code};
+use lockgate_http::h2::{ConnectionError, Event, Key, StreamFault, StreamReset, code};
 
 use super::connection::{Http2Connection, RequestOutcome, code_name};
 use super::stream::{GrpcStatus, RequestStream};
 use crate::client::outcome::ExchangeError;
 use crate::result::FailureKind;
-
-/// Fields of a response's head or trailers that matter here.
-#[derive(Default)]
-pub(super) struct ResponseFields {
-    status: Option<u16>,
-    length: Option<u64>,
-    grpc: Option<u64>,
-    coding: Option<Vec<u8>>,
-    is_too_long: bool,
-}
-
-impl FieldSink for ResponseFields {
-    fn begin(&mut self) {
-        *self = Self::default();
-    }
-
-    fn field(&mut self, name: &[u8], value: &[u8]) {
-        match name {
-            // The layer has checked it.
-            b":status" => self.status = number(value).map(|status| status as u16),
-            b"content-length" => self.length = number(value),
-            b"grpc-status" => self.grpc = number(value),
-            b"content-encoding" => self.coding = Some(value.to_vec()),
-            _ => {}
-        }
-    }
-
-    fn overflow(&mut self) {
-        self.is_too_long = true;
-    }
-}
-
-fn number(value: &[u8]) -> Option<u64> {
-    std::str::from_utf8(value).ok()?.parse().ok()
-}
 
 fn garbage(text: impl Into<String>) -> ExchangeError {
     ExchangeError::new(FailureKind::Garbage, text)
