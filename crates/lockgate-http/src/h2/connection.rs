@@ -10,7 +10,8 @@
 //! - a slot for each stream: at a server as many as [`LocalSettings::streams`], at a client as many
 //!   as the user opens. Data is lent, not held; what the user holds of it is at most the windows;
 //! - the front of a field section, of [`LocalSettings::head_list`] and 16 KB more;
-//! - the tables of HPACK: 14 KB in both directions;
+//! - the tables of HPACK, 17 KB in both directions, and two buffers for decoded strings, each of 1.6
+//!   times that front at most;
 //! - bytes to send: 256 KB, heads that the user adds, and three times what one call of `receive` is
 //!   given: the user does not call it while the connection [`is_full`](Connection::is_full);
 //! - one event, or as many as there are streams, and as many ranges of IDs, at least 128.

@@ -160,6 +160,7 @@ impl SectionScan {
     }
 
     /// Looks at the next field; `false`: it is beyond the head list.
+    #[inline]
     pub(super) fn see(&mut self, name: &[u8], value: &[u8]) -> bool {
         if is_pseudo(name) {
             self.see_pseudo(name, value);
@@ -212,10 +213,12 @@ impl SectionScan {
 
 /// A Content-Length (RFC 9110 §8.6).
 fn length(value: &[u8]) -> Option<u64> {
-    if !value.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    std::str::from_utf8(value).ok()?.parse().ok()
+    let number = value.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let digit = (digit < 10).then_some(u64::from(digit))?;
+        number.checked_mul(10)?.checked_add(digit)
+    });
+    number.filter(|_| !value.is_empty())
 }
 
 #[cfg(test)]
@@ -278,6 +281,22 @@ mod tests {
             response.response(&LIMITS, &mut ResponseHead::default()),
             Err(SectionError::Status)
         );
+    }
+
+    #[test]
+    fn a_content_length_of_the_layer_is_a_number() {
+        for (value, expected) in [
+            ("0", Some(0)),
+            ("007", Some(7)),
+            ("18446744073709551615", Some(u64::MAX)),
+            ("18446744073709551616", None),
+            ("", None),
+            ("+1", None),
+            ("1, 1", None),
+            ("1a", None),
+        ] {
+            assert_eq!(length(value.as_bytes()), expected, "{value}");
+        }
     }
 
     /// RFC 9113 §8.3: first, once, and those of such a message only.

@@ -124,7 +124,7 @@ impl<S> Streams<S> {
 
     pub(super) fn remove(&mut self, key: Key) -> Option<Stream<S>> {
         self.get(key)?;
-        self.leave(key.id);
+        self.leave(key);
         self.free.push(key.slot);
         self.slots[key.slot as usize].take()
     }
@@ -185,12 +185,13 @@ impl<S> Streams<S> {
         self.index[at] = slot + 1;
     }
 
-    /// Takes an ID out of the index, and moves those behind it to where a search finds them.
-    fn leave(&mut self, id: u32) {
-        let Some(mut hole) = self.place(id) else {
-            return;
-        };
+    /// Takes a stream out of the index, and moves those behind it to where a search finds them.
+    fn leave(&mut self, key: Key) {
         let mask = self.mask();
+        let mut hole = self.home(key.id);
+        while self.index[hole] != key.slot + 1 {
+            hole = (hole + 1) & mask;
+        }
         let mut at = hole;
         loop {
             at = (at + 1) & mask;

@@ -179,6 +179,15 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
             out.truncate(at);
             return Ok(());
         }
+        // Codes that end within what is there; so they are no padding either.
+        let fast = CODE.fast[(bits >> (64 - FAST)) as usize];
+        if fast.count > 0 && u32::from(fast.length) <= have {
+            out[at..at + 2].copy_from_slice(&fast.symbols);
+            at += usize::from(fast.count);
+            bits <<= fast.length;
+            have -= u32::from(fast.length);
+            continue;
+        }
         let (symbol, length) = CODE.find(bits);
         if length > have {
             return Err(HpackError::Huffman);

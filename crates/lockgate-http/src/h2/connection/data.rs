@@ -42,9 +42,10 @@ impl<S> Connection<S> {
         }
         let ended = header.has(END_STREAM);
         let key = self.accept_data(header, data, ended)?;
-        match key {
-            Some(key) => self.give_stream(key, (padding_field + padding) as u32),
-            None => self.give(header.length as u32),
+        match (key, padding_field + padding) {
+            (Some(_), 0) => {}
+            (Some(key), padding) => self.give_stream(key, padding as u32),
+            (None, _) => self.give(header.length as u32),
         }
         Ok(PartialData {
             key,

@@ -25,8 +25,8 @@ impl Http2Connection {
                 self.handle(event, rest);
             }
             match received {
-                Ok(0) => return Ok(at),
-                Ok(used) => at += used,
+                Ok(used) if 0 < used && used < rest.len() => at += used,
+                Ok(used) => return Ok(at + used),
                 Err(error) => return Err(broken(error, bytes)),
             }
         }

@@ -33,6 +33,12 @@ impl FieldSink for ResponseFields {
     }
 }
 
+/// A number without a sign.
 fn number(value: &[u8]) -> Option<u64> {
-    std::str::from_utf8(value).ok()?.parse().ok()
+    let number = value.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        let digit = (digit < 10).then_some(u64::from(digit))?;
+        number.checked_mul(10)?.checked_add(digit)
+    });
+    number.filter(|_| !value.is_empty())
 }
