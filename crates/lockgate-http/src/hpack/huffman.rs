@@ -136,8 +136,19 @@ impl HuffmanCode {
 
 /// Decodes a string into `out`, replacing its content: at most 8 bytes for 5.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+    let length = decode_to_front(coded, out)?;
+    out.truncate(length);
+    Ok(())
+}
+
+/// Decodes a string to the front of `out`, which is not shortened: so it is not cleared each time.
+/// Returns its length.
+pub(super) fn decode_to_front(coded: &[u8], out: &mut Vec<u8>) -> Result<usize, HpackError> {
     // The shortest code has 5 bits; two symbols are written even if only one is valid.
-    out.resize(coded.len() * 8 / 5 + 2, 0);
+    let most = coded.len() * 8 / 5 + 2;
+    if out.len() < most {
+        out.resize(most, 0);
+    }
     let (mut rest, mut at) = (coded, 0);
     // Filled from the highest bit on; the rest is zeros.
     let (mut bits, mut have) = (0_u64, 0_u32);
@@ -166,18 +177,19 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
         }
     }
     loop {
-        while have <= 56
-            && let Some((byte, behind)) = rest.split_first()
-        {
-            bits |= u64::from(*byte) << (56 - have);
-            have += 8;
+        if !rest.is_empty() && have <= 56 {
+            // What fits of the last bytes, fewer than 8.
+            let (more, behind) = rest.split_at(rest.len().min((64 - have) as usize / 8));
+            let mut word = [0; 8];
+            word[..more.len()].copy_from_slice(more);
+            bits |= u64::from_be_bytes(word) >> have;
+            have += 8 * more.len() as u32;
             rest = behind;
         }
         // Padding is shorter than a byte, and a prefix of the end of a string: ones, which no code
         // so short is.
         if have < 8 && bits.leading_ones() >= have {
-            out.truncate(at);
-            return Ok(());
+            return Ok(at);
         }
         // Codes that end within what is there; so they are no padding either.
         let fast = CODE.fast[(bits >> (64 - FAST)) as usize];

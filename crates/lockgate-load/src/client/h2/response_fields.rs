@@ -35,10 +35,12 @@ impl FieldSink for ResponseFields {
 
 /// A number without a sign.
 fn number(value: &[u8]) -> Option<u64> {
-    let number = value.iter().try_fold(0_u64, |number, byte| {
+    // A number of 19 digits is below 2⁶⁴.
+    if value.is_empty() || value.len() > 19 {
+        return None;
+    }
+    value.iter().try_fold(0, |number, byte| {
         let digit = byte.wrapping_sub(b'0');
-        let digit = (digit < 10).then_some(u64::from(digit))?;
-        number.checked_mul(10)?.checked_add(digit)
-    });
-    number.filter(|_| !value.is_empty())
+        (digit < 10).then(|| number * 10 + u64::from(digit))
+    })
 }
