@@ -180,10 +180,15 @@ pub(super) fn decode_to_front(coded: &[u8], out: &mut Vec<u8>) -> Result<usize, 
         if !rest.is_empty() && have <= 56 {
             // What fits of the last bytes, fewer than 8.
             let (more, behind) = rest.split_at(rest.len().min((64 - have) as usize / 8));
-            let mut word = [0; 8];
-            word[..more.len()].copy_from_slice(more);
-            bits |= u64::from_be_bytes(word) >> have;
+            let word = match coded.last_chunk() {
+                Some(last) => u64::from_be_bytes(*last) << (64 - 8 * rest.len()),
+                None => first_bytes(rest),
+            };
+            bits |= word >> have;
             have += 8 * more.len() as u32;
+            if have < 64 {
+                bits &= !(u64::MAX >> have);
+            }
             rest = behind;
         }
         // Padding is shorter than a byte, and a prefix of the end of a string: ones, which no code
@@ -209,6 +214,13 @@ pub(super) fn decode_to_front(coded: &[u8], out: &mut Vec<u8>) -> Result<usize, 
         bits <<= length;
         have -= length;
     }
+}
+
+/// Up to seven bytes, from the highest bit on.
+fn first_bytes(bytes: &[u8]) -> u64 {
+    bytes.iter().zip(1..).fold(0, |word, (byte, place)| {
+        word | u64::from(*byte) << (64 - 8 * place)
+    })
 }
 
 /// The decoded length of a string, and whether it has a `#`.

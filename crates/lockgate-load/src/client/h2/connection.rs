@@ -68,7 +68,8 @@ struct CachedHead {
 
 /// An HTTP/2 connection of a client.
 pub(crate) struct Http2Connection {
-    pub(super) layer: Connection<RequestStream>,
+    /// A stream is moved several times: as a box.
+    pub(super) layer: Connection<Box<RequestStream>>,
     /// The stream of each of the caller's slots.
     keys: Vec<Option<Key>>,
     /// Whether the peer reads no more.
@@ -192,7 +193,7 @@ impl Http2Connection {
             self.heads.resize(target + 1, CachedHead::default());
         }
         let has_body = body.is_some();
-        let stream = RequestStream {
+        let stream = Box::new(RequestStream {
             slot,
             stats: ExchangeStats {
                 connected: true,
@@ -204,7 +205,7 @@ impl Http2Connection {
             grpc: request.is_grpc.then(GrpcStatus::default),
             body: body.map(OutgoingBody::new),
             events_received: self.events_received,
-        };
+        });
         let before = self.layer.unsent().len();
         let head = &mut self.heads[target];
         let key = self.layer.open(request.method, stream, !has_body, |block| {
@@ -292,7 +293,7 @@ impl Http2Connection {
     }
 
     /// Closes a stream, and frees the caller's slot.
-    pub(super) fn close(&mut self, key: Key, code: u32) -> Option<RequestStream> {
+    pub(super) fn close(&mut self, key: Key, code: u32) -> Option<Box<RequestStream>> {
         let stream = self.layer.close(key, code)?;
         if let Some(slot) = self.keys.get_mut(stream.slot) {
             *slot = None;
@@ -300,7 +301,7 @@ impl Http2Connection {
         Some(stream)
     }
 
-    pub(super) fn finish(&mut self, mut stream: RequestStream, outcome: RequestOutcome) {
+    pub(super) fn finish(&mut self, mut stream: Box<RequestStream>, outcome: RequestOutcome) {
         stream.stats.response.hash = stream.hasher.take().map(Hasher::finish);
         self.finished.push_back(FinishedRequest {
             slot: stream.slot,
