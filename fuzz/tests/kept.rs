@@ -21,8 +21,11 @@ fn every_kept_input_holds() {
     replay("h1_exchange", lockgate_fuzz::h1_exchange);
     replay("h1_request", lockgate_fuzz::h1_request);
     replay("h1_response", lockgate_fuzz::h1_response);
+    replay("h2_client", lockgate_fuzz::h2_client);
+    replay("h2_ends", lockgate_fuzz::h2_ends);
     replay("h2_frames", lockgate_fuzz::h2_frames);
     replay("h2_head", lockgate_fuzz::h2_head);
+    replay("h2_server", lockgate_fuzz::h2_server);
     replay("hpack", lockgate_fuzz::hpack);
     replay("hpack_account", lockgate_fuzz::hpack_account);
     replay("htpasswd", lockgate_fuzz::htpasswd);

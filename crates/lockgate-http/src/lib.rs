@@ -1,4 +1,4 @@
-//! HTTP without IO: the parts of a message, the HTTP/1 codec, and HTTP/2 in the form of HTTP/1.
+//! HTTP without IO: the parts of a message, the HTTP/1 codec, and connections of HTTP/2.
 //!
 //! Takes bytes and gives bytes; knows no socket, no clock, no runtime and no configuration. Strict
 //! by RFC 9112: a message that two implementations could read differently is refused, because a
@@ -10,7 +10,7 @@
 //! - [`path_interpretations`]: interpretations of a path by different servers.
 //! - [`request_target`]: target and Host taken together.
 //! - [`h1`]: the codec of HTTP/1: heads, the length of a body, bodies.
-//! - [`h2`]: heads of HTTP/2, and a scanner of its frames.
+//! - [`h2`]: a connection of HTTP/2 of either side, its heads, and a scanner of its frames.
 //! - [`hpack`]: compression of HTTP/2 heads.
 //! - [`forwarding`], [`forwarded_for`]: the changes of an intermediary.
 //! - [`priority`]: priorities of responses (RFC 9218).

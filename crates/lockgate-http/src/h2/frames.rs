@@ -65,9 +65,9 @@ pub const ACK: u8 = 0x1;
 /// The flag of HEADERS and CONTINUATION that ends a field section.
 pub const END_HEADERS: u8 = 0x4;
 /// The flag of DATA, HEADERS and PUSH_PROMISE that puts padding behind, and its length in front.
-const PADDED: u8 = 0x8;
+pub(super) const PADDED: u8 = 0x8;
 /// The flag of HEADERS that puts five bytes of priority in front.
-const PRIORITISED: u8 = 0x20;
+pub(super) const PRIORITISED: u8 = 0x20;
 
 /// The name of the error code of a RST_STREAM or GOAWAY (RFC 9113 §7).
 pub fn error_name(code: u32) -> Option<&'static str> {

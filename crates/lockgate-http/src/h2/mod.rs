@@ -1,17 +1,41 @@
-//! HTTP/2 in the form of HTTP/1 (RFC 9113): `request` and `response` build heads from decoded
-//! fields, `section` has the rules for all fields, `frames` scans frames without reading them.
+//! HTTP/2 (RFC 9113): a [`Connection`] of either side without IO, and its messages in the form of
+//! HTTP/1.
 //!
-//! Streams, windows and HPACK are not here, but the one check between a field section and a head
-//! is. A value with a line feed in it is one value to HPACK and two lines to an origin that gets it
+//! `request` and `response` build heads from decoded fields, `section` has the rules for all fields,
+//! `frames` scans frames without reading them.
+//!
+//! A value with a line feed in it is one value to HPACK and two lines to an origin that gets it
 //! in HTTP/1 ("HTTP/2: The Sequel is Always Worse", Kettle 2021), so nothing becomes a head that
 //! HTTP/1 could not express.
 
 use crate::h1::framing::FramingError;
 
+mod budget;
+pub mod code;
+mod connection;
+mod events;
+mod fault;
+mod field_block;
+mod field_section;
+mod frame_header;
 pub mod frames;
 pub mod request;
 pub mod response;
+mod role;
 pub mod section;
+mod settings;
+mod streams;
+mod windows;
+
+pub use budget::Budget;
+pub use connection::Connection;
+pub use events::{Event, StreamReset};
+pub use fault::{ConnectionError, StreamFault};
+pub use field_block::FieldBlock;
+pub use field_section::{FieldSection, FieldSink};
+pub use role::Role;
+pub use settings::{LocalSettings, PeerSettings};
+pub use streams::Key;
 
 /// The reason why a field section is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

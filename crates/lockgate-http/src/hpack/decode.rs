@@ -118,6 +118,6 @@ fn string<'a, 'b: 'a>(
     if !is_coded {
         return Ok(text);
     }
-    huffman::decode(text, buffer)?;
-    Ok(buffer)
+    let length = huffman::decode_to_front(text, buffer)?;
+    Ok(&buffer[..length])
 }

@@ -136,8 +136,19 @@ impl HuffmanCode {
 
 /// Decodes a string into `out`, replacing its content: at most 8 bytes for 5.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> {
+    let length = decode_to_front(coded, out)?;
+    out.truncate(length);
+    Ok(())
+}
+
+/// Decodes a string to the front of `out`, which is not shortened: so it is not cleared each time.
+/// Returns its length.
+pub(super) fn decode_to_front(coded: &[u8], out: &mut Vec<u8>) -> Result<usize, HpackError> {
     // The shortest code has 5 bits; two symbols are written even if only one is valid.
-    out.resize(coded.len() * 8 / 5 + 2, 0);
+    let most = coded.len() * 8 / 5 + 2;
+    if out.len() < most {
+        out.resize(most, 0);
+    }
     let (mut rest, mut at) = (coded, 0);
     // Filled from the highest bit on; the rest is zeros.
     let (mut bits, mut have) = (0_u64, 0_u32);
@@ -166,18 +177,33 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
         }
     }
     loop {
-        while have <= 56
-            && let Some((byte, behind)) = rest.split_first()
-        {
-            bits |= u64::from(*byte) << (56 - have);
-            have += 8;
+        if !rest.is_empty() && have <= 56 {
+            // What fits of the last bytes, fewer than 8.
+            let (more, behind) = rest.split_at(rest.len().min((64 - have) as usize / 8));
+            let word = match coded.last_chunk() {
+                Some(last) => u64::from_be_bytes(*last) << (64 - 8 * rest.len()),
+                None => first_bytes(rest),
+            };
+            bits |= word >> have;
+            have += 8 * more.len() as u32;
+            if have < 64 {
+                bits &= !(u64::MAX >> have);
+            }
             rest = behind;
         }
         // Padding is shorter than a byte, and a prefix of the end of a string: ones, which no code
         // so short is.
         if have < 8 && bits.leading_ones() >= have {
-            out.truncate(at);
-            return Ok(());
+            return Ok(at);
+        }
+        // Codes that end within what is there; so they are no padding either.
+        let fast = CODE.fast[(bits >> (64 - FAST)) as usize];
+        if fast.count > 0 && u32::from(fast.length) <= have {
+            out[at..at + 2].copy_from_slice(&fast.symbols);
+            at += usize::from(fast.count);
+            bits <<= fast.length;
+            have -= u32::from(fast.length);
+            continue;
         }
         let (symbol, length) = CODE.find(bits);
         if length > have {
@@ -188,6 +214,13 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Result<(), HpackError> 
         bits <<= length;
         have -= length;
     }
+}
+
+/// Up to seven bytes, from the highest bit on.
+fn first_bytes(bytes: &[u8]) -> u64 {
+    bytes.iter().zip(1..).fold(0, |word, (byte, place)| {
+        word | u64::from(*byte) << (64 - 8 * place)
+    })
 }
 
 /// The decoded length of a string, and whether it has a `#`.

@@ -6,12 +6,19 @@ use super::HpackError;
 const MOST: usize = 1 << 28;
 
 /// Reads a number with a prefix of `bits` bits from the front of `rest`.
+#[inline]
 pub(super) fn decode(rest: &mut &[u8], bits: u32) -> Result<usize, HpackError> {
     let full = (1 << bits) - 1;
     let first = usize::from(take(rest)?) & full;
     if first < full {
-        return Ok(first);
+        Ok(first)
+    } else {
+        decode_large(rest, full)
     }
+}
+
+/// The same for a number with a full prefix, behind it.
+fn decode_large(rest: &mut &[u8], full: usize) -> Result<usize, HpackError> {
     let mut number = full;
     for shift in [0, 7, 14, 21, 28] {
         let byte = usize::from(take(rest)?);
@@ -42,6 +49,7 @@ pub(super) fn encode(out: &mut Vec<u8>, marks: u8, bits: u32, number: usize) {
     out.push(left as u8);
 }
 
+#[inline]
 pub(super) fn take(rest: &mut &[u8]) -> Result<u8, HpackError> {
     let (first, behind) = rest.split_first().ok_or(HpackError::Cut)?;
     *rest = behind;

@@ -15,7 +15,7 @@ mod tests;
 
 pub use account::{BlockAccount, SectionSummary};
 pub use decode::HpackDecoder;
-pub use encode::HpackEncoder;
+pub use encode::{HpackEncoder, Indexing};
 
 /// The default size of a dynamic table (RFC 9113 §6.5.2).
 pub const TABLE_SIZE: usize = 4096;

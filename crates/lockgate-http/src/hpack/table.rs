@@ -39,17 +39,8 @@ impl DynamicTable {
         }
     }
 
-    /// The limit of the table's size.
-    pub(super) fn most(&self) -> usize {
-        self.most
-    }
-
-    /// Whether a field fits without evicting another.
-    pub(super) fn has_room(&self, name: &[u8], value: &[u8]) -> bool {
-        self.size + name.len() + value.len() + OVERHEAD <= self.most
-    }
-
-    pub(super) fn len(&self) -> usize {
+    #[cfg(test)]
+    fn len(&self) -> usize {
         self.entries.len()
     }
 

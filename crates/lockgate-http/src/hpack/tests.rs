@@ -119,7 +119,12 @@ fn rfc_request_examples_with_huffman_are_decoded() {
         let mut block = Vec::new();
         encoder.begin(&mut block);
         for (name, value) in fields {
-            encoder.encode(name.as_bytes(), value.as_bytes(), &mut block);
+            encoder.encode(
+                name.as_bytes(),
+                value.as_bytes(),
+                Indexing::Keep,
+                &mut block,
+            );
         }
         assert_eq!(block, bytes(hex));
     }
@@ -261,7 +266,12 @@ fn a_repeated_field_is_one_byte_and_the_table_stable() {
         let mut block = Vec::new();
         encoder.begin(&mut block);
         for (name, value) in &many {
-            encoder.encode(name.as_bytes(), value.as_bytes(), &mut block);
+            encoder.encode(
+                name.as_bytes(),
+                value.as_bytes(),
+                Indexing::Keep,
+                &mut block,
+            );
         }
         assert_eq!(decode(&mut decoder, &block).as_ref(), Ok(&many));
         let this = (block, encoder.changes());
@@ -274,7 +284,12 @@ fn a_repeated_field_is_one_byte_and_the_table_stable() {
         last = this;
     }
     let mut one = Vec::new();
-    encoder.encode(many[0].0.as_bytes(), many[0].1.as_bytes(), &mut one);
+    encoder.encode(
+        many[0].0.as_bytes(),
+        many[0].1.as_bytes(),
+        Indexing::Keep,
+        &mut one,
+    );
     assert_eq!(one.len(), 1);
 }
 
@@ -288,8 +303,8 @@ fn a_peer_that_lowers_header_table_size_empties_it() {
             }
             let mut block = Vec::new();
             encoder.begin(&mut block);
-            encoder.encode(b"a", b"b", &mut block);
-            encoder.encode(b"c", b"d", &mut block);
+            encoder.encode(b"a", b"b", Indexing::Keep, &mut block);
+            encoder.encode(b"c", b"d", Indexing::Keep, &mut block);
             let expected =
                 [("a", "b"), ("c", "d")].map(|(name, value)| (name.into(), value.into()));
             assert_eq!(
@@ -299,4 +314,45 @@ fn a_peer_that_lowers_header_table_size_empties_it() {
             );
         }
     }
+}
+
+/// RFC 7541 §6.2.2, §6.2.3: neither is added, and a secret is no index even where one would do.
+#[test]
+fn plain_and_never_indexed_fields_stay_out_of_the_table() {
+    let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new(TABLE_SIZE));
+    for (indexing, name, value, first) in [
+        (Indexing::Plain, "date", "now", 0x0f),
+        (Indexing::Plain, "x-own", "1", 0x00),
+        (Indexing::Plain, ":status", "200", 0x88),
+        (Indexing::Never, "set-cookie", "a", 0x1f),
+        (Indexing::Never, "x-own", "1", 0x10),
+        (Indexing::Never, ":status", "200", 0x18),
+    ] {
+        let mut block = Vec::new();
+        encoder.encode(name.as_bytes(), value.as_bytes(), indexing, &mut block);
+        assert_eq!(block.first(), Some(&first), "{name}");
+        let expected = vec![(name.to_owned(), value.to_owned())];
+        assert_eq!(decode(&mut decoder, &block), Ok(expected), "{name}");
+    }
+    assert_eq!(encoder.changes(), 0);
+}
+
+/// The newest entry has the lowest index (RFC 7541 §2.3.2), whichever field it is.
+#[test]
+fn hpack_fields_of_one_name_are_found_by_value() {
+    let (mut encoder, mut decoder) = (HpackEncoder::new(), HpackDecoder::new(TABLE_SIZE));
+    let fields: Vec<_> = (0..40)
+        .map(|at| (format!("x-{}", at % 3), format!("{at}")))
+        .collect();
+    let mut blocks = [Vec::new(), Vec::new()];
+    for block in &mut blocks {
+        for (name, value) in &fields {
+            encoder.encode(name.as_bytes(), value.as_bytes(), Indexing::Keep, block);
+        }
+        assert_eq!(decode(&mut decoder, block).as_ref(), Ok(&fields));
+    }
+    assert_eq!(blocks[1].len(), fields.len(), "one byte each");
+    let mut last = Vec::new();
+    encoder.encode(b"x-0", b"39", Indexing::Keep, &mut last);
+    assert_eq!(last, [0x80 | 62]);
 }

@@ -1,7 +1,7 @@
 //! Findings of an account in blocks, in each of the forms that HPACK has for a field, and beside
 //! the result of a decoder.
 
-use super::super::{HpackDecoder, HpackEncoder, TABLE_SIZE, huffman};
+use super::super::{HpackDecoder, HpackEncoder, Indexing, TABLE_SIZE, huffman};
 use super::*;
 
 type Fields<'a> = &'a [(&'a str, &'a str)];
@@ -54,7 +54,12 @@ fn section_size_counts_32_bytes_for_each_field() {
         let mut block = Vec::new();
         encoder.begin(&mut block);
         for (name, value) in fields {
-            encoder.encode(name.as_bytes(), value.as_bytes(), &mut block);
+            encoder.encode(
+                name.as_bytes(),
+                value.as_bytes(),
+                Indexing::Keep,
+                &mut block,
+            );
         }
         lengths.push(block.len());
         let section = seen(&mut account, &block).unwrap();
@@ -334,7 +339,12 @@ fn an_hpack_block_may_arrive_in_any_pieces() {
         (":path", "/p#"),
         ("x-long", &"y".repeat(300)),
     ] {
-        encoder.encode(name.as_bytes(), value.as_bytes(), &mut block);
+        encoder.encode(
+            name.as_bytes(),
+            value.as_bytes(),
+            Indexing::Keep,
+            &mut block,
+        );
     }
     let whole = seen(&mut account(), &block).unwrap();
     for length in 1..block.len() {

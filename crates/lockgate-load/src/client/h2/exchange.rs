@@ -41,7 +41,7 @@ impl Http2Connection {
         transport: &mut Transport,
     ) -> Poll<Result<(), ExchangeError>> {
         // A server that does not read our answers to its pings gets no more of them.
-        if self.is_full() {
+        if self.layer.is_full() {
             return Poll::Pending;
         }
         // Bytes are counted by stream, not here.
@@ -67,12 +67,13 @@ impl Http2Connection {
     ) {
         loop {
             self.fill_bodies();
-            if self.unsent().is_empty() {
+            let unsent = self.unsent();
+            if unsent.is_empty() {
                 let _ = transport.stream.poll_flush(cx);
                 return;
             }
-            match transport.stream.poll_write(cx, blocks, &[self.unsent()]) {
-                Poll::Ready(Ok(sent)) => self.note_sent(sent),
+            match transport.stream.poll_write(cx, blocks, &[unsent]) {
+                Poll::Ready(Ok(sent)) => self.layer.note_sent(sent),
                 Poll::Ready(Err(_)) => return self.close_write(),
                 Poll::Pending => return,
             }

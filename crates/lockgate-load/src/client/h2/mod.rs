@@ -1,10 +1,10 @@
 //! HTTP/2 client (RFC 9113) of a load generator: many concurrent requests on a connection, with as
-//! few system calls as possible.
+//! few system calls as possible. The protocol is `lockgate_http::h2`'s.
 
 mod connection;
 mod exchange;
-mod frame;
 mod receive;
+mod response_fields;
 mod stream;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,6 @@
-//! Streams of a connection: each with its request and its response so far.
+//! The request of a stream, and its response so far.
 
 use std::sync::Arc;
-
-use lockgate_http::head::Method;
 
 use crate::client::outcome::{ExchangeError, ExchangeStats};
 use crate::expect::{Expect, Hasher};
@@ -10,21 +8,17 @@ use crate::result::FailureKind;
 
 /// The stream of one request.
 pub(super) struct RequestStream {
-    pub(super) id: u32,
-    pub(super) method: Method,
+    /// The caller's number of the request.
+    pub(super) slot: usize,
     pub(super) stats: ExchangeStats,
     pub(super) hasher: Option<Hasher>,
     pub(super) buffered: Option<BufferedResponse>,
     pub(super) content_length: Option<u64>,
     /// Status of a gRPC call.
     pub(super) grpc: Option<GrpcStatus>,
-    /// Bytes received since the last WINDOW_UPDATE of the stream.
-    pub(super) unacknowledged: u32,
-    /// Send window; negative after the server has lowered the initial window (RFC 9113 §6.9.2).
-    pub(super) window: i64,
     pub(super) body: Option<OutgoingBody>,
-    /// The connection's `frames_received` when the stream began.
-    pub(super) frames_received: u64,
+    /// The connection's `events_received` when the stream began.
+    pub(super) events_received: u64,
 }
 
 /// The gRPC status of a call, if it has come.
@@ -129,70 +123,5 @@ impl OutgoingBody {
             BodySource::Owned(bytes) => bytes,
         };
         &all[self.at..]
-    }
-}
-
-/// The streams of a connection, by the caller's slot and by their IDs.
-pub(super) struct StreamTable {
-    slots: Vec<Option<RequestStream>>,
-    /// The slot of an ID by its last bits. A long-lived stream may lose its hint and is searched
-    /// for.
-    hints: Vec<usize>,
-    pub(super) active: usize,
-}
-
-impl StreamTable {
-    /// A table with so many slots.
-    pub(super) fn new(slots: usize) -> Self {
-        let hints = vec![0; (slots * 4).next_power_of_two()];
-        Self {
-            slots: (0..slots).map(|_| None).collect(),
-            hints,
-            active: 0,
-        }
-    }
-
-    fn hint(&self, id: u32) -> usize {
-        (id as usize / 2) & (self.hints.len() - 1)
-    }
-
-    pub(super) fn put(&mut self, slot: usize, stream: RequestStream) {
-        let hint = self.hint(stream.id);
-        self.hints[hint] = slot;
-        let before = self.slots[slot].replace(stream);
-        debug_assert!(before.is_none(), "a place has one stream");
-        self.active += 1;
-    }
-
-    /// The slot of a stream; `None` for one that has ended or was never begun.
-    pub(super) fn find(&self, id: u32) -> Option<usize> {
-        let is_it = |slot: &usize| {
-            self.slots[*slot]
-                .as_ref()
-                .is_some_and(|stream| stream.id == id)
-        };
-        let hinted = self.hints[self.hint(id)];
-        if is_it(&hinted) {
-            return Some(hinted);
-        }
-        (0..self.slots.len()).find(is_it)
-    }
-
-    pub(super) fn get(&mut self, slot: usize) -> Option<&mut RequestStream> {
-        self.slots[slot].as_mut()
-    }
-
-    pub(super) fn take(&mut self, slot: usize) -> Option<RequestStream> {
-        let stream = self.slots[slot].take();
-        self.active -= usize::from(stream.is_some());
-        stream
-    }
-
-    /// All streams with their slots.
-    pub(super) fn all(&mut self) -> impl Iterator<Item = (usize, &mut RequestStream)> {
-        self.slots
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(slot, stream)| Some((slot, stream.as_mut()?)))
     }
 }

@@ -1,9 +1,11 @@
 //! Responses do not depend on how their bytes arrive.
 
 use fastrand::Rng;
+use lockgate_http::h2::frames::{
+    CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADERS, PING, RST_STREAM, SETTINGS,
+};
 use lockgate_http::head::Method;
 
-use super::frame::{self, FrameType};
 use super::{BodyUse, Http2Connection, ReceiveWindows, RequestOutcome};
 use crate::client::outcome::ExchangeError;
 use crate::target::{Http2Request, RequestBody};
@@ -74,10 +76,12 @@ fn receive<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Answers, Option<S
     (answers, error)
 }
 
-fn frames(frames: &[(FrameType, u8, u32, &[u8])]) -> Vec<u8> {
+fn frames(frames: &[(u8, u8, u32, &[u8])]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (kind, flags, stream, payload) in frames {
-        frame::begin(&mut bytes, payload.len(), *kind, *flags, *stream);
+        bytes.extend_from_slice(&(payload.len() as u32).to_be_bytes()[1..]);
+        bytes.extend_from_slice(&[*kind, *flags]);
+        bytes.extend_from_slice(&stream.to_be_bytes());
         bytes.extend_from_slice(payload);
     }
     bytes
@@ -85,22 +89,21 @@ fn frames(frames: &[(FrameType, u8, u32, &[u8])]) -> Vec<u8> {
 
 #[test]
 fn frames_mean_the_same_however_they_arrive() {
-    let settings = (FrameType::Settings, 0, 0, &[0, 3, 0, 0, 0, 9][..]);
-    let head =
-        |stream: u32, block: &'static [u8]| (FrameType::Headers, frame::END_HEADERS, stream, block);
+    let settings = (SETTINGS, 0, 0, &[0, 3, 0, 0, 0, 9][..]);
+    let head = |stream: u32, block: &'static [u8]| (HEADERS, END_HEADERS, stream, block);
     for (all, answered, errs) in [
         (
             frames(&[
                 settings,
                 head(3, &[0x88]),
-                (FrameType::Headers, 0, 1, &[0x88, 0x5c]),
-                (FrameType::Continuation, frame::END_HEADERS, 1, b"\x0210"),
-                (FrameType::Data, 0, 1, b"01234"),
-                (FrameType::Data, 0, 3, b""),
-                (FrameType::Data, frame::END_STREAM, 3, b"a page"),
-                (FrameType::Ping, 0, 0, b"12345678"),
-                (FrameType::Data, 0x9, 1, b"\x0356789\0\0\0"),
-                (FrameType::Goaway, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]),
+                (HEADERS, 0, 1, &[0x88, 0x5c]),
+                (CONTINUATION, END_HEADERS, 1, b"\x0210"),
+                (DATA, 0, 1, b"01234"),
+                (DATA, 0, 3, b""),
+                (DATA, END_STREAM, 3, b"a page"),
+                (PING, 0, 0, b"12345678"),
+                (DATA, 0x9, 1, b"\x0356789\0\0\0"),
+                (GOAWAY, 0, 0, &[0, 0, 0, 3, 0, 0, 0, 0]),
             ]),
             2,
             false,
@@ -109,36 +112,24 @@ fn frames_mean_the_same_however_they_arrive() {
             frames(&[
                 settings,
                 head(1, &[0x88]),
-                (FrameType::Reset, 0, 1, &[0, 0, 0, 7]),
+                (RST_STREAM, 0, 1, &[0, 0, 0, 7]),
             ]),
             1,
             false,
         ),
         (
-            frames(&[
-                settings,
-                (FrameType::Data, frame::END_STREAM, 1, b"early"),
-                head(3, &[0x8d]),
-            ]),
+            frames(&[settings, (DATA, END_STREAM, 1, b"early"), head(3, &[0x8d])]),
             1,
             false,
         ),
         // A frame within a header block, and data of stream 0.
         (
-            frames(&[
-                settings,
-                (FrameType::Headers, 0, 1, &[0x88]),
-                (FrameType::Data, 0, 1, b"012"),
-            ]),
+            frames(&[settings, (HEADERS, 0, 1, &[0x88]), (DATA, 0, 1, b"012")]),
             0,
             true,
         ),
         (
-            frames(&[
-                settings,
-                head(1, &[0x88]),
-                (FrameType::Data, 0, 0, b"0123456789"),
-            ]),
+            frames(&[settings, head(1, &[0x88]), (DATA, 0, 0, b"0123456789")]),
             0,
             true,
         ),

@@ -1,0 +1,204 @@
+//! What the user says: requests, responses, data, and ends.
+
+use super::super::field_block::{self, FieldBlock};
+use super::super::frame_header::{self, MAX_PAYLOAD};
+use super::super::frames::{DATA, END_STREAM, PING, WINDOW_UPDATE};
+use super::super::streams::{MessageState, Stream};
+use super::super::windows::{ReceiveWindow, SendWindow};
+use super::super::{Key, Role, code};
+use super::control::DRAIN_PING;
+use super::{Connection, DrainState};
+use crate::fields::Fields;
+use crate::head::{Method, ResponseHead};
+
+/// Unsent bytes beyond which no data is taken: what one write takes.
+const WRITE_BATCH: usize = 64 * 1024;
+/// The highest ID of a stream (RFC 9113 §4.1).
+const MAX_ID: u32 = u32::MAX >> 1;
+
+impl<S> Connection<S> {
+    /// Whether a client can ever begin another request: the server has not sent GOAWAY, nothing has
+    /// failed, and IDs are left.
+    pub fn takes_streams(&self) -> bool {
+        self.role == Role::Client
+            && !self.is_leaving
+            && self.error.is_none()
+            && self.next_id <= MAX_ID
+    }
+
+    /// Begins a request and writes its head: `fill` adds the fields. `None` where none can begin now,
+    /// because the server allows no more or [takes no streams](Self::takes_streams).
+    pub fn open(
+        &mut self,
+        method: Method,
+        user: S,
+        ended: bool,
+        fill: impl FnOnce(&mut FieldBlock<'_>),
+    ) -> Option<Key> {
+        if !self.takes_streams() || self.streams.len() >= self.peer.streams as usize {
+            return None;
+        }
+        let id = self.next_id;
+        self.next_id += 2;
+        field_block::write(&mut self.out, &mut self.encoder, id, ended, fill);
+        Some(self.streams.insert(Stream {
+            id,
+            received: MessageState::Head,
+            sent: if ended {
+                MessageState::Ended
+            } else {
+                MessageState::Body
+            },
+            is_reset: false,
+            wants_room: false,
+            method,
+            send_window: SendWindow::new(self.peer.window),
+            receive_window: ReceiveWindow::new(self.initial_receive_window()),
+            unused: 0,
+            due: None,
+            user: Some(user),
+        }))
+    }
+
+    /// Writes an interim response (RFC 9110 §15.2), without the fields of a connection. Nothing
+    /// happens on a stream that was reset or has its response.
+    pub fn interim(&mut self, key: Key, head: &ResponseHead) {
+        if self.stream_to_send(key, MessageState::Head).is_some() {
+            let id = key.stream();
+            field_block::write(&mut self.out, &mut self.encoder, id, false, |block| {
+                block.response(head)
+            });
+        }
+    }
+
+    /// Writes the head of a response, without the fields of a connection; `ended` where no body
+    /// follows. Nothing happens on a stream that was reset or has its response.
+    pub fn respond(&mut self, key: Key, head: &ResponseHead, ended: bool) {
+        if let Some(stream) = self.stream_to_send(key, MessageState::Head) {
+            stream.sent = if ended {
+                MessageState::Ended
+            } else {
+                MessageState::Body
+            };
+            let id = key.stream();
+            field_block::write(&mut self.out, &mut self.encoder, id, ended, |block| {
+                block.response(head)
+            });
+        }
+    }
+
+    /// Writes one frame of data, and returns how many bytes are in it: as many as the windows of
+    /// stream and connection, a frame and one write allow; `last` where none follow. Where the
+    /// stream's window is too small, an [`Event::Room`](super::super::Event::Room) tells when it is
+    /// not; where [`data_room`](Self::data_room) is 0, none does.
+    pub fn data(&mut self, key: Key, data: &[u8], last: bool) -> usize {
+        let room = self.data_room();
+        let Some(stream) = self.stream_to_send(key, MessageState::Body) else {
+            return 0;
+        };
+        let of_stream = stream.send_window.left();
+        stream.wants_room = of_stream < data.len();
+        let length = data.len().min(of_stream).min(room).min(MAX_PAYLOAD);
+        let ends = last && length == data.len();
+        // The end of a message needs no window (§6.9.1).
+        if length == 0 && !ends {
+            return 0;
+        }
+        stream.send_window.take(length);
+        if ends {
+            stream.sent = MessageState::Ended;
+        }
+        let flags = if ends { END_STREAM } else { 0 };
+        self.send_window.take(length);
+        self.budget.note_sent(length);
+        frame_header::begin(&mut self.out, length, DATA, flags, key.stream());
+        self.out.extend_from_slice(&data[..length]);
+        length
+    }
+
+    /// Writes trailers (RFC 9113 §8.1), which end a message: end-to-end fields only.
+    pub fn trailers(&mut self, key: Key, fields: &Fields) {
+        if let Some(stream) = self.stream_to_send(key, MessageState::Body) {
+            stream.sent = MessageState::Ended;
+            let id = key.stream();
+            field_block::write(&mut self.out, &mut self.encoder, id, true, |block| {
+                block.trailers(fields)
+            });
+        }
+    }
+
+    /// The bytes of data of all streams that may be written now: what the connection's window leaves,
+    /// and what 64 KB to send do.
+    pub fn data_room(&self) -> usize {
+        let unsent = self.unsent().len();
+        self.send_window
+            .left()
+            .min(WRITE_BATCH.saturating_sub(unsent))
+    }
+
+    /// Gives the windows back for data that was used.
+    pub fn used(&mut self, key: Key, bytes: usize) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            let used = stream.unused.min(u32::try_from(bytes).unwrap_or(u32::MAX));
+            stream.unused -= used;
+            self.give_stream(key, used);
+        }
+    }
+
+    /// Gives back the windows of stream and connection.
+    pub(super) fn give_stream(&mut self, key: Key, bytes: u32) {
+        if self.error.is_none()
+            && let Some(stream) = self.streams.get_mut(key)
+            && stream.received != MessageState::Ended
+            && let Some(told) = stream.receive_window.give(bytes, self.local.window)
+        {
+            frame_header::number(&mut self.out, WINDOW_UPDATE, key.stream(), told);
+        }
+        self.give(bytes);
+    }
+
+    /// Closes a stream, and frees its slot: returns the user's part of it. Where it has not ended in
+    /// both directions, the peer is told by RST_STREAM with this code; `NO_ERROR` asks a client not to
+    /// send the rest of its request (RFC 9113 §8.1). Data that was not used is given back to the
+    /// connection's window.
+    ///
+    /// A code for a violation counts against the peer's [`Budget`](super::super::Budget).
+    pub fn close(&mut self, key: Key, code: u32) -> Option<S> {
+        let stream = self.streams.remove(key)?;
+        self.give(stream.unused);
+        if !stream.is_over() && self.error.is_none() {
+            self.refuse(stream.id, code);
+            let is_violation = matches!(
+                code,
+                code::PROTOCOL_ERROR
+                    | code::FLOW_CONTROL_ERROR
+                    | code::STREAM_CLOSED
+                    | code::FRAME_SIZE_ERROR
+            );
+            if is_violation && let Err(error) = self.budget.reset() {
+                self.fail(error);
+            }
+        }
+        stream.user
+    }
+
+    /// Tells a client in two steps to send no more requests (RFC 9113 §6.8): first without a limit,
+    /// and after a round trip with the last stream that it has opened. Later ones are ignored.
+    pub fn drain(&mut self) {
+        if self.drain == DrainState::None && self.error.is_none() {
+            self.drain = DrainState::Announced;
+            self.write_goaway(MAX_ID, code::NO_ERROR);
+            frame_header::begin(&mut self.out, DRAIN_PING.len(), PING, 0, 0);
+            self.out.extend_from_slice(&DRAIN_PING);
+        }
+    }
+
+    /// A stream on which we are in this state.
+    fn stream_to_send(&mut self, key: Key, state: MessageState) -> Option<&mut Stream<S>> {
+        if self.error.is_some() {
+            return None;
+        }
+        let stream = self.streams.get_mut(key)?;
+        Some(stream).filter(|stream| stream.sent == state)
+    }
+}

@@ -1,0 +1,280 @@
+//! What a peer may cost: the floods of RFC 9113 §10.5, by the names under which they are known.
+
+use super::*;
+use crate::h2::frames::{CONTINUATION, DATA, PRIORITY};
+use crate::hpack::HpackError;
+
+/// How often these bytes can be fed, up to 1,000 times, and what ends it.
+fn rounds(
+    server: &mut End,
+    mut bytes: impl FnMut(u32) -> Vec<u8>,
+) -> (u32, Option<ConnectionError>) {
+    for round in 0..1_000 {
+        if let Err(error) = server.feed(&bytes(round)) {
+            return (round, Some(error));
+        }
+        server.connection.note_sent(usize::MAX);
+    }
+    (1_000, None)
+}
+
+/// The ID of the stream of a round.
+fn id(round: u32) -> u32 {
+    1 + 2 * round
+}
+
+#[test]
+fn cve_2023_44487_rapid_reset_ends_the_connection() {
+    let mut server = End::server();
+    let mut closed = 0;
+    for round in 0..1_000 {
+        let stream = id(round);
+        let bytes = [
+            headers(END_STREAM, stream, GET),
+            frame(RST_STREAM, 0, stream, &[0, 0, 0, 8]),
+        ];
+        match server.feed(&bytes.concat()) {
+            Ok(()) => {
+                closed += 1;
+                server.close(stream, code::CANCEL);
+            }
+            Err(error) => {
+                assert_eq!(error, ConnectionError::Resets);
+                break;
+            }
+        }
+    }
+    assert_eq!(closed, FEW.resets);
+    let goaway = server.sent().pop();
+    assert_eq!(goaway, Some(goaway_frame(21, code::ENHANCE_YOUR_CALM)));
+}
+
+/// MadeYouReset: the client makes us reset its requests.
+#[test]
+fn cve_2025_8671_made_you_reset_ends_the_connection() {
+    let provocations: [fn(u32) -> Vec<u8>; 5] = [
+        |stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]),
+        |stream| {
+            let update = frame(WINDOW_UPDATE, 0, stream, &[0x7f, 0xff, 0xff, 0xff]);
+            update.repeat(2)
+        },
+        |stream| frame(PRIORITY, 0, stream, &[0; 4]),
+        |stream| {
+            frame(
+                PRIORITY,
+                0,
+                stream,
+                &[&stream.to_be_bytes()[..], &[0]].concat(),
+            )
+        },
+        |stream| frame(DATA, 0, stream, b"behind the end"),
+    ];
+    for provoke in provocations {
+        let mut server = End::new(
+            Role::Server,
+            SETTINGS_OF_TESTS,
+            Budget {
+                control: 1_000,
+                updates: 1_000,
+                ..FEW
+            },
+        );
+        server.feed(PREFACE).unwrap();
+        server.greet();
+        let mut made = 0;
+        let error = loop {
+            let stream = id(made);
+            let bytes = [headers(END_STREAM, stream, GET), provoke(stream)].concat();
+            if let Err(error) = server.feed(&bytes) {
+                break error;
+            }
+            server.close(stream, code::CANCEL);
+            made += 1;
+        };
+        assert_eq!((error, made), (ConnectionError::Resets, FEW.resets));
+    }
+}
+
+/// The user's resets count as well, where they are for a violation.
+#[test]
+fn malformed_requests_that_the_user_resets_are_counted() {
+    for (code, ends) in [(code::PROTOCOL_ERROR, true), (code::INTERNAL_ERROR, false)] {
+        let mut server = End::server();
+        let mut error = None;
+        for round in 0..20 {
+            let fed = server.feed(&headers(END_STREAM, id(round), GET));
+            error = error.or(fed.err());
+            if error.is_none() {
+                server.close(id(round), code);
+            }
+        }
+        assert_eq!(error, ends.then_some(ConnectionError::Resets));
+    }
+}
+
+/// A client that has not seen our limit may open a thousand streams at once (§5.1.2).
+#[test]
+fn refused_streams_are_free_until_settings_are_acknowledged() {
+    let mut server = End::new(Role::Server, SETTINGS_OF_TESTS, FEW);
+    server.feed(PREFACE).unwrap();
+    server.feed(&settings(&[])).unwrap();
+    let open = |round| headers(END_STREAM, id(round), GET);
+    assert_eq!(rounds(&mut server, open), (1_000, None));
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    let more = rounds(&mut server, |round| open(1_000 + round));
+    assert_eq!(more, (FEW.resets, Some(ConnectionError::Resets)));
+}
+
+/// CVE-2024-27316 and others: frames without an end, large or empty.
+#[test]
+fn continuation_flood_ends_the_connection() {
+    for (piece, most) in [(&[b'x'; 1_000][..], 21), (b"x", 2_100), (b"", 20)] {
+        let mut server = End::server();
+        // A field whose value never ends.
+        server
+            .feed(&frame(HEADERS, 0, 1, b"\x00\x01a\x7f\xff\xff\x7f"))
+            .unwrap();
+        let mut frames = 0;
+        let error = loop {
+            if let Err(error) = server.feed(&frame(CONTINUATION, 0, 1, piece)) {
+                break error;
+            }
+            frames += 1;
+        };
+        assert!(frames <= most, "{frames} of {} bytes", piece.len());
+        assert_eq!(error.code(), code::ENHANCE_YOUR_CALM);
+        assert_eq!(server.take_seen(), []);
+    }
+}
+
+/// CVE-2016-6581: a few bytes that stand for megabytes. The head is refused at its limit, what is
+/// beyond costs a look at each field, and the connection goes on with the right table.
+#[test]
+fn hpack_bomb_makes_no_head_and_keeps_the_table() {
+    let mut server = End::server();
+    let large = [&b"\x40\x01a\x7f\xa1\x1d"[..], &[b'x'; 3_872]].concat();
+    let bomb = [GET, &large, &[0xbe; 12_000]].concat();
+    server.feed(&headers(END_STREAM, 1, &bomb)).unwrap();
+    assert_eq!(server.take_seen(), [Seen::Malformed(1)]);
+    // The sink has one of them.
+    server
+        .feed(&headers(END_STREAM, 3, &[GET, b"\x00\x01b\x01c"].concat()))
+        .unwrap();
+    assert_eq!(server.take_seen(), [Seen::Request(3, "GET /".into(), true)]);
+    // An integer that overflows, and a table that is larger than allowed.
+    for (block, error) in [
+        (&b"\xff\xff\xff\xff\xff\xff\xff"[..], HpackError::Number),
+        (b"\x3f\xe2\x1f", HpackError::TableSize),
+    ] {
+        let mut server = End::server();
+        let fed = server.feed(&headers(END_STREAM, 1, block));
+        assert_eq!(fed, Err(ConnectionError::Hpack(error)));
+    }
+}
+
+/// CVE-2019-9512, -9513, -9515, -9518, and unknown frames.
+#[test]
+fn empty_data_settings_ping_and_priority_floods_end_the_connection() {
+    let control = Some(ConnectionError::Control);
+    let floods: [fn(u32) -> Vec<u8>; 8] = [
+        |_| frame(PING, 0, 0, b"12345678"),
+        |_| frame(PING, ACK, 0, b"12345678"),
+        |_| settings(&[]),
+        |_| frame(PRIORITY, 0, 3, &[0, 0, 0, 1, 0]),
+        |_| frame(0x10, 0, 0, b"\0\0\0\x01u=1"),
+        |_| frame(0x77, 0, 0, b""),
+        |_| frame(DATA, 0, 1, b""),
+        // Padding alone is no data.
+        |_| frame(DATA, 0x8, 1, b"\x01\0"),
+    ];
+    for (place, flood) in floods.into_iter().enumerate() {
+        let mut server = End::server();
+        server.feed(&headers(0, 1, POST)).unwrap();
+        let ended = rounds(&mut server, flood);
+        assert_eq!(ended, (FEW.control, control), "{place}");
+    }
+}
+
+/// Data and window updates for streams that are over.
+#[test]
+fn frames_of_reset_streams_are_counted() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    server.close(1, code::CANCEL);
+    let ended = rounds(&mut server, |_| frame(DATA, 0, 1, b"x"));
+    assert_eq!(ended, (FEW.control, Some(ConnectionError::Control)));
+}
+
+/// Memory goes by bytes and not by frames, so that small ones need no limit (§10.5).
+#[test]
+fn data_of_one_byte_a_frame_is_no_flood() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    let ended = rounds(&mut server, |_| frame(DATA, 0, 1, b"x"));
+    assert_eq!(ended, (1_000, None));
+    assert_eq!(
+        server.connection.streams.get(server.key(1)).unwrap().unused,
+        1_000
+    );
+}
+
+#[test]
+fn window_update_flood_ends_the_connection_unless_data_explains_it() {
+    let update = |_| frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]);
+    let mut server = End::server();
+    let ended = rounds(&mut server, update);
+    assert_eq!(ended, (FEW.updates, Some(ConnectionError::Updates)));
+    let mut server = End::server();
+    server.feed(&headers(END_STREAM, 1, GET)).unwrap();
+    server.answer(1, false);
+    let key = server.key(1);
+    assert_eq!(server.connection.data(key, &[b'x'; 800], false), 800);
+    let ended = rounds(&mut server, update);
+    assert_eq!(ended, (100 + FEW.updates, Some(ConnectionError::Updates)));
+}
+
+/// Some clients measure the round trip with every small response.
+#[test]
+fn pings_that_data_explains_are_no_flood() {
+    let mut server = End::server();
+    server.feed(&headers(END_STREAM, 1, GET)).unwrap();
+    server.answer(1, false);
+    let key = server.key(1);
+    for _ in 0..100 {
+        assert_eq!(server.connection.data(key, &[b'x'; 8], false), 8);
+        server.feed(&frame(PING, 0, 0, b"12345678")).unwrap();
+    }
+}
+
+#[test]
+fn a_budget_is_refilled_up_to_its_beginning() {
+    let mut server = End::server();
+    let ping = || frame(PING, 0, 0, b"12345678");
+    for _ in 0..10 {
+        server.feed(&ping().repeat(15)).unwrap();
+        server.connection.refill(Budget {
+            control: 100,
+            ..FEW
+        });
+    }
+    let ended = rounds(&mut server, |_| ping());
+    assert_eq!(ended, (FEW.control, Some(ConnectionError::Control)));
+}
+
+/// CVE-2019-9512 and -9515 where the acknowledgements are not read: the user stops receiving.
+#[test]
+fn unread_acknowledgements_fill_the_connection() {
+    let mut server = End::new(Role::Server, SETTINGS_OF_TESTS, Budget::UNLIMITED);
+    server.feed(PREFACE).unwrap();
+    server.feed(&settings(&[])).unwrap();
+    let pings = frame(PING, 0, 0, b"12345678").repeat(1_000);
+    let mut fed = 0;
+    while !server.connection.is_full() {
+        server.feed(&pings).unwrap();
+        fed += pings.len();
+    }
+    let unsent = server.connection.unsent().len();
+    assert!(unsent <= MAX_UNSENT + 3 * pings.len(), "{unsent} of {fed}");
+    server.connection.note_sent(unsent);
+    assert!(!server.connection.is_full());
+}

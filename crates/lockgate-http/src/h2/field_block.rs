@@ -1,0 +1,128 @@
+//! Field blocks that we send: heads and trailers, encoded where they go out.
+//!
+//! A block changes the encoder's table, so its place among the other blocks must be that in which it
+//! was encoded (RFC 9113 §4.3): it is written into the connection's bytes to send, never before.
+
+use super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
+use super::frames::{CONTINUATION, END_HEADERS, END_STREAM, HEADERS};
+use super::response;
+use crate::fields::{Fields, Known};
+use crate::head::ResponseHead;
+use crate::hpack::{HpackEncoder, Indexing};
+
+/// A field block that is being written.
+#[derive(Debug)]
+pub struct FieldBlock<'a> {
+    encoder: &'a mut HpackEncoder,
+    out: &'a mut Vec<u8>,
+    /// The place of the first field.
+    start: usize,
+}
+
+impl FieldBlock<'_> {
+    /// Adds a field; its name is in lower case, and pseudo-fields come first. The caller has checked
+    /// name and value.
+    pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing) {
+        self.encoder.encode(name, value, indexing, self.out);
+    }
+
+    /// The number of changes of the encoder's table (see [`HpackEncoder::changes`]).
+    pub fn changes(&self) -> u64 {
+        self.encoder.changes()
+    }
+
+    /// The fields so far, encoded.
+    pub fn written(&self) -> &[u8] {
+        &self.out[self.start..]
+    }
+
+    /// Adds fields that were [`written`](Self::written) on the same connection without a change of
+    /// the table, then or since.
+    pub fn repeat(&mut self, written: &[u8]) {
+        self.out.extend_from_slice(written);
+    }
+
+    pub(super) fn response(&mut self, head: &ResponseHead) {
+        let mut digits = itoa::Buffer::new();
+        let status = digits.format(head.status);
+        self.field(b":status", status.as_bytes(), Indexing::Keep);
+        let passed = head.fields.iter().filter(response::passes);
+        for field in passed {
+            self.lower(field.name, field.value, field.known);
+        }
+    }
+
+    pub(super) fn trailers(&mut self, fields: &Fields) {
+        for field in fields.iter() {
+            self.lower(field.name, field.value, field.known);
+        }
+    }
+
+    /// Adds a field with a name in any case.
+    fn lower(&mut self, name: &[u8], value: &[u8], known: Option<Known>) {
+        let mut short = [0; 64];
+        let mut long = Vec::new();
+        let lowered = if !name.iter().any(u8::is_ascii_uppercase) {
+            name
+        } else if let Some(short) = short.get_mut(..name.len()) {
+            short.copy_from_slice(name);
+            short.make_ascii_lowercase();
+            &*short
+        } else {
+            long.extend(name.to_ascii_lowercase());
+            &long[..]
+        };
+        let indexing = indexing(lowered, known);
+        self.field(lowered, value, indexing);
+    }
+}
+
+/// The use of the table for a field of a message.
+fn indexing(name: &[u8], known: Option<Known>) -> Indexing {
+    match (known, name) {
+        (Some(Known::Date | Known::ContentLength | Known::XRequestId), _) => Indexing::Plain,
+        (Some(_), _) => Indexing::Keep,
+        (None, b"set-cookie" | b"cookie" | b"authorization" | b"proxy-authorization") => {
+            Indexing::Never
+        }
+        (None, _) => Indexing::Keep,
+    }
+}
+
+/// Writes HEADERS, and CONTINUATION where the block is too long for one frame (RFC 9113 §6.10).
+pub(super) fn write(
+    out: &mut Vec<u8>,
+    encoder: &mut HpackEncoder,
+    stream: u32,
+    ended: bool,
+    fill: impl FnOnce(&mut FieldBlock<'_>),
+) {
+    let flags = if ended { END_STREAM } else { 0 };
+    let front = out.len();
+    frame_header::begin(out, 0, HEADERS, flags | END_HEADERS, stream);
+    let payload = out.len();
+    encoder.begin(out);
+    let start = out.len();
+    fill(&mut FieldBlock {
+        encoder,
+        out,
+        start,
+    });
+    let length = out.len() - payload;
+    if length <= MAX_PAYLOAD {
+        out[front..front + 3].copy_from_slice(&(length as u32).to_be_bytes()[1..]);
+        return;
+    }
+    let block = out.split_off(payload);
+    out.truncate(front);
+    out.reserve(block.len() + HEADER_LEN * block.len().div_ceil(MAX_PAYLOAD));
+    let mut rest = &block[..];
+    let (mut kind, mut flags) = (HEADERS, flags);
+    while !rest.is_empty() {
+        let (piece, behind) = rest.split_at(rest.len().min(MAX_PAYLOAD));
+        let last = if behind.is_empty() { END_HEADERS } else { 0 };
+        frame_header::begin(out, piece.len(), kind, flags | last, stream);
+        out.extend_from_slice(piece);
+        (kind, flags, rest) = (CONTINUATION, 0, behind);
+    }
+}

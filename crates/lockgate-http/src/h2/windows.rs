@@ -1,0 +1,116 @@
+//! Windows of flow control (RFC 9113 §6.9), of a stream or a connection, in one direction each.
+
+/// The largest window (§6.9.1).
+pub(super) const MAX_WINDOW: u32 = (1 << 31) - 1;
+/// The initial window, before any SETTINGS (§6.9.2).
+pub(super) const DEFAULT_WINDOW: u32 = 65_535;
+
+/// What may be sent; negative after the peer has lowered the initial window (§6.9.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct SendWindow(i64);
+
+/// A window that exceeds [`MAX_WINDOW`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Overflow;
+
+impl SendWindow {
+    pub(super) fn new(size: u32) -> Self {
+        Self(size.into())
+    }
+
+    /// The number of bytes that may be sent.
+    pub(super) fn left(self) -> usize {
+        usize::try_from(self.0).unwrap_or(0)
+    }
+
+    /// Uses up a part of what is left.
+    pub(super) fn take(&mut self, bytes: usize) {
+        self.0 -= bytes as i64;
+    }
+
+    /// Changes the window: by a WINDOW_UPDATE, or by a new initial window.
+    pub(super) fn shift(&mut self, by: i64) -> Result<(), Overflow> {
+        let shifted = self.0.saturating_add(by);
+        if shifted > i64::from(MAX_WINDOW) {
+            return Err(Overflow);
+        }
+        self.0 = shifted;
+        Ok(())
+    }
+}
+
+/// What the peer may send. Used data is told to it in bulk: each WINDOW_UPDATE gives back at least
+/// half of the window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ReceiveWindow {
+    left: i64,
+    /// Used bytes that the peer has not been told of.
+    untold: u32,
+}
+
+impl ReceiveWindow {
+    pub(super) fn new(size: u32) -> Self {
+        Self {
+            left: size.into(),
+            untold: 0,
+        }
+    }
+
+    /// Counts received bytes; `false`: they are more than allowed.
+    pub(super) fn take(&mut self, bytes: usize) -> bool {
+        let left = self.left - bytes as i64;
+        let allowed = left >= 0;
+        if allowed {
+            self.left = left;
+        }
+        allowed
+    }
+
+    /// Counts used bytes of a window of `size`; the increment to tell the peer, if it is time.
+    pub(super) fn give(&mut self, bytes: u32, size: u32) -> Option<u32> {
+        self.untold = self.untold.saturating_add(bytes);
+        if self.untold == 0 || self.untold < size / 2 {
+            return None;
+        }
+        let told = std::mem::take(&mut self.untold);
+        self.left += i64::from(told);
+        Some(told)
+    }
+
+    /// Changes the window by that of the initial window, once the peer knows it.
+    pub(super) fn shift(&mut self, by: i64) {
+        self.left += by;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9113 §6.9.1, §6.9.2.
+    #[test]
+    fn a_send_window_may_be_negative_and_never_too_large() {
+        let mut window = SendWindow::new(100);
+        window.take(80);
+        assert_eq!(window.shift(-100), Ok(()));
+        assert_eq!((window, window.left()), (SendWindow(-80), 0));
+        assert_eq!(window.shift(81), Ok(()));
+        assert_eq!(window.left(), 1);
+        assert_eq!(window.shift(i64::from(MAX_WINDOW)), Err(Overflow));
+        assert_eq!(window.shift(i64::from(MAX_WINDOW) - 1), Ok(()));
+        assert_eq!(window.left(), MAX_WINDOW as usize);
+    }
+
+    #[test]
+    fn a_receive_window_is_given_back_in_halves() {
+        let mut window = ReceiveWindow::new(10);
+        assert!(window.take(10) && !window.take(1));
+        assert_eq!(window.give(4, 10), None);
+        assert!(!window.take(1), "used, and not told");
+        assert_eq!(window.give(1, 10), Some(5));
+        assert!(window.take(5) && !window.take(1));
+        let mut one = ReceiveWindow::new(1);
+        assert!(one.take(1));
+        assert_eq!((one.give(0, 1), one.give(1, 1)), (None, Some(1)));
+    }
+}

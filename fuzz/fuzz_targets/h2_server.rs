@@ -1,0 +1,4 @@
+//! Feeds libFuzzer's bytes to `lockgate_fuzz::h2_server`, which says what must hold.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| lockgate_fuzz::h2_server(data));
