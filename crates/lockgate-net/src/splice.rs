@@ -62,8 +62,8 @@ impl Pipes {
     }
 
     /// A pipe for splices of `room` bytes, bounded by 256 KB and 1 MB, the first few of 1 MB, or
-    /// `None` when there are too many or descriptors or memory have run out: the transfer then
-    /// continues by copying.
+    /// `None` when there are too many or descriptors or memory have run out, that of a user's pipes
+    /// among it: the transfer then continues by copying.
     pub fn take(self: &Rc<Self>, room: usize) -> Option<Pipe> {
         if memory::level() > MemoryLevel::Easy {
             return None;
@@ -71,33 +71,49 @@ impl Pipes {
         let mut idle = self.idle.borrow_mut();
         let is_among_first = self.open.get() - idle.len() < LARGE;
         let room = room.clamp(if is_among_first { MOST } else { LEAST }, MOST);
-        let mut ends = match idle.pop() {
+        // The last used one that is large enough: the cache has its state.
+        let fitting = idle.iter().rposition(|ends| ends.capacity >= room);
+        let ends = match fitting.map(|index| idle.remove(index)).or_else(|| idle.pop()) {
             Some(ends) => ends,
             None if self.open.get() >= self.limit.get() => return None,
             None => {
-                let (read, write) =
-                    rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
+                let ends = PipeEnds::new().ok()?;
                 self.open.set(self.open.get() + 1);
-                PipeEnds {
-                    read,
-                    write,
-                    capacity: 0,
-                }
+                ends
             }
         };
-        if ends.capacity < room {
-            // When the user's share of pipe memory is used up the pipe stays small, which only
-            // costs calls.
-            let resize = |room| rustix::pipe::fcntl_setpipe_size(&ends.write, room);
-            let _ = resize(room).or_else(|_| resize(LEAST));
-            ends.capacity = room;
-        }
+        let Ok(ends) = ends.grown(room) else {
+            self.open.set(self.open.get() - 1);
+            return None;
+        };
+        let room = room.min(ends.capacity);
         Some(Pipe {
             ends: Some(ends),
             room,
             holds: 0,
             pipes: Rc::clone(self),
         })
+    }
+}
+
+impl PipeEnds {
+    fn new() -> Result<Self, Errno> {
+        let (read, write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)?;
+        Ok(Self {
+            read,
+            write,
+            capacity: 0,
+        })
+    }
+
+    /// The same with `room` bytes, or 256 KB if there is no more. When the user's share of pipe
+    /// memory is used up, a pipe has 8 KB: less than copying moves in a call.
+    fn grown(mut self, room: usize) -> Result<Self, Errno> {
+        if self.capacity < room {
+            let resize = |room| rustix::pipe::fcntl_setpipe_size(&self.write, room);
+            self.capacity = resize(room).or_else(|_| resize(LEAST))?;
+        }
+        Ok(self)
     }
 }
 

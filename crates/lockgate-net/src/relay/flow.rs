@@ -92,6 +92,10 @@ pub(super) struct Flow {
     /// Whether the source's TLS was truncated: the received data was delivered, but may be
     /// incomplete.
     pub(super) truncated: bool,
+    /// The room of its pipes, while it is spliced.
+    pub(super) spliced: Option<usize>,
+    /// A pipe is lent while bytes are in it: those of many directions are few, large, and in the
+    /// cache.
     pub(super) pipe: Option<Pipe>,
     /// The rate limit of reads, if any.
     pub(super) shaper: Option<Box<Shaper>>,
@@ -177,7 +181,7 @@ impl Flow {
                 FlowStage::Open if context.to.owes() && !self.holds_bytes() => {
                     self.append_owed(context)?
                 }
-                FlowStage::Open if self.pipe.is_some() => ready!(self.poll_splice(cx, context))?,
+                FlowStage::Open if self.spliced.is_some() => ready!(self.poll_splice(cx, context))?,
                 FlowStage::Open => ready!(self.poll_copy(cx, context))?,
                 FlowStage::Ending => {
                     // If the other direction has ended too, the close that follows suffices.
@@ -206,6 +210,7 @@ impl Flow {
         self.stage = FlowStage::Refused;
         self.pending = Vec::new();
         self.sent = 0;
+        self.spliced = None;
         self.pipe = None;
     }
 
@@ -445,8 +450,16 @@ impl Flow {
         cx: &mut Context<'_>,
         context: &mut FlowContext<'_>,
     ) -> Poll<Result<(), FlowError>> {
-        let allowed = ready!(self.poll_allowed(cx, context))?;
+        let Poll::Ready(allowed) = self.poll_allowed(cx, context) else {
+            self.pipe = None;
+            return Poll::Pending;
+        };
+        let allowed = allowed?;
+        if self.pipe.is_none() {
+            self.pipe = self.spliced.and_then(|room| context.pipes.take(room));
+        }
         let Some(pipe) = &mut self.pipe else {
+            self.stop_splicing(context);
             return Poll::Ready(Ok(()));
         };
         // More is not worth a delay.
@@ -459,12 +472,13 @@ impl Flow {
                 .inspect_err(|&errno| unsupported = splice::is_unsupported(errno))
         });
         if filled.is_pending() {
+            self.pipe = None;
             self.bulk
                 .poll_pending(cx, &context.from.socket, context.queue);
         }
         match ready!(filled) {
             Ok(0) => {
-                self.pipe = None;
+                self.stop_splicing(context);
                 self.end(context, SourceEnd::Clean);
             }
             Ok(moved) => {
@@ -496,6 +510,7 @@ impl Flow {
 
     fn stop_splicing(&mut self, context: &FlowContext<'_>) {
         self.bulk.stop(&context.from.socket);
+        self.spliced = None;
         self.pipe = None;
         self.full_reads = 0;
         self.small_splices = 0;
@@ -511,8 +526,7 @@ impl Flow {
                 && context.to.is_plain_tcp()
             {
                 // A piece of a limited rate is read in as few calls as possible.
-                let room = self.shaper.as_ref().map_or(0, |shaper| shaper.piece());
-                self.pipe = context.pipes.take(room);
+                self.spliced = Some(self.shaper.as_ref().map_or(0, |shaper| shaper.piece()));
             }
             return;
         }

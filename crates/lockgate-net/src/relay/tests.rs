@@ -268,7 +268,7 @@ async fn carry(bench: &mut Bench, data: &[u8]) -> Carried {
             sent += more;
         }
         assert!(bench.poll_until_idle(1).await.is_none());
-        spliced |= bench.relay.downward.pipe.is_some();
+        spliced |= bench.relay.downward.spliced.is_some();
         mark = mark.or(bench.relay.downward.bulk().mark());
         if let Ok(more) = rustix::io::read(&bench.client, &mut buffer) {
             received.extend_from_slice(&buffer[..more]);
@@ -364,6 +364,26 @@ fn a_tap_sees_the_first_bytes_before_bulk_is_spliced() {
 }
 
 #[test]
+fn relays_that_wait_lend_their_pipe_to_others() {
+    run(async {
+        let mut benches = [Bench::plain(tcp_sockets), Bench::plain(tcp_sockets)];
+        let shared = RelayBuffers::new(Pipes::new(1), ShapingQueue::new().unwrap());
+        for bench in &mut benches {
+            bench.relay_buffers = Rc::clone(&shared);
+        }
+        let data = bytes(5_000_000);
+        for bench in &mut benches {
+            let carried = carry(bench, &data).await;
+            assert!(carried.spliced && carried.received == data);
+        }
+        for bench in &benches {
+            assert!(bench.relay.downward.spliced.is_some());
+            assert!(bench.relay.downward.pipe.is_none());
+        }
+    });
+}
+
+#[test]
 fn small_pieces_after_bulk_end_splicing() {
     run(async {
         let mut bench = Bench::plain(tcp_sockets);
@@ -373,7 +393,7 @@ fn small_pieces_after_bulk_end_splicing() {
             assert!(bench.poll_until_idle(2).await.is_none());
             assert_eq!(receive_some(&bench.client).await.unwrap(), word.as_bytes());
         }
-        assert!(bench.relay.downward.pipe.is_none());
+        assert!(bench.relay.downward.spliced.is_none());
         assert!(
             carry(&mut bench, &bytes(5_000_000)).await.spliced,
             "and bulk is spliced again"

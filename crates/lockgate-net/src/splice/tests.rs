@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsRawFd;
 
 use super::*;
 
@@ -95,6 +96,18 @@ fn a_pipe_has_the_requested_capacity_within_bounds() {
         let pipe = pipes.take(wanted).unwrap();
         assert_eq!((pipe.room, pipe.ends().capacity), (room, capacity));
     }
+}
+
+#[test]
+fn the_last_used_pipe_that_is_large_enough_is_lent() {
+    let pipes = Pipes::new(LARGE + 2);
+    let mut lent: Vec<_> = std::iter::from_fn(|| pipes.take(0)).collect();
+    let small = lent.split_off(LARGE);
+    let last = lent[0].ends().read.as_raw_fd();
+    drop(lent.split_off(1));
+    drop(lent);
+    drop(small);
+    assert_eq!(pipes.take(0).unwrap().ends().read.as_raw_fd(), last);
 }
 
 #[test]

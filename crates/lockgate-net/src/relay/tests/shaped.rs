@@ -110,7 +110,7 @@ async fn carry(bench: &mut Bench, line: &Rc<ShapingQueue>, data: &[u8]) -> (bool
             sent += more;
         }
         assert!(bench.poll_until_idle(1).await.is_none());
-        spliced |= bench.relay.downward.pipe.is_some();
+        spliced |= bench.relay.downward.spliced.is_some();
         if let Ok(more) = rustix::io::read(&bench.client, &mut buffer) {
             received.extend_from_slice(&buffer[..more]);
         }
