@@ -120,7 +120,7 @@ codes! {
     HalfGuarded "W0114" "`check`: a path has `allow`, `deny` or `auth`, and the same path with or without a slash at its end has not.";
     RedirectLoop "W0115" "`check`: a `redirect` leads to itself, perhaps over further ones.";
     CheckNeverPasses "W0116" "`check`: no endpoint can pass the check of its pool.";
-    NoSuchMetric "W0117" "`check`: no metric has a name that begins like this in `only` or `except` of [export].";
+    NoSuchMetric "W0117" "`check`: no metric has a name that begins like this in `only` or `except`.";
 }
 
 impl Code {
