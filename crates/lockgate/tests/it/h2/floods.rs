@@ -22,7 +22,7 @@ const MEMORY: usize = 16 * 1024 * 1024;
 /// A client that sends request after request, over HTTP/1 and HTTP/2 in turn.
 pub(super) struct Probe {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<usize>,
+    thread: JoinHandle<()>,
 }
 
 impl Probe {
@@ -30,16 +30,17 @@ impl Probe {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::spawn(move || {
-            let mut count = 0;
             let kept = Client::connect(to);
-            while !stopped.load(Ordering::SeqCst) {
+            // Once at least: an attack may be over before this thread begins.
+            loop {
                 let mut fresh = Http::connect(to);
                 fresh.send("GET /probe HTTP/1.1\r\nHost: app.test\r\n\r\n");
                 assert_eq!(fresh.answer().status(), 200);
                 assert_eq!(kept.get("/probe").status, 200);
-                count += 2;
+                if stopped.load(Ordering::SeqCst) {
+                    return;
+                }
             }
-            count
         });
         Self { stop, thread }
     }
@@ -49,11 +50,9 @@ impl Probe {
     /// measured by a benchmark and not asserted here.
     pub(super) fn stop(self) {
         self.stop.store(true, Ordering::SeqCst);
-        let count = self
-            .thread
+        self.thread
             .join()
             .expect("every request of the probe is answered");
-        assert!(count > 0, "the probe had no answer at all");
     }
 }
 
