@@ -73,7 +73,10 @@ impl Pipes {
         let room = room.clamp(if is_among_first { MOST } else { LEAST }, MOST);
         // The last used one that is large enough: the cache has its state.
         let fitting = idle.iter().rposition(|ends| ends.capacity >= room);
-        let ends = match fitting.map(|index| idle.remove(index)).or_else(|| idle.pop()) {
+        let ends = match fitting
+            .map(|index| idle.remove(index))
+            .or_else(|| idle.pop())
+        {
             Some(ends) => ends,
             None if self.open.get() >= self.limit.get() => return None,
             None => {
