@@ -374,7 +374,7 @@ impl End {
                 self.keys.retain(|other| *other != key);
             }
             Event::Interim { .. } | Event::Room { .. } | Event::Goaway { .. } => {}
-            Event::Priority { .. } => unreachable!("none was sent"),
+            Event::Priority { .. } | Event::Pong { .. } => unreachable!("none was sent"),
         }
     }
 }

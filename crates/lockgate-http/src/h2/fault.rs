@@ -87,6 +87,29 @@ impl ConnectionError {
             _ => code::PROTOCOL_ERROR,
         }
     }
+
+    /// The label for metrics, which stays the same: one of [`LABELS`](Self::LABELS).
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Resets => "resets",
+            Self::Control => "control",
+            Self::Updates => "updates",
+            Self::Hpack(_) => "sections",
+            Self::SectionTooLong => "calm",
+            _ => "protocol",
+        }
+    }
+
+    /// All labels.
+    pub const LABELS: [&'static str; 6] = [
+        "resets", "control", "updates", "sections", "calm", "protocol",
+    ];
+
+    /// Whether the peer costs too much, or HPACK was used against us: limits, where other violations
+    /// are only mistakes.
+    pub fn is_abuse(self) -> bool {
+        self.label() != "protocol"
+    }
 }
 
 /// A violation that ends one stream (RFC 9113 §5.4.2).

@@ -128,6 +128,7 @@ fn status(value: &[u8]) -> Option<u16> {
 #[derive(Debug)]
 pub(super) struct SectionScan {
     role: Role,
+    head_list: u32,
     /// The bytes of the head list that are left.
     left: usize,
     /// Pseudo-fields that were there, as bits.
@@ -149,6 +150,7 @@ impl SectionScan {
     pub(super) fn new(role: Role, head_list: u32) -> Self {
         Self {
             role,
+            head_list,
             left: head_list as usize,
             pseudo: 0,
             has_regular: false,
@@ -195,6 +197,11 @@ impl SectionScan {
         };
         self.is_misplaced |= bit == UNKNOWN || self.pseudo & bit != 0 || self.has_regular;
         self.pseudo |= bit;
+    }
+
+    /// The bytes of fields within the head list.
+    pub(super) fn size(&self) -> u32 {
+        self.head_list - self.left as u32
     }
 
     /// Whether a pseudo-field is repeated, unknown, or behind another field (RFC 9113 §8.3).

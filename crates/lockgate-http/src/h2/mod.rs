@@ -28,7 +28,7 @@ mod streams;
 mod windows;
 
 pub use budget::Budget;
-pub use connection::Connection;
+pub use connection::{Connection, TurnBuffers};
 pub use events::{Event, StreamReset};
 pub use fault::{ConnectionError, StreamFault};
 pub use field_block::FieldBlock;

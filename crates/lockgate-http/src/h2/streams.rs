@@ -41,12 +41,16 @@ pub(super) struct Stream<S> {
     pub(super) is_reset: bool,
     /// Whether the user had more data than the window took.
     pub(super) wants_room: bool,
+    /// Bytes that the latest call for data has left over.
+    pub(super) rest: u32,
     /// The method of our request; at a server of no meaning.
     pub(super) method: Method,
     pub(super) send_window: SendWindow,
     pub(super) receive_window: ReceiveWindow,
     /// Received bytes that the user has not used.
     pub(super) unused: u32,
+    /// The size of the received head and trailers (RFC 9113 §6.5.2).
+    pub(super) head: u32,
     /// Bytes that Content-Length leaves to come, where there is one.
     pub(super) due: Option<u64>,
     /// The user's part; none before the user has given one.
@@ -77,6 +81,11 @@ impl<S> Streams<S> {
             free: Vec::new(),
             index: Vec::new(),
         }
+    }
+
+    /// Whether it has no memory.
+    pub(super) fn is_unallocated(&self) -> bool {
+        self.slots.capacity() == 0
     }
 
     /// The number of streams.
@@ -274,10 +283,12 @@ mod tests {
             sent: MessageState::Head,
             is_reset: false,
             wants_room: false,
+            rest: 0,
             method: Method::Other,
             send_window: SendWindow::new(1),
             receive_window: ReceiveWindow::new(1),
             unused: 0,
+            head: 0,
             due: None,
             user: Some(id),
         }

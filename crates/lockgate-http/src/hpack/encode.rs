@@ -1,7 +1,7 @@
 //! An encoder of field blocks, for senders that repeat themselves: a field stays in the dynamic
 //! table from its first use on.
 
-use super::table::{OVERHEAD, STATIC};
+use super::table::{OVERHEAD, STATIC, STEP};
 use super::{TABLE_SIZE, huffman, integer};
 
 /// The use of the dynamic table for one field.
@@ -172,6 +172,10 @@ impl HpackEncoder {
             older: *newest,
         });
         *newest = self.entries.len() as u8;
+        let length = name.len() + value.len();
+        if self.text.capacity() - self.text.len() < length {
+            self.text.reserve_exact(length.max(STEP));
+        }
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
         self.size += name.len() + value.len() + OVERHEAD;

@@ -9,6 +9,9 @@ use super::super::{ConnectionError, Event, FieldSink, Key, Role, StreamFault, co
 use super::Connection;
 use crate::head::Method;
 
+/// CONTINUATION frames below this size that do not end their section are counted as useless.
+const SHORT_CONTINUATION: usize = 1024;
+
 /// A field section without its last CONTINUATION.
 #[derive(Debug)]
 pub(super) struct CutSection {
@@ -95,7 +98,8 @@ impl<S> Connection<S> {
         if section.front.wire > (self.local.head_list as usize).saturating_add(MAX_PAYLOAD) {
             return Err(ConnectionError::SectionTooLong);
         }
-        if payload.is_empty() && !header.has(END_HEADERS) {
+        // Honest ones fill their frames.
+        if payload.len() < SHORT_CONTINUATION && !header.has(END_HEADERS) {
             self.budget.control()?;
         }
         section.block.extend_from_slice(payload);
@@ -166,7 +170,7 @@ impl<S> Connection<S> {
             SectionPurpose::Refused => {
                 self.note_opened(front.stream);
                 self.refuse(front.stream, code::REFUSED_STREAM);
-                self.budget.refusal(self.is_acknowledged)?;
+                self.budget.refusal(self.has_acknowledged)?;
             }
             SectionPurpose::Ended(key) => self.fault(key, StreamFault::Closed)?,
             SectionPurpose::Late => {
@@ -215,6 +219,7 @@ impl<S> Connection<S> {
             return self.budget.reset();
         }
         self.accepted_id = id;
+        self.held_heads += scan.size() as usize;
         let key = self.streams.insert(Stream {
             id,
             received: if ended {
@@ -225,10 +230,12 @@ impl<S> Connection<S> {
             sent: MessageState::Head,
             is_reset: false,
             wants_room: false,
+            rest: 0,
             method: Method::Other,
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
             unused: 0,
+            head: scan.size(),
             due: scan.content_length,
             user: None,
         });
@@ -283,6 +290,7 @@ impl<S> Connection<S> {
         if !ended {
             stream.received = MessageState::Body;
         }
+        self.hold_head(key, scan);
         self.events.push_back(Event::Head { key, ended, wire });
         Ok(())
     }
@@ -313,10 +321,20 @@ impl<S> Connection<S> {
         if let Some(fault) = fault {
             return self.fault(key, fault);
         }
+        self.hold_head(key, scan);
         self.events.push_back(Event::Trailers {
             key,
             wire: front.wire,
         });
         Ok(())
+    }
+
+    /// Counts a field section that the user may hold while the stream has its slot.
+    fn hold_head(&mut self, key: Key, scan: &SectionScan) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            let before = stream.head;
+            stream.head = before.saturating_add(scan.size());
+            self.held_heads += (stream.head - before) as usize;
+        }
     }
 }

@@ -3,8 +3,9 @@
 use super::super::field_block::{self, FieldBlock};
 use super::super::frame_header::{self, MAX_PAYLOAD};
 use super::super::frames::{DATA, END_STREAM, PING, WINDOW_UPDATE};
+use super::super::settings::{self, INITIAL_WINDOW_SIZE};
 use super::super::streams::{MessageState, Stream};
-use super::super::windows::{ReceiveWindow, SendWindow};
+use super::super::windows::{MAX_WINDOW, ReceiveWindow, SendWindow};
 use super::super::{Key, Role, code};
 use super::control::DRAIN_PING;
 use super::{Connection, DrainState};
@@ -20,10 +21,7 @@ impl<S> Connection<S> {
     /// Whether a client can ever begin another request: the server has not sent GOAWAY, nothing has
     /// failed, and IDs are left.
     pub fn takes_streams(&self) -> bool {
-        self.role == Role::Client
-            && !self.is_leaving
-            && self.error.is_none()
-            && self.next_id <= MAX_ID
+        self.role == Role::Client && !self.is_leaving && !self.is_over && self.next_id <= MAX_ID
     }
 
     /// Begins a request and writes its head: `fill` adds the fields. `None` where none can begin now,
@@ -40,7 +38,7 @@ impl<S> Connection<S> {
         }
         let id = self.next_id;
         self.next_id += 2;
-        field_block::write(&mut self.out, &mut self.encoder, id, ended, fill);
+        self.write_block(id, ended, fill);
         Some(self.streams.insert(Stream {
             id,
             received: MessageState::Head,
@@ -51,10 +49,12 @@ impl<S> Connection<S> {
             },
             is_reset: false,
             wants_room: false,
+            rest: 0,
             method,
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
             unused: 0,
+            head: 0,
             due: None,
             user: Some(user),
         }))
@@ -64,10 +64,7 @@ impl<S> Connection<S> {
     /// happens on a stream that was reset or has its response.
     pub fn interim(&mut self, key: Key, head: &ResponseHead) {
         if self.stream_to_send(key, MessageState::Head).is_some() {
-            let id = key.stream();
-            field_block::write(&mut self.out, &mut self.encoder, id, false, |block| {
-                block.response(head)
-            });
+            self.write_block(key.stream(), false, |block| block.response(head));
         }
     }
 
@@ -80,10 +77,7 @@ impl<S> Connection<S> {
             } else {
                 MessageState::Body
             };
-            let id = key.stream();
-            field_block::write(&mut self.out, &mut self.encoder, id, ended, |block| {
-                block.response(head)
-            });
+            self.write_block(key.stream(), ended, |block| block.response(head));
         }
     }
 
@@ -99,6 +93,7 @@ impl<S> Connection<S> {
         let of_stream = stream.send_window.left();
         stream.wants_room = of_stream < data.len();
         let length = data.len().min(of_stream).min(room).min(MAX_PAYLOAD);
+        stream.rest = u32::try_from(data.len() - length).unwrap_or(u32::MAX);
         let ends = last && length == data.len();
         // The end of a message needs no window (§6.9.1).
         if length == 0 && !ends {
@@ -120,11 +115,14 @@ impl<S> Connection<S> {
     pub fn trailers(&mut self, key: Key, fields: &Fields) {
         if let Some(stream) = self.stream_to_send(key, MessageState::Body) {
             stream.sent = MessageState::Ended;
-            let id = key.stream();
-            field_block::write(&mut self.out, &mut self.encoder, id, true, |block| {
-                block.trailers(fields)
-            });
+            self.write_block(key.stream(), true, |block| block.trailers(fields));
         }
+    }
+
+    fn write_block(&mut self, id: u32, ended: bool, fill: impl FnOnce(&mut FieldBlock<'_>)) {
+        let before = self.out.len();
+        field_block::write(&mut self.out, &mut self.encoder, id, ended, fill);
+        self.budget.note_sent(self.out.len() - before);
     }
 
     /// The bytes of data of all streams that may be written now: what the connection's window leaves,
@@ -147,7 +145,7 @@ impl<S> Connection<S> {
 
     /// Gives back the windows of stream and connection.
     pub(super) fn give_stream(&mut self, key: Key, bytes: u32) {
-        if self.error.is_none()
+        if !self.is_over
             && let Some(stream) = self.streams.get_mut(key)
             && stream.received != MessageState::Ended
             && let Some(told) = stream.receive_window.give(bytes, self.local.window)
@@ -165,8 +163,9 @@ impl<S> Connection<S> {
     /// A code for a violation counts against the peer's [`Budget`](super::super::Budget).
     pub fn close(&mut self, key: Key, code: u32) -> Option<S> {
         let stream = self.streams.remove(key)?;
+        self.held_heads -= stream.head as usize;
         self.give(stream.unused);
-        if !stream.is_over() && self.error.is_none() {
+        if !stream.is_over() && !self.is_over {
             self.refuse(stream.id, code);
             let is_violation = matches!(
                 code,
@@ -185,17 +184,86 @@ impl<S> Connection<S> {
     /// Tells a client in two steps to send no more requests (RFC 9113 §6.8): first without a limit,
     /// and after a round trip with the last stream that it has opened. Later ones are ignored.
     pub fn drain(&mut self) {
-        if self.drain == DrainState::None && self.error.is_none() {
+        if self.drain == DrainState::None && !self.is_over {
             self.drain = DrainState::Announced;
             self.write_goaway(MAX_ID, code::NO_ERROR);
-            frame_header::begin(&mut self.out, DRAIN_PING.len(), PING, 0, 0);
-            self.out.extend_from_slice(&DRAIN_PING);
+            self.write_ping(DRAIN_PING);
+        }
+    }
+
+    /// Makes the windows for received data larger: of all streams, open and later ones, by
+    /// SETTINGS_INITIAL_WINDOW_SIZE (RFC 9113 §6.9.2), and of the connection, by WINDOW_UPDATE, which is
+    /// the only way (§6.9.3). They hold at once, since the peer may use them as soon as it reads this.
+    ///
+    /// `false`, and nothing happens, where neither is larger than now, at most 2³¹ − 1, or the peer has
+    /// not acknowledged earlier SETTINGS: it would be told again before it has used what it has.
+    pub fn grow_windows(&mut self, stream: u32, connection: u32) -> bool {
+        let stream = stream.clamp(self.local.window, MAX_WINDOW);
+        let connection = connection.clamp(self.local.connection_window, MAX_WINDOW);
+        let of_stream = stream - self.local.window;
+        let of_connection = connection - self.local.connection_window;
+        if self.is_over || !self.is_settled || (of_stream, of_connection) == (0, 0) {
+            return false;
+        }
+        (self.local.window, self.local.connection_window) = (stream, connection);
+        if of_stream > 0 {
+            for (_, stream) in self.streams.iter_mut() {
+                stream.receive_window.shift(of_stream.into());
+            }
+            self.write_settings(&[(INITIAL_WINDOW_SIZE, stream)]);
+        }
+        if of_connection > 0 {
+            let told = self.receive_window.grow(of_connection);
+            frame_header::number(&mut self.out, WINDOW_UPDATE, 0, told);
+        }
+        true
+    }
+
+    /// Sends SETTINGS that change nothing: when the peer [has acknowledged](Self::is_settled) them, it
+    /// has read all that was sent before (RFC 9113 §6.5.3). Unlike PING, servers do not count a few of
+    /// them as abuse. `false`, and nothing is sent, where it has not acknowledged earlier ones.
+    pub fn probe_settings(&mut self) -> bool {
+        let may_ask = self.is_settled && !self.is_over;
+        if may_ask {
+            self.write_settings(&[]);
+        }
+        may_ask
+    }
+
+    fn write_settings(&mut self, settings: &[(u16, u32)]) {
+        settings::write(&mut self.out, settings);
+        self.is_settled = false;
+    }
+
+    /// Sends a PING with this data (RFC 9113 §6.7); an
+    /// [`Event::Pong`](super::super::Event::Pong) tells its acknowledgement. `false`, and nothing is
+    /// sent, where an earlier one is not acknowledged.
+    pub fn ping(&mut self, data: [u8; 8]) -> bool {
+        let may_ask = self.ping.is_none() && !self.is_over;
+        if may_ask {
+            self.ping = Some(data);
+            self.write_ping(data);
+        }
+        may_ask
+    }
+
+    fn write_ping(&mut self, data: [u8; 8]) {
+        frame_header::begin(&mut self.out, data.len(), PING, 0, 0);
+        self.out.extend_from_slice(&data);
+    }
+
+    /// Ends the connection for a reason of our own: writes GOAWAY with this code and the last stream
+    /// that the user was told of (RFC 9113 §6.8), so that the peer may send later requests again.
+    /// Nothing is written behind it, and what comes is dropped. Slots stay until they are closed.
+    pub fn abort(&mut self, code: u32) {
+        if !std::mem::replace(&mut self.is_over, true) {
+            self.write_goaway(self.accepted_id, code);
         }
     }
 
     /// A stream on which we are in this state.
     fn stream_to_send(&mut self, key: Key, state: MessageState) -> Option<&mut Stream<S>> {
-        if self.error.is_some() {
+        if self.is_over {
             return None;
         }
         let stream = self.streams.get_mut(key)?;

@@ -12,7 +12,7 @@ mod stream_states;
 use super::*;
 use crate::h1::HeadLimits;
 use crate::h2::frame_header::{FrameHeader, HEADER_LEN};
-use crate::h2::frames::{ACK, END_HEADERS, END_STREAM, HEADERS, PING};
+use crate::h2::frames::{ACK, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS};
 use crate::h2::{FieldSection, code};
 use crate::head::{Method, RequestHead, ResponseHead};
 
@@ -76,6 +76,7 @@ enum Seen {
     Reset(u32, u32, Option<StreamFault>, bool),
     Room(u32),
     Goaway(u32),
+    Pong([u8; 8]),
     Priority(u32, u8),
 }
 
@@ -183,6 +184,7 @@ impl End {
             }
             Event::Room { key } => Seen::Room(key.stream()),
             Event::Goaway { code } => Seen::Goaway(code),
+            Event::Pong { data } => Seen::Pong(data),
             Event::Priority { stream, priority } => Seen::Priority(stream, priority.urgency),
         }
     }
