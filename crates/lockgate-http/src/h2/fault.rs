@@ -168,3 +168,34 @@ impl StreamFault {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Dashboards have these labels: those of `lockgate_http2_violations_total`.
+    #[test]
+    fn violations_have_labels_that_stay() {
+        use ConnectionError::*;
+        for (error, label, code) in [
+            (Resets, "resets", code::ENHANCE_YOUR_CALM),
+            (Control, "control", code::ENHANCE_YOUR_CALM),
+            (Updates, "updates", code::ENHANCE_YOUR_CALM),
+            (SectionTooLong, "calm", code::ENHANCE_YOUR_CALM),
+            (
+                Hpack(HpackError::Index),
+                "sections",
+                code::COMPRESSION_ERROR,
+            ),
+            (Preface, "protocol", code::PROTOCOL_ERROR),
+            (FrameTooLong, "protocol", code::FRAME_SIZE_ERROR),
+            (ClosedStream, "protocol", code::STREAM_CLOSED),
+            (FlowControl, "protocol", code::FLOW_CONTROL_ERROR),
+            (Push, "protocol", code::PROTOCOL_ERROR),
+        ] {
+            assert_eq!((error.label(), error.code()), (label, code), "{error}");
+            assert!(ConnectionError::LABELS.contains(&error.label()));
+            assert_eq!(error.is_abuse(), label != "protocol", "{error}");
+        }
+    }
+}

@@ -88,6 +88,13 @@ impl<S> Streams<S> {
         self.slots.capacity() == 0
     }
 
+    /// The memory of the slots in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        let numbers = self.free.capacity() + self.index.capacity();
+        self.slots.capacity() * size_of::<Option<Stream<S>>>() + numbers * size_of::<u32>()
+    }
+
     /// The number of streams.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
@@ -244,6 +251,12 @@ impl IdRanges {
             ranges: VecDeque::new(),
             most,
         }
+    }
+
+    /// Its memory in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.ranges.capacity() * size_of::<(u32, u32)>()
     }
 
     /// Adds the IDs from `first` to `last`; both are odd, or both even.

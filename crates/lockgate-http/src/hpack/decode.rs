@@ -28,6 +28,12 @@ impl HpackDecoder {
         }
     }
 
+    /// The memory that it holds in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.table.held() + self.name.capacity() + self.value.capacity()
+    }
+
     /// Exchanges the buffers for decoded strings, which are of use within a call only.
     pub fn swap_buffers(&mut self, buffers: &mut [Vec<u8>; 2]) {
         let [name, value] = buffers;

@@ -73,6 +73,14 @@ impl HpackEncoder {
         }
     }
 
+    /// The memory that it holds in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        let entries = self.entries.capacity() * size_of::<KeptField>();
+        let updates = self.updates.capacity() * size_of::<usize>();
+        entries + self.text.capacity() + self.newest.capacity() + updates
+    }
+
     /// The number of changes of the table: after a change, earlier blocks are invalid.
     pub fn changes(&self) -> u64 {
         self.changes

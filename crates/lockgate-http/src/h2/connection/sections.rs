@@ -30,6 +30,12 @@ struct SectionFront {
 }
 
 impl CutSection {
+    /// Its memory in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.block.capacity()
+    }
+
     pub(super) fn stream(&self) -> u32 {
         self.front.stream
     }

@@ -6,8 +6,10 @@ mod both_ends;
 mod flow_control;
 mod frame_errors;
 mod messages;
+mod pings;
 mod shutdown;
 mod stream_states;
+mod turns;
 
 use super::*;
 use crate::h1::HeadLimits;

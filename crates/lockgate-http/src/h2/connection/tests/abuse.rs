@@ -195,6 +195,120 @@ fn empty_data_settings_ping_and_priority_floods_end_the_connection() {
     }
 }
 
+/// Heads of many streams that the user holds: the sum is known before they are kept, and refusing
+/// them is not the client's violation (RFC 9113 §6.5.2, §8.7).
+#[test]
+fn heads_of_open_streams_are_counted_together() {
+    const MOST: usize = 2_500;
+    let mut server = End::server_with(LocalSettings {
+        streams: 1_000,
+        ..SETTINGS_OF_TESTS
+    });
+    // As `GET` and `POST`, without a new entry of the table.
+    let [get_block, post_block] = [b"\x82\x86\x84\x01\x01a", b"\x83\x86\x84\x01\x01a"];
+    let large = [&b"\x40\x01a\x7f\x81\x07"[..], &[b'x'; 1_024]].concat();
+    // `:method`, `:scheme`, `:path`, `:authority`, with 32 bytes for each.
+    let get = 7 + 3 + 7 + 4 + 5 + 1 + 10 + 1 + 4 * 32;
+    let each = get + 1_025 + 32;
+    for round in 0..100 {
+        // A reference of one byte from the second on.
+        let field = if round == 0 { &large[..] } else { b"\xbe" };
+        let block = [&get_block[..], field].concat();
+        server
+            .feed(&headers(END_STREAM, id(round), &block))
+            .unwrap();
+        let (key, held) = (server.key(id(round)), server.connection.held_heads());
+        assert_eq!(server.connection.head_size(key), each);
+        if round < 2 {
+            assert_eq!(held, each * (1 + round as usize));
+            continue;
+        }
+        assert!(held > MOST);
+        server.close(id(round), code::REFUSED_STREAM);
+    }
+    assert_eq!(server.connection.held_heads(), 2 * each);
+    server.close(1, code::CANCEL);
+    // Trailers count as well, and of a head that is too long what the sink has got.
+    server.feed(&headers(0, 501, post_block)).unwrap();
+    server.feed(&headers(END_STREAM, 501, b"\xbe")).unwrap();
+    let key = server.key(501);
+    assert_eq!(server.connection.head_size(key), get + 1 + each - get);
+    server
+        .feed(&headers(
+            END_STREAM,
+            503,
+            &[&get_block[..], &[0xbe; 9]].concat(),
+        ))
+        .unwrap();
+    let long = server.connection.head_size(server.key(503));
+    assert_eq!(long, get + 3 * (each - get));
+    for stream in [3, 501, 503] {
+        server.close(stream, code::CANCEL);
+    }
+    assert_eq!(server.connection.held_heads(), 0);
+    assert_eq!(server.connection.head_size(key), 0);
+}
+
+/// The same of responses, of which interim ones are not held.
+#[test]
+fn heads_of_responses_are_counted() {
+    let mut client = End::client();
+    let key = client.ask(true);
+    client
+        .feed(&headers(0, 1, b"\x08\x03103\x00\x01a\x01b"))
+        .unwrap();
+    assert_eq!(client.connection.held_heads(), 0);
+    client.feed(&headers(0, 1, OK)).unwrap();
+    client
+        .feed(&headers(END_STREAM, 1, b"\x00\x01a\x01b"))
+        .unwrap();
+    assert_eq!(client.connection.head_size(key), 7 + 3 + 32 + 2 + 32);
+    client.close(1, code::CANCEL);
+    assert_eq!(client.connection.held_heads(), 0);
+}
+
+/// CONTINUATION frames are for what one frame cannot hold (§6.10).
+#[test]
+fn short_continuation_frames_are_counted() {
+    for (length, counts) in [(1_023, true), (1_024, false)] {
+        let mut server = End::server_with(LocalSettings {
+            head_list: 1 << 20,
+            ..SETTINGS_OF_TESTS
+        });
+        // A value of 200,000 bytes.
+        server
+            .feed(&frame(HEADERS, 0, 1, b"\x00\x01a\x7f\xc1\x99\x0c"))
+            .unwrap();
+        let mut fed = 0;
+        while fed < 100
+            && server
+                .feed(&frame(CONTINUATION, 0, 1, &vec![b'x'; length]))
+                .is_ok()
+        {
+            fed += 1;
+        }
+        let error = server.connection.error();
+        assert_eq!(error, counts.then_some(ConnectionError::Control));
+        assert_eq!(fed, if counts { FEW.control } else { 100 });
+    }
+}
+
+/// A peer that gets small answers measures the round trip with each (grpc-go).
+#[test]
+fn heads_that_we_send_explain_pings() {
+    let mut server = End::server();
+    for round in 0..100 {
+        server.feed(&headers(END_STREAM, id(round), GET)).unwrap();
+        server.answer(id(round), true);
+        server.close(id(round), code::NO_ERROR);
+        server.feed(&frame(PING, 0, 0, b"12345678")).unwrap();
+    }
+    // What we acknowledge explains none (CVE-2019-9512).
+    let ended = rounds(&mut server, |_| frame(PING, 0, 0, b"12345678"));
+    assert!(ended.0 <= FEW.control + 26, "{ended:?}");
+    assert_eq!(ended.1, Some(ConnectionError::Control));
+}
+
 /// Data and window updates for streams that are over.
 #[test]
 fn frames_of_reset_streams_are_counted() {

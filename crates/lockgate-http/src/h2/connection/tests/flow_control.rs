@@ -253,3 +253,196 @@ fn a_zero_window_client_holds_no_data_here() {
     assert_eq!(server.connection.data(key, &[b'x'; 1 << 20], true), 0);
     assert_eq!(server.sent(), []);
 }
+
+/// A client behind its preface whose ACK of our SETTINGS is still to come.
+fn unsettled(local: LocalSettings) -> End {
+    let mut server = End::new(Role::Server, local, FEW);
+    server.feed(PREFACE).unwrap();
+    server.feed(&settings(&[])).unwrap();
+    server.sent();
+    server
+}
+
+/// §6.9.2: those of open and of later streams; §6.9.3: the connection's only by WINDOW_UPDATE.
+#[test]
+fn windows_grow_for_open_and_later_streams_and_the_connection() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    for _ in 0..3 {
+        server.feed(&frame(DATA, 0, 1, &[b'x'; 10_000])).unwrap();
+    }
+    let key = server.key(1);
+    server.connection.used(key, 20_000);
+    assert_eq!(server.sent(), []);
+    assert!(server.connection.grow_windows(100_000, 200_000));
+    let grown = settings(&[(INITIAL_WINDOW_SIZE, 100_000)]);
+    // With the 20,000 bytes that it has not been told of.
+    let more = update_frame(0, 200_000 - 65_535 + 20_000);
+    assert_eq!(server.sent(), [frames_of(&grown)[0].clone(), more]);
+    let local = server.connection.local_settings();
+    assert_eq!((local.window, local.connection_window), (100_000, 200_000));
+    // They hold at once: the acknowledgement may be behind data. 70,000 are left, and 20,000 used.
+    for length in [16_000, 16_000, 16_000, 16_000, 6_000] {
+        server
+            .feed(&frame(DATA, 0, 1, &vec![b'x'; length]))
+            .unwrap();
+    }
+    assert_eq!(server.sent(), []);
+    server.feed(&headers(0, 3, POST)).unwrap();
+    for length in [16_384, 16_384, 16_384, 16_384, 16_384, 16_384, 1_696] {
+        server
+            .feed(&frame(DATA, 0, 3, &vec![b'x'; length]))
+            .unwrap();
+    }
+    server.feed(&frame(DATA, 0, 1, b"x")).unwrap();
+    server.feed(&frame(DATA, 0, 3, b"x")).unwrap();
+    let code = code::FLOW_CONTROL_ERROR;
+    assert_eq!(server.sent(), [reset_frame(1, code), reset_frame(3, code)]);
+}
+
+/// Half of the window that holds now is given back at once.
+#[test]
+fn grown_windows_are_given_back_by_their_halves() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    let key = server.key(1);
+    assert!(server.connection.grow_windows(80_000, 120_000));
+    server.sent();
+    for (used, told) in [
+        (39_999, vec![]),
+        (1, vec![update_frame(1, 40_000)]),
+        (19_999, vec![]),
+        (1, vec![update_frame(0, 60_000)]),
+        (20_000, vec![update_frame(1, 40_000)]),
+    ] {
+        for length in [used / 3, used / 3, used - 2 * (used / 3)] {
+            server
+                .feed(&frame(DATA, 0, 1, &vec![b'x'; length]))
+                .unwrap();
+        }
+        server.connection.used(key, used);
+        assert_eq!(server.sent(), told, "{used}");
+    }
+}
+
+/// §6.5.3, §6.9.1: not before an acknowledgement, never smaller, at most 2³¹ − 1.
+#[test]
+fn windows_do_not_grow_without_need() {
+    const MAX: u32 = (1 << 31) - 1;
+    let mut server = unsettled(SETTINGS_OF_TESTS);
+    assert!(!server.connection.grow_windows(100_000, 100_000));
+    assert!(!server.connection.probe_settings());
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(!server.connection.grow_windows(65_535, 10));
+    assert_eq!(server.sent(), []);
+    // That of the connection alone needs no SETTINGS.
+    assert!(server.connection.grow_windows(10, 65_536));
+    assert_eq!(server.sent(), [update_frame(0, 1)]);
+    assert!(server.connection.is_settled());
+    assert!(server.connection.grow_windows(65_536, 10));
+    assert!(!server.connection.is_settled());
+    assert!(!server.connection.grow_windows(70_000, 70_000));
+    server.sent();
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(server.connection.grow_windows(u32::MAX, u32::MAX));
+    let grown = settings(&[(INITIAL_WINDOW_SIZE, MAX)]);
+    let expected = [frames_of(&grown)[0].clone(), update_frame(0, MAX - 65_536)];
+    assert_eq!(server.sent(), expected);
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(!server.connection.grow_windows(u32::MAX, u32::MAX));
+    // An acknowledgement of nothing.
+    assert_eq!(
+        server.feed(&frame(SETTINGS, ACK, 0, b"")),
+        Err(ConnectionError::SettingsAck)
+    );
+}
+
+/// A window below that of the protocol, which was lowered by its acknowledgement, grows again.
+#[test]
+fn a_small_window_grows_after_its_acknowledgement() {
+    let mut server = unsettled(LocalSettings {
+        window: 10,
+        ..SETTINGS_OF_TESTS
+    });
+    server.feed(&headers(0, 1, POST)).unwrap();
+    server.feed(&frame(DATA, 0, 1, &[b'x'; 30])).unwrap();
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    // It is −20 now.
+    assert!(server.connection.grow_windows(40, 0));
+    server.feed(&frame(DATA, 0, 1, &[b'x'; 10])).unwrap();
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    server.sent();
+    server.feed(&frame(DATA, 0, 1, b"x")).unwrap();
+    assert_eq!(server.sent(), [reset_frame(1, code::FLOW_CONTROL_ERROR)]);
+}
+
+/// §6.5.3: its acknowledgement shows that the peer has read all before.
+#[test]
+fn settings_that_change_nothing_are_acknowledged() {
+    let mut client = End::client();
+    assert!(client.connection.probe_settings());
+    assert_eq!(client.sent(), [(SETTINGS, 0, 0, vec![])]);
+    assert!(!client.connection.is_settled() && !client.connection.probe_settings());
+    client.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(client.connection.is_settled() && client.connection.probe_settings());
+}
+
+/// What a client with closed windows makes us hold: it must be seen to be disconnected.
+#[test]
+fn bytes_that_windows_keep_from_leaving_are_seen() {
+    let mut server = End::server();
+    server
+        .feed(&settings(&[(INITIAL_WINDOW_SIZE, 100)]))
+        .unwrap();
+    let mut keys = Vec::new();
+    for stream in [1, 3] {
+        server.feed(&headers(END_STREAM, stream, GET)).unwrap();
+        server.answer(stream, false);
+        keys.push(server.key(stream));
+    }
+    let stalled = |server: &End| server.connection.stalled_bytes();
+    assert_eq!(stalled(&server), 0);
+    assert_eq!(server.connection.data(keys[0], &[b'x'; 150], true), 100);
+    assert_eq!(server.connection.data(keys[1], &[b'x'; 70], false), 70);
+    assert_eq!(
+        (stalled(&server), server.connection.stream_window(keys[1])),
+        (50, 30)
+    );
+    assert_eq!(server.connection.data(keys[1], &[b'x'; 70], false), 30);
+    assert_eq!(stalled(&server), 90);
+    server.feed(&update(3, 15)).unwrap();
+    assert_eq!(stalled(&server), 75);
+    // A negative window (§6.9.2) leaves no less than none.
+    server.feed(&settings(&[(INITIAL_WINDOW_SIZE, 0)])).unwrap();
+    assert_eq!(server.connection.stream_window(keys[1]), 0);
+    assert_eq!(stalled(&server), 90);
+    server.close(1, code::CANCEL);
+    assert_eq!(stalled(&server), 40);
+    server
+        .feed(&frame(RST_STREAM, 0, 3, &[0, 0, 0, 8]))
+        .unwrap();
+    assert_eq!(stalled(&server), 0);
+}
+
+/// §6.9: the same of the connection's window; what waits for its turn waits for no window.
+#[test]
+fn bytes_behind_the_connections_window_are_seen() {
+    let (mut client, key) = asked(1 << 20);
+    assert_eq!(client.connection.data(key, &[b'x'; 20_000], false), 16_384);
+    assert_eq!(client.connection.stalled_bytes(), 0);
+    let mut left = 65_535 - 16_384;
+    while left > 0 {
+        client.sent();
+        left -= client.connection.data(key, &vec![b'x'; left], false);
+    }
+    assert_eq!(client.connection.connection_window(), 0);
+    assert_eq!(client.connection.data(key, b"0123456789", false), 0);
+    assert_eq!(client.connection.stalled_bytes(), 10);
+    client.feed(&update(0, 4)).unwrap();
+    assert_eq!(client.connection.stalled_bytes(), 6);
+    assert_eq!(client.connection.data(key, b"0123456789", false), 4);
+    client.feed(&update(0, 6)).unwrap();
+    assert_eq!(client.connection.stalled_bytes(), 0);
+    assert_eq!(client.connection.data(key, b"456789", true), 6);
+    assert_eq!(client.connection.stalled_bytes(), 0);
+}
