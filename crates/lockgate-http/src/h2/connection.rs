@@ -8,9 +8,11 @@
 //! # Memory
 //! What is only needed within a turn is [lent](Connection::lend) by the user for it. A connection
 //! holds at most, for any peer:
-//! - a slot for each stream: at a server as many as [`LocalSettings::streams`], at a client as many
-//!   as the user opens. Data is lent, not held; what the user holds of it is at most the windows;
-//! - the front of a field section, of [`LocalSettings::head_list`] and 16 KB more;
+//! - a slot for each stream: at a server up to twice [`LocalSettings::streams`], at a client as many
+//!   as the user opens. Data is lent, not held; what the user holds of it is at most the windows, and
+//!   what it [keeps](Connection::keep);
+//! - the front of a field section, of four times [`LocalSettings::head_list`], or of 16 KB more where
+//!   that is more;
 //! - the tables of HPACK, 17 KB in both directions, and two buffers for decoded strings, each of 1.6
 //!   times that front at most;
 //! - bytes to send: 256 KB, heads that the user adds, and three times what one call of `receive` is
@@ -80,8 +82,9 @@ pub struct Connection<S> {
     encoder: HpackEncoder,
     decoder: HpackDecoder,
     streams: Streams<S>,
-    /// The sum of the heads of all slots.
+    /// The sums of the heads of all slots, and of received data that the user keeps.
     held_heads: usize,
+    kept: usize,
     /// Streams that we have reset lately: frames of these may still be on their way (§5.1, closed).
     reset_streams: IdRanges,
     /// Streams that the client has passed over lately.
@@ -141,6 +144,7 @@ impl<S> Connection<S> {
             decoder: HpackDecoder::new(TABLE_SIZE),
             streams: Streams::new(),
             held_heads: 0,
+            kept: 0,
             reset_streams: IdRanges::new(REMEMBERED.max(local.streams as usize)),
             skipped_streams: IdRanges::new(SKIPPED),
             next_id: 1,
@@ -274,6 +278,13 @@ impl<S> Connection<S> {
         self.role == Role::Client
             || matches!(self.drain, DrainState::Last(last) if id > last)
             || self.reset_streams.contains(id)
+    }
+
+    /// Whether one more stream keeps to a limit of streams. Streams that are over do not count (§5.1.2),
+    /// unless the user leaves so many of their slots.
+    fn has_room(&self, limit: u32) -> bool {
+        let (slots, limit) = (self.streams.len(), limit as usize);
+        slots < limit || slots / 2 < limit && self.streams.open() < limit
     }
 
     /// The window of a stream that begins now. Before the peer knows a smaller one, that of the

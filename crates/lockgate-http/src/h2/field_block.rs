@@ -6,7 +6,7 @@
 use super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
 use super::frames::{CONTINUATION, END_HEADERS, END_STREAM, HEADERS};
 use super::response;
-use crate::fields::{Fields, Known};
+use crate::fields::{Field, Fields, Known};
 use crate::head::ResponseHead;
 use crate::hpack::{HpackEncoder, Indexing};
 
@@ -26,6 +26,19 @@ impl FieldBlock<'_> {
         self.encoder.encode(name, value, indexing, self.out);
     }
 
+    /// Adds the pseudo-header field of a response, before all others.
+    pub fn status(&mut self, status: u16) {
+        let mut digits = itoa::Buffer::new();
+        let status = digits.format(status);
+        self.field(b":status", status.as_bytes(), Indexing::Keep);
+    }
+
+    /// Adds a field of a message, with a name in any case. Its use of the table goes by its name: what
+    /// soon changes is not added, and neither are secrets.
+    pub fn message_field(&mut self, field: &Field<'_>) {
+        self.lower(field.name, field.value, field.known);
+    }
+
     /// The number of changes of the encoder's table (see [`HpackEncoder::changes`]).
     pub fn changes(&self) -> u64 {
         self.encoder.changes()
@@ -43,18 +56,15 @@ impl FieldBlock<'_> {
     }
 
     pub(super) fn response(&mut self, head: &ResponseHead) {
-        let mut digits = itoa::Buffer::new();
-        let status = digits.format(head.status);
-        self.field(b":status", status.as_bytes(), Indexing::Keep);
-        let passed = head.fields.iter().filter(response::passes);
-        for field in passed {
-            self.lower(field.name, field.value, field.known);
+        self.status(head.status);
+        for field in head.fields.iter().filter(response::passes) {
+            self.message_field(&field);
         }
     }
 
     pub(super) fn trailers(&mut self, fields: &Fields) {
         for field in fields.iter() {
-            self.lower(field.name, field.value, field.known);
+            self.message_field(&field);
         }
     }
 

@@ -18,8 +18,8 @@ const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
 /// grow](super::Connection::grow_windows) later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalSettings {
-    /// Streams that a client may have at once, with those that have ended and are not closed; more
-    /// are refused. No meaning for a client.
+    /// Streams that a client may have at once; more are refused. So are more than twice as many with
+    /// those that are over and not closed. No meaning for a client.
     pub streams: u32,
     /// The window of each stream in bytes, at most 2³¹ − 1.
     pub window: u32,

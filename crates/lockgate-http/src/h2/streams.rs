@@ -49,6 +49,8 @@ pub(super) struct Stream<S> {
     pub(super) receive_window: ReceiveWindow,
     /// Received bytes that the user has not used.
     pub(super) unused: u32,
+    /// Those of them for which the connection's window was given back.
+    pub(super) kept: u32,
     /// The size of the received head and trailers (RFC 9113 §6.5.2).
     pub(super) head: u32,
     /// Bytes that Content-Length leaves to come, where there is one.
@@ -98,6 +100,11 @@ impl<S> Streams<S> {
     /// The number of streams.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// The number of those that are not over.
+    pub(super) fn open(&self) -> usize {
+        self.iter().filter(|(_, stream)| !stream.is_over()).count()
     }
 
     pub(super) fn get(&self, key: Key) -> Option<&Stream<S>> {
@@ -301,6 +308,7 @@ mod tests {
             send_window: SendWindow::new(1),
             receive_window: ReceiveWindow::new(1),
             unused: 0,
+            kept: 0,
             head: 0,
             due: None,
             user: Some(id),

@@ -44,7 +44,10 @@ impl<S> Connection<S> {
         let key = self.accept_data(header, data, ended)?;
         match (key, padding_field + padding) {
             (Some(_), 0) => {}
-            (Some(key), padding) => self.give_stream(key, padding as u32),
+            (Some(key), padding) => {
+                self.give_stream(key, padding as u32);
+                self.give(padding as u32);
+            }
             (None, _) => self.give(header.length as u32),
         }
         Ok(PartialData {

@@ -24,7 +24,6 @@ pub(super) struct CutSection {
 struct SectionFront {
     stream: u32,
     ended: bool,
-    depends_on_itself: bool,
     /// Bytes of its frames so far, frame headers included.
     wire: usize,
 }
@@ -76,10 +75,13 @@ impl<S> Connection<S> {
             block,
             depends_on_itself,
         } = header.headers(payload).ok_or(ConnectionError::Padding)?;
+        if depends_on_itself {
+            self.refuse(header.stream, code::PROTOCOL_ERROR);
+            return Err(ConnectionError::SelfDependency);
+        }
         let front = SectionFront {
             stream: header.stream,
             ended: header.has(END_STREAM),
-            depends_on_itself,
             wire: HEADER_LEN + payload.len(),
         };
         if header.has(END_HEADERS) {
@@ -101,7 +103,9 @@ impl<S> Connection<S> {
         let mut section = self.section.take().ok_or(ConnectionError::Continuation)?;
         section.front.wire += HEADER_LEN + payload.len();
         // Frame headers count, so that the number of frames is bounded as well (CVE-2024-27316).
-        if section.front.wire > (self.local.head_list as usize).saturating_add(MAX_PAYLOAD) {
+        let list = self.local.head_list as usize;
+        let most = list.saturating_mul(4).max(list.saturating_add(MAX_PAYLOAD));
+        if section.front.wire > most {
             return Err(ConnectionError::SectionTooLong);
         }
         // Honest ones fill their frames.
@@ -131,7 +135,7 @@ impl<S> Connection<S> {
             SectionPurpose::Late
         } else if id <= self.last_id {
             SectionPurpose::Closed
-        } else if self.streams.len() < self.local.streams as usize {
+        } else if self.has_room(self.local.streams) {
             SectionPurpose::Request
         } else {
             SectionPurpose::Refused
@@ -169,6 +173,9 @@ impl<S> Connection<S> {
                 sink.overflow();
             }
         })?;
+        if scan.is_excessive {
+            return Err(ConnectionError::FieldTooLong);
+        }
         match purpose {
             SectionPurpose::Request => self.open_request(front, &scan)?,
             SectionPurpose::Response(key) => self.tell_response(key, front, &scan)?,
@@ -218,9 +225,9 @@ impl<S> Connection<S> {
             stream: id, ended, ..
         } = front;
         self.note_opened(id);
-        // RFC 8441 §3: a pseudo-field that was not negotiated.
-        let is_unasked = scan.has_protocol() && !self.local.connect_protocol;
-        if scan.is_misplaced() || is_unasked || front.depends_on_itself {
+        // RFC 8441 §3: a pseudo-field that was not negotiated. What is malformed otherwise makes no
+        // head, and the user may answer that.
+        if scan.has_protocol() && !self.local.connect_protocol {
             self.refuse(id, code::PROTOCOL_ERROR);
             return self.budget.reset();
         }
@@ -241,6 +248,7 @@ impl<S> Connection<S> {
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
             unused: 0,
+            kept: 0,
             head: scan.size(),
             due: scan.content_length,
             user: None,
@@ -267,7 +275,6 @@ impl<S> Connection<S> {
             stream.received = MessageState::Ended;
         }
         let status = match scan.status {
-            _ if front.depends_on_itself => return self.fault(key, StreamFault::SelfDependency),
             _ if scan.is_misplaced() => return self.fault(key, StreamFault::PseudoFields),
             // §8.6.
             None | Some(101) => return self.fault(key, StreamFault::Status),
@@ -313,9 +320,7 @@ impl<S> Connection<S> {
         if front.ended {
             stream.received = MessageState::Ended;
         }
-        let fault = if front.depends_on_itself {
-            Some(StreamFault::SelfDependency)
-        } else if !front.ended {
+        let fault = if !front.ended {
             Some(StreamFault::Trailers)
         } else if scan.has_pseudo_fields() {
             Some(StreamFault::PseudoFields)

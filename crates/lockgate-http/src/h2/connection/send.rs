@@ -25,7 +25,7 @@ impl<S> Connection<S> {
     }
 
     /// Begins a request and writes its head: `fill` adds the fields. `None` where none can begin now,
-    /// because the server allows no more or [takes no streams](Self::takes_streams).
+    /// because the server allows no more streams that are not over, or [takes no streams](Self::takes_streams).
     pub fn open(
         &mut self,
         method: Method,
@@ -33,7 +33,7 @@ impl<S> Connection<S> {
         ended: bool,
         fill: impl FnOnce(&mut FieldBlock<'_>),
     ) -> Option<Key> {
-        if !self.takes_streams() || self.streams.len() >= self.peer.streams as usize {
+        if !self.takes_streams() || !self.has_room(self.peer.streams) {
             return None;
         }
         let id = self.next_id;
@@ -54,6 +54,7 @@ impl<S> Connection<S> {
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
             unused: 0,
+            kept: 0,
             head: 0,
             due: None,
             user: Some(user),
@@ -63,21 +64,31 @@ impl<S> Connection<S> {
     /// Writes an interim response (RFC 9110 §15.2), without the fields of a connection. Nothing
     /// happens on a stream that was reset or has its response.
     pub fn interim(&mut self, key: Key, head: &ResponseHead) {
+        self.interim_with(key, |block| block.response(head));
+    }
+
+    /// The same with fields that `fill` adds, [status](FieldBlock::status) first.
+    pub fn interim_with(&mut self, key: Key, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         if self.stream_to_send(key, MessageState::Head).is_some() {
-            self.write_block(key.stream(), false, |block| block.response(head));
+            self.write_block(key.stream(), false, fill);
         }
     }
 
     /// Writes the head of a response, without the fields of a connection; `ended` where no body
     /// follows. Nothing happens on a stream that was reset or has its response.
     pub fn respond(&mut self, key: Key, head: &ResponseHead, ended: bool) {
+        self.respond_with(key, ended, |block| block.response(head));
+    }
+
+    /// The same with fields that `fill` adds, [status](FieldBlock::status) first.
+    pub fn respond_with(&mut self, key: Key, ended: bool, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         if let Some(stream) = self.stream_to_send(key, MessageState::Head) {
             stream.sent = if ended {
                 MessageState::Ended
             } else {
                 MessageState::Body
             };
-            self.write_block(key.stream(), ended, |block| block.response(head));
+            self.write_block(key.stream(), ended, fill);
         }
     }
 
@@ -134,16 +145,38 @@ impl<S> Connection<S> {
             .min(WRITE_BATCH.saturating_sub(unsent))
     }
 
-    /// Gives the windows back for data that was used.
+    /// Gives the windows back for data that was used: of what is kept, first.
     pub fn used(&mut self, key: Key, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(key) {
             let used = stream.unused.min(u32::try_from(bytes).unwrap_or(u32::MAX));
+            let of_kept = stream.kept.min(used);
             stream.unused -= used;
+            stream.kept -= of_kept;
+            self.kept -= of_kept as usize;
             self.give_stream(key, used);
+            self.give(used - of_kept);
         }
     }
 
-    /// Gives back the windows of stream and connection.
+    /// Gives the connection's window back for data that was not used, so that a stream whose data is
+    /// kept does not stop others; its own window stays as it is. The user's memory for such data is
+    /// its own to bound: see [`kept_bytes`](Self::kept_bytes).
+    pub fn keep(&mut self, key: Key, bytes: usize) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            let more = stream.unused - stream.kept;
+            let more = more.min(u32::try_from(bytes).unwrap_or(u32::MAX));
+            stream.kept += more;
+            self.kept += more as usize;
+            self.give(more);
+        }
+    }
+
+    /// The bytes of data of all slots that were [kept](Self::keep) and not [used](Self::used) since.
+    pub fn kept_bytes(&self) -> usize {
+        self.kept
+    }
+
+    /// Gives back the window of a stream.
     pub(super) fn give_stream(&mut self, key: Key, bytes: u32) {
         if !self.is_over
             && let Some(stream) = self.streams.get_mut(key)
@@ -152,7 +185,6 @@ impl<S> Connection<S> {
         {
             frame_header::number(&mut self.out, WINDOW_UPDATE, key.stream(), told);
         }
-        self.give(bytes);
     }
 
     /// Closes a stream, and frees its slot: returns the user's part of it. Where it has not ended in
@@ -164,7 +196,8 @@ impl<S> Connection<S> {
     pub fn close(&mut self, key: Key, code: u32) -> Option<S> {
         let stream = self.streams.remove(key)?;
         self.held_heads -= stream.head as usize;
-        self.give(stream.unused);
+        self.kept -= stream.kept as usize;
+        self.give(stream.unused - stream.kept);
         if !stream.is_over() && !self.is_over {
             self.refuse(stream.id, code);
             let is_violation = matches!(
@@ -174,11 +207,22 @@ impl<S> Connection<S> {
                     | code::STREAM_CLOSED
                     | code::FRAME_SIZE_ERROR
             );
-            if is_violation && let Err(error) = self.budget.reset() {
-                self.fail(error);
+            if is_violation {
+                self.penalize();
             }
         }
         stream.user
+    }
+
+    /// Counts a request that is malformed, and answered instead of reset, as a reset against the peer's
+    /// [`Budget`](super::super::Budget). Where that is used up, the connection ends:
+    /// [`error`](Self::error) tells.
+    pub fn penalize(&mut self) {
+        if !self.is_over
+            && let Err(error) = self.budget.reset()
+        {
+            self.fail(error);
+        }
     }
 
     /// Tells a client in two steps to send no more requests (RFC 9113 §6.8): first without a limit,

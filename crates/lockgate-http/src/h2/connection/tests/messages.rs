@@ -141,25 +141,17 @@ fn content_length_of_bodiless_responses_announces_no_data() {
     }
 }
 
-/// §8.1.1, §8.3: without a slot, and known to nobody.
+/// RFC 8441 §3: `:protocol`, which was not offered. Without a slot, and known to nobody.
 #[test]
-fn requests_with_misplaced_pseudo_header_fields_are_reset() {
-    for block in [
-        &b"\x82\x82\x86\x84\x41\x01a"[..],
-        b"\x82\x86\x00\x01a\x01b\x84",
-        b"\x82\x86\x84\x88",
-        b"\x82\x86\x84\x00\x02:a\x01b",
-        // `:protocol`, which was not offered (RFC 8441 §3).
-        b"\x02\x07CONNECT\x86\x84\x41\x01a\x00\x09:protocol\x09websocket",
-    ] {
-        let mut server = End::server();
-        server.feed(&headers(END_STREAM, 1, block)).unwrap();
-        assert_eq!(server.sent(), [reset_frame(1, code::PROTOCOL_ERROR)]);
-        assert_eq!(
-            (server.take_seen(), server.connection.active()),
-            (vec![], 0)
-        );
-    }
+fn an_extended_connect_that_was_not_offered_is_reset() {
+    let block = b"\x02\x07CONNECT\x86\x84\x41\x01a\x00\x09:protocol\x09websocket";
+    let mut server = End::server();
+    server.feed(&headers(END_STREAM, 1, block)).unwrap();
+    assert_eq!(server.sent(), [reset_frame(1, code::PROTOCOL_ERROR)]);
+    assert_eq!(
+        (server.take_seen(), server.connection.active()),
+        (vec![], 0)
+    );
 }
 
 /// RFC 8441 §4.
@@ -193,6 +185,11 @@ fn requests_that_make_no_head_keep_their_stream() {
     let large = [GET, b"\x00\x01a\x7f\x81\x1f", &[b'x'; 4_096]].concat();
     for block in [
         &b"\x82\x86\x84"[..],
+        // §8.3: pseudo-fields that are repeated, behind another field, of a response, unknown.
+        b"\x82\x82\x86\x84\x41\x01a",
+        b"\x82\x86\x84\x00\x01a\x01b\x41\x01a",
+        b"\x82\x86\x84\x41\x01a\x88",
+        b"\x82\x86\x84\x41\x01a\x00\x02:a\x01b",
         b"\x82\x86\x84\x41\x01a\x00\x01A\x01b",
         b"\x82\x86\x84\x41\x01a\x00\x0aconnection\x05close",
         &large,
