@@ -112,6 +112,67 @@ fn malformed_requests_that_the_user_resets_are_counted() {
     }
 }
 
+/// Malformed requests that are answered with 400 or 431 count like those that are reset.
+#[test]
+fn malformed_requests_that_the_user_answers_are_counted() {
+    let mut server = End::server();
+    for round in 0..=FEW.resets {
+        server
+            .feed(&headers(END_STREAM, id(round), b"\x82"))
+            .unwrap();
+        assert_eq!(server.connection.error(), None);
+        server.connection.penalize();
+        server.answer(id(round), true);
+        if round < FEW.resets {
+            server.close(id(round), code::NO_ERROR);
+        }
+    }
+    assert_eq!(server.connection.error(), Some(ConnectionError::Resets));
+    assert_eq!(server.feed(b"x"), Err(ConnectionError::Resets));
+    // No more than once, and nothing behind the GOAWAY.
+    server.connection.penalize();
+    server.close(id(FEW.resets), code::PROTOCOL_ERROR);
+    assert_eq!(server.sent(), []);
+}
+
+/// §5.1.2: a client knows that a stream is over before the user has closed it.
+#[test]
+fn streams_that_are_over_leave_room_for_others() {
+    let mut server = End::server();
+    let refused = |stream| reset_frame(stream, code::REFUSED_STREAM);
+    for round in 0..4 {
+        server.feed(&headers(END_STREAM, id(round), GET)).unwrap();
+    }
+    server.sent();
+    server.feed(&headers(END_STREAM, 9, GET)).unwrap();
+    assert_eq!(server.sent(), [refused(9)]);
+    // One is answered, one cancelled; the user has closed neither.
+    server.answer(1, true);
+    let cancel = frame(RST_STREAM, 0, 3, &[0, 0, 0, 8]);
+    let more = [11, 13, 15].map(|stream| headers(END_STREAM, stream, GET));
+    server
+        .feed(&[&cancel[..], &more.concat()].concat())
+        .unwrap();
+    assert_eq!(server.sent(), [refused(15)]);
+    assert_eq!(server.connection.active(), 6);
+    // A user that closes none holds no more than twice the limit.
+    for stream in [5, 7, 11, 13] {
+        server.answer(stream, true);
+    }
+    let more = [17, 19, 21].map(|stream| headers(END_STREAM, stream, GET));
+    server.feed(&more.concat()).unwrap();
+    assert_eq!(server.sent(), [refused(21)]);
+    assert_eq!(server.connection.active(), 8);
+    // The same of a server's limit.
+    let mut client = End::client();
+    client.feed(&settings(&[(3, 1)])).unwrap();
+    client.ask(true);
+    let ask = |client: &mut End| client.connection.open(Method::Get, 3, true, |_| {});
+    assert_eq!(ask(&mut client), None);
+    client.feed(&headers(END_STREAM, 1, OK)).unwrap();
+    assert!(ask(&mut client).is_some());
+}
+
 /// A client that has not seen our limit may open a thousand streams at once (§5.1.2).
 #[test]
 fn refused_streams_are_free_until_settings_are_acknowledged() {
@@ -265,6 +326,61 @@ fn heads_of_responses_are_counted() {
     assert_eq!(client.connection.head_size(key), 7 + 3 + 32 + 2 + 32);
     client.close(1, code::CANCEL);
     assert_eq!(client.connection.held_heads(), 0);
+}
+
+/// §4.3, §10.5.1: what is several times too long is not decoded, nor is a field that is too long to be
+/// passed over.
+#[test]
+fn excessive_fields_end_the_connection() {
+    use ConnectionError::{FieldTooLong, SectionTooLong};
+    let field = |name: usize, value: usize| {
+        let mut field = vec![0];
+        for length in [name, value] {
+            field.push(0x7f);
+            let mut rest = length - 127;
+            while rest >= 0x80 {
+                field.push(rest as u8 | 0x80);
+                rest >>= 7;
+            }
+            field.push(rest as u8);
+            field.extend_from_slice(&vec![b'x'; length]);
+        }
+        field
+    };
+    for (list, fields, error) in [
+        (32_768, field(200, 100_000), None),
+        (32_768, field(200, 140_000), Some(SectionTooLong)),
+        // A small head list has room for one frame more.
+        (1_024, field(200, 16_000), None),
+        (1_024, field(200, 18_000), Some(SectionTooLong)),
+        (32_768, field(32_768, 200), None),
+        (32_768, field(32_769, 200), Some(FieldTooLong)),
+        // Behind fields that are too large already.
+        (32_768, field(200, 32_768).repeat(2), None),
+        (
+            32_768,
+            [field(200, 32_768), field(200, 32_769)].concat(),
+            Some(FieldTooLong),
+        ),
+    ] {
+        let mut server = End::server_with(LocalSettings {
+            head_list: list,
+            ..SETTINGS_OF_TESTS
+        });
+        let block = [GET, &fields].concat();
+        let pieces: Vec<_> = block.chunks(16_384).collect();
+        let mut fed = Ok(());
+        for (place, piece) in pieces.iter().enumerate() {
+            let kind = if place == 0 { HEADERS } else { CONTINUATION };
+            let last = place + 1 == pieces.len();
+            let flags = if last { END_HEADERS | END_STREAM } else { 0 };
+            fed = fed.and_then(|()| server.feed(&frame(kind, flags, 1, piece)));
+        }
+        assert_eq!(fed.err(), error, "{list} {}", fields.len());
+        let seen = server.take_seen();
+        let told = error.is_none().then_some(Seen::Malformed(1));
+        assert_eq!(seen, Vec::from_iter(told));
+    }
 }
 
 /// CONTINUATION frames are for what one frame cannot hold (§6.10).

@@ -446,3 +446,79 @@ fn bytes_behind_the_connections_window_are_seen() {
     assert_eq!(client.connection.data(key, b"456789", true), 6);
     assert_eq!(client.connection.stalled_bytes(), 0);
 }
+
+/// What the connection's window allows when all that is not used is given back.
+fn whole_window(end: &End) -> usize {
+    let mut window = end.connection.receive_window;
+    let mut size = 0;
+    // Bytes that were given back and not told are not left, but nor are they lost.
+    window.give(1 << 20, 0);
+    while window.take(1) {
+        size += 1;
+    }
+    size - (1 << 20)
+}
+
+/// §5.2.2: data that nobody takes fills its own stream's window, and does not stop the others.
+#[test]
+fn kept_data_stops_its_stream_and_no_other() {
+    let mut server = End::server_with(LocalSettings {
+        window: 20_000,
+        ..SETTINGS_OF_TESTS
+    });
+    for stream in [1, 3] {
+        server.feed(&headers(0, stream, POST)).unwrap();
+        for _ in 0..2 {
+            server
+                .feed(&frame(DATA, 0, stream, &[b'x'; 10_000]))
+                .unwrap();
+            let key = server.key(stream);
+            server.connection.keep(key, 10_000);
+        }
+        // No more than there is.
+        let key = server.key(stream);
+        server.connection.keep(key, 10_000);
+    }
+    assert_eq!(server.connection.kept_bytes(), 40_000);
+    assert_eq!(server.sent(), [update_frame(0, 40_000)]);
+    assert_eq!(whole_window(&server), 65_535);
+    // Used, it opens the stream's window, and not the connection's once more.
+    let key = server.key(1);
+    server.connection.used(key, 20_000);
+    assert_eq!(server.sent(), [update_frame(1, 20_000)]);
+    assert_eq!(server.connection.kept_bytes(), 20_000);
+    assert_eq!(whole_window(&server), 65_535);
+    server.feed(&frame(DATA, 0, 3, b"x")).unwrap();
+    assert_eq!(server.sent(), [reset_frame(3, code::FLOW_CONTROL_ERROR)]);
+    server.close(3, code::CANCEL);
+    assert_eq!(server.connection.kept_bytes(), 0);
+    // The byte that was too much is given back as well.
+    assert_eq!(whole_window(&server), 65_535);
+}
+
+/// Of data that is kept in part, that part is used first.
+#[test]
+fn the_connections_window_is_given_back_once() {
+    for (kept, used) in [
+        (0, 0),
+        (4_000, 0),
+        (4_000, 1_000),
+        (4_000, 6_000),
+        (10_000, 10_000),
+        (0, 10_000),
+    ] {
+        let mut server = End::server();
+        server.feed(&headers(0, 1, POST)).unwrap();
+        server.feed(&frame(DATA, 0, 1, &[b'x'; 10_000])).unwrap();
+        let key = server.key(1);
+        server.connection.keep(key, kept);
+        server.connection.used(key, used);
+        let left = kept.saturating_sub(used);
+        assert_eq!(server.connection.kept_bytes(), left);
+        let given = kept.max(used);
+        assert_eq!(whole_window(&server), 55_535 + given, "{kept} {used}");
+        server.close(1, code::CANCEL);
+        assert_eq!(whole_window(&server), 65_535, "{kept} {used}");
+        assert_eq!(server.connection.kept_bytes(), 0);
+    }
+}

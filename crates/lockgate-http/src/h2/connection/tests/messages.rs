@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::fields::Fields;
+use crate::h2::FieldBlock;
 use crate::h2::frames::{CONTINUATION, DATA};
 use crate::hpack::Indexing;
 
@@ -202,6 +203,40 @@ fn requests_that_make_no_head_keep_their_stream() {
         server.close(1, code::NO_ERROR);
         assert_eq!(server.sent().len(), 1);
     }
+}
+
+/// The same bytes as those of a whole head, but for the fields that the user leaves out or adds.
+#[test]
+fn a_response_may_be_written_field_by_field() {
+    let mut head = ResponseHead::of(200);
+    head.fields.append(b"Content-Type", b"text/plain");
+    head.fields.append(b"Set-Cookie", b"a=b");
+    let mut sent = Vec::new();
+    for by_field in [false, true] {
+        let mut server = End::server();
+        server.feed(&headers(END_STREAM, 1, GET)).unwrap();
+        let key = server.key(1);
+        let connection = &mut server.connection;
+        if by_field {
+            let fill = |block: &mut FieldBlock<'_>| {
+                block.status(200);
+                for field in head.fields.iter() {
+                    block.message_field(&field);
+                }
+            };
+            connection.interim_with(key, |block| block.status(103));
+            connection.respond_with(key, true, fill);
+            // Nothing that a second head would be.
+            connection.respond_with(key, true, fill);
+            connection.interim_with(key, |block| block.status(103));
+        } else {
+            connection.interim(key, &ResponseHead::of(103));
+            connection.respond(key, &head, true);
+        }
+        sent.push(server.sent());
+    }
+    assert_eq!(sent[0].len(), 2);
+    assert_eq!(sent[0], sent[1]);
 }
 
 #[test]
