@@ -6,7 +6,6 @@
 use std::fmt;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use lockgate_content::change::ChangeError;
 use lockgate_content::coding::DecodeError;
 use lockgate_http::fields::{Field, Fields};
@@ -139,19 +138,6 @@ pub trait BodyWriter {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>>;
-
-    /// The same for shared data, which HTTP/2 need not copy.
-    ///
-    /// # Errors
-    /// When the connection has broken.
-    fn poll_write_shared(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &Bytes,
-        last: bool,
-    ) -> Poll<Result<usize, WriteError>> {
-        self.poll_write(cx, data, last)
-    }
 
     /// Completes when no taken data waits here for room: data that is read meanwhile would only be
     /// buffered. A writer without a buffer of its own always has room.

@@ -194,10 +194,11 @@ table! {
          to what a section of that length needs.\n\
          - The decoded heads of all open requests of a connection are limited together: see \
          `streams`.\n\
-         - DATA frames of a few bytes count against the memory of `connection_window`. If nothing \
-         reads them, the connection ends.\n\
-         - Flow-control windows begin at 64 KiB for a body and 1 MiB for a connection. They grow \
-         while endpoints read.\n\
+         - Bodies that endpoints do not read are kept up to `connection_window`, in frames of any \
+         size. Other bodies of the connection go on meanwhile.\n\
+         - Flow-control windows begin at 64 KiB for a body and 1 MiB for a connection, but at most \
+         half of `connection_window`: the other half is for bodies that are kept. They grow while \
+         endpoints read.\n\
          - If a client does not read Lockgate's answers to its frames, Lockgate stops reading from \
          it.\n\
          - A client that opens no window, or does not send the body that it has announced, falls \

@@ -1,0 +1,243 @@
+//! What comes from the peer: bytes, their events, and what streams get of them.
+
+use std::ops::Range;
+use std::task::{Context, Poll};
+
+use lockgate_http::fields::Fields;
+use lockgate_http::forwarding;
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h2::{Event, FieldSection, Key, SectionError, StreamReset};
+use lockgate_http::head::{Method, RequestHead};
+
+use super::super::stream_slot::{StreamSlot, StreamWait};
+use super::{Link, LinkError, LinkEvent};
+use crate::body::Reset;
+
+/// Why a request cannot be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadRefusal {
+    /// Its head is malformed or too long; the method may be known.
+    Malformed(SectionError, Method),
+    /// The heads of all open streams take too much room together. It was not looked at.
+    NoRoom,
+}
+
+/// The outcome of the next frames among the received bytes.
+enum Received {
+    /// A stream that the client has opened.
+    Request(LinkEvent),
+    /// Frames that were handled; more may be there.
+    Frames,
+    /// No whole frame is left.
+    Nothing,
+}
+
+impl Link {
+    /// Completes with what has come, and otherwise when the turn is over: then all frames that have
+    /// come were handled, or the reads of the turn are used up.
+    ///
+    /// # Errors
+    /// When the connection has broken, or the peer has violated the protocol.
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<LinkEvent, LinkError>> {
+        loop {
+            // Streams that are closed may use up the client's budget, too.
+            if let Some(error) = self.connection.error() {
+                return Poll::Ready(Err(error.into()));
+            }
+            match self.receive()? {
+                Received::Request(request) => return Poll::Ready(Ok(request)),
+                Received::Frames => continue,
+                Received::Nothing => {}
+            }
+            if self.has_ended {
+                return Poll::Ready(Ok(LinkEvent::Ended));
+            }
+            if self.connection.is_full() {
+                self.is_read_due = true;
+                return Poll::Pending;
+            }
+            if self.reads == 0 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.reads -= 1;
+            let before = self.inbox.bytes().len();
+            match self.stream.poll_read(cx, &mut self.inbox) {
+                Poll::Ready(Ok(true)) => {
+                    self.pauses.note(self.stream.socket(), None);
+                    self.moved.1 += (self.inbox.bytes().len() - before) as u64;
+                }
+                Poll::Ready(Ok(false)) => self.has_ended = true,
+                Poll::Ready(Err(error)) => {
+                    self.stream.alert(cx, &error);
+                    return Poll::Ready(Err(error.into()));
+                }
+                Poll::Pending => {
+                    self.inbox.release_block();
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Reads and drops bytes; `false` when the peer has ended.
+    pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.inbox.consume(self.inbox.bytes().len());
+        self.stream
+            .poll_read(cx, &mut self.inbox)
+            .map(|read| matches!(read, Ok(true)))
+    }
+
+    /// Makes the head of the request that [`poll_event`](Self::poll_event) has told of.
+    ///
+    /// # Errors
+    /// When it is malformed, or there is no room for it. What is malformed counts against the client
+    /// as a reset does.
+    pub fn read_head(
+        &mut self,
+        key: Key,
+        limits: &HeadLimits,
+        head: &mut RequestHead,
+    ) -> Result<(), HeadRefusal> {
+        self.limits = *limits;
+        let (held, own) = (self.connection.held_heads(), self.connection.head_size(key));
+        if held > self.most_heads && held > own {
+            return Err(HeadRefusal::NoRoom);
+        }
+        let section = self.buffers.section();
+        let read = section.fields.request(limits, head);
+        read.map_err(|error| {
+            self.connection.penalize();
+            HeadRefusal::Malformed(error, section.method)
+        })
+    }
+
+    /// Handles the next frames among the received bytes.
+    fn receive(&mut self) -> Result<Received, LinkError> {
+        if self.inbox.is_empty() {
+            return Ok(Received::Nothing);
+        }
+        let buffers = std::rc::Rc::clone(&self.buffers);
+        let mut section = buffers.section();
+        let received = self.connection.receive(self.inbox.bytes(), &mut *section);
+        let mut outcome = Received::Nothing;
+        while let Some(event) = self.connection.next_event() {
+            if let Event::Head { key, ended, .. } = event {
+                outcome = Received::Request(self.open(key, ended));
+                continue;
+            }
+            self.handle(event, &section.fields);
+            if matches!(outcome, Received::Nothing) {
+                outcome = Received::Frames;
+            }
+        }
+        self.inbox.consume(received?);
+        Ok(outcome)
+    }
+
+    /// Opens a stream whose head has come.
+    fn open(&mut self, key: Key, has_ended: bool) -> LinkEvent {
+        self.connection.attach(key, StreamSlot::new(has_ended));
+        if has_ended {
+            self.partial_message.end(key.stream());
+        } else {
+            self.partial_message.begin(key.stream());
+        }
+        LinkEvent::Request { key, has_ended }
+    }
+
+    fn handle(&mut self, event: Event, section: &FieldSection) {
+        match event {
+            Event::Data { key, at, ended, .. } => self.take_data(key, at, ended),
+            Event::Trailers { key, .. } => {
+                let trailers = trailers(section, &self.limits);
+                if let Some(slot) = self.end_message(key) {
+                    slot.trailers = trailers;
+                    slot.wake(StreamWait::Data);
+                }
+            }
+            Event::Reset { key, reset } => self.take_reset(key, reset),
+            Event::Room { key } => {
+                if let Some(slot) = self.connection.get_mut(key) {
+                    slot.wake(StreamWait::Window);
+                }
+            }
+            Event::Priority { stream, priority } => self.order.update(stream, priority),
+            // A client's GOAWAY only says that it accepts no pushes, and only clients get heads of
+            // responses. We have sent no PING that is of interest here.
+            Event::Goaway { .. }
+            | Event::Pong { .. }
+            | Event::Head { .. }
+            | Event::Interim { .. } => {}
+        }
+    }
+
+    /// Keeps data until the stream's task fetches it. As long as there is room for it beside the
+    /// connection's window, it does not stop other bodies.
+    fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool) {
+        let length = at.len();
+        if has_ended {
+            self.end_message(key);
+        }
+        let is_over = self.lost.is_some();
+        let Some(slot) = self.connection.get_mut(key).filter(|_| !is_over) else {
+            return;
+        };
+        slot.receive(self.inbox.bytes().get(at).unwrap_or_default());
+        slot.wake(StreamWait::Data);
+        if self.connection.kept_bytes() + length <= self.windows.most_kept() {
+            self.connection.keep(key, length);
+        }
+    }
+
+    /// Notes the end of the peer's message.
+    fn end_message(&mut self, key: Key) -> Option<&mut StreamSlot> {
+        self.partial_message.end(key.stream());
+        let slot = self.connection.get_mut(key)?;
+        slot.has_ended = true;
+        Some(slot)
+    }
+
+    fn take_reset(&mut self, key: Key, reset: StreamReset) {
+        self.partial_message.end(key.stream());
+        let Some(slot) = self.connection.get_mut(key) else {
+            return;
+        };
+        slot.reset = Some(Reset {
+            code: Some(reset.code),
+            by_peer: reset.fault.is_none(),
+            unprocessed: reset.unprocessed,
+        });
+        slot.drop_data();
+        slot.wake_for_loss();
+    }
+
+    /// Gives the client's window back for data that was used.
+    pub(in super::super) fn note_used(&mut self, key: Key, bytes: usize) {
+        let unsent = self.connection.unsent().len();
+        self.windows.note_used(bytes);
+        self.connection.used(key, bytes);
+        if self.connection.unsent().len() > unsent {
+            self.wake_driver();
+        }
+    }
+
+    /// The slot of a stream.
+    pub(in super::super) fn slot(&mut self, key: Key) -> Option<&mut StreamSlot> {
+        self.connection.get_mut(key)
+    }
+}
+
+/// The trailers of a request that are forwarded, if there are any.
+fn trailers(
+    section: &FieldSection,
+    limits: &HeadLimits,
+) -> Option<Box<Result<Fields, SectionError>>> {
+    let mut fields = Fields::default();
+    let made = section.trailers(limits, &mut fields);
+    fields.retain(|field| forwarding::passes_in_trailers(&field));
+    if made.is_ok() && fields.is_empty() {
+        return None;
+    }
+    Some(Box::new(made.map(|()| fields)))
+}

@@ -1,0 +1,97 @@
+//! What all HTTP/2 connections of one worker share, since each needs it for a turn only: buffers for
+//! frames, and the decoded fields of the section that came last.
+
+use std::cell::{RefCell, RefMut};
+use std::rc::Rc;
+
+use lockgate_http::h2::{FieldSection, FieldSink, TurnBuffers};
+use lockgate_http::head::Method;
+use lockgate_net::memory::{self, MemoryLevel};
+
+use super::stream_slot::StreamSlot;
+
+/// The most sets of buffers that are kept: as many connections as are between their turns at once,
+/// each with unsent frames of its streams.
+const KEPT: usize = 64;
+
+/// The buffers of one worker.
+#[derive(Debug, Default)]
+pub struct WorkerBuffers {
+    sets: RefCell<Vec<TurnBuffers<StreamSlot>>>,
+    section: RefCell<ReceivedSection>,
+}
+
+impl WorkerBuffers {
+    /// No buffers: they are made on demand.
+    pub fn new() -> Rc<Self> {
+        Rc::default()
+    }
+
+    /// Lends a set for a turn.
+    pub(super) fn take(&self) -> TurnBuffers<StreamSlot> {
+        self.sets.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes back a set.
+    pub(super) fn give(&self, set: TurnBuffers<StreamSlot>) {
+        let mut sets = self.sets.borrow_mut();
+        let kept = if memory::level() == MemoryLevel::Easy {
+            KEPT
+        } else {
+            1
+        };
+        if sets.len() < kept {
+            sets.push(set);
+        }
+    }
+
+    /// The number of sets that are not lent.
+    #[cfg(test)]
+    pub(super) fn spare(&self) -> usize {
+        self.sets.borrow().len()
+    }
+
+    /// Frees all sets.
+    pub fn shrink(&self) {
+        self.sets.take();
+    }
+
+    /// The section that was decoded last.
+    pub(super) fn section(&self) -> RefMut<'_, ReceivedSection> {
+        self.section.borrow_mut()
+    }
+}
+
+/// A decoded field section, and the method in it, which is known even if no head can be made of it.
+#[derive(Debug)]
+pub(super) struct ReceivedSection {
+    pub(super) fields: FieldSection,
+    pub(super) method: Method,
+}
+
+impl Default for ReceivedSection {
+    fn default() -> Self {
+        Self {
+            fields: FieldSection::default(),
+            method: Method::Other,
+        }
+    }
+}
+
+impl FieldSink for ReceivedSection {
+    fn begin(&mut self) {
+        self.method = Method::Other;
+        self.fields.begin();
+    }
+
+    fn field(&mut self, name: &[u8], value: &[u8]) {
+        if name == b":method" {
+            self.method = Method::of(value);
+        }
+        self.fields.field(name, value);
+    }
+
+    fn overflow(&mut self) {
+        self.fields.overflow();
+    }
+}
