@@ -102,8 +102,11 @@ pub struct Connection<S> {
     data: Option<PartialData>,
     events: VecDeque<Event>,
     budget: PeerBudget,
-    /// Whether the peer has sent GOAWAY.
+    /// Whether the peer has sent GOAWAY, and the last stream that the latest one names.
     is_leaving: bool,
+    goaway_last: u32,
+    /// The DATA frames that were empty and no end.
+    empty_frames: u32,
     drain: DrainState,
     /// The data of the user's PING that is not acknowledged.
     ping: Option<[u8; 8]>,
@@ -157,6 +160,8 @@ impl<S> Connection<S> {
             events: VecDeque::new(),
             budget: PeerBudget::new(budget),
             is_leaving: false,
+            goaway_last: u32::MAX,
+            empty_frames: 0,
             drain: DrainState::None,
             ping: None,
             is_over: false,

@@ -69,6 +69,9 @@ pub enum ConnectionError {
     /// reset for it (§6.3).
     #[error("a PRIORITY frame is malformed")]
     Priority,
+    /// A GOAWAY of a server that names a later stream than one before (§6.8).
+    #[error("a GOAWAY frame names a later stream than one before")]
+    LaterGoaway,
     /// More cancelled requests than [`Budget`](super::Budget) allows.
     #[error("too many cancelled requests")]
     Resets,

@@ -36,7 +36,21 @@ impl FieldBlock<'_> {
     /// Adds a field of a message, with a name in any case. Its use of the table goes by its name: what
     /// soon changes is not added, and neither are secrets.
     pub fn message_field(&mut self, field: &Field<'_>) {
-        self.lower(field.name, field.value, field.known);
+        self.lower(field.name, field.value, |lowered| {
+            indexing(lowered, field.known)
+        });
+    }
+
+    /// Adds a field of a request, with a name in any case, on a connection that many clients share:
+    /// their secrets are not added to the table (RFC 7541 §7.1.3), and otherwise only what most of
+    /// their requests have in common is, since entries stay.
+    pub fn request_field(&mut self, field: &Field<'_>) {
+        self.lower(field.name, field.value, |lowered| {
+            match indexing(lowered, field.known) {
+                Indexing::Keep if !is_common(lowered) => Indexing::Plain,
+                indexing => indexing,
+            }
+        });
     }
 
     /// The number of changes of the encoder's table (see [`HpackEncoder::changes`]).
@@ -68,8 +82,8 @@ impl FieldBlock<'_> {
         }
     }
 
-    /// Adds a field with a name in any case.
-    fn lower(&mut self, name: &[u8], value: &[u8], known: Option<Known>) {
+    /// Adds a field with a name in any case; `indexing` gets it in lower case.
+    fn lower(&mut self, name: &[u8], value: &[u8], indexing: impl FnOnce(&[u8]) -> Indexing) {
         let mut short = [0; 64];
         let mut long = Vec::new();
         let lowered = if !name.iter().any(u8::is_ascii_uppercase) {
@@ -82,7 +96,7 @@ impl FieldBlock<'_> {
             long.extend(name.to_ascii_lowercase());
             &long[..]
         };
-        let indexing = indexing(lowered, known);
+        let indexing = indexing(lowered);
         self.field(lowered, value, indexing);
     }
 }
@@ -97,6 +111,25 @@ fn indexing(name: &[u8], known: Option<Known>) -> Indexing {
         }
         (None, _) => Indexing::Keep,
     }
+}
+
+/// Whether the requests of different clients have few values of this field among them.
+fn is_common(name: &[u8]) -> bool {
+    matches!(
+        name,
+        b"accept"
+            | b"accept-encoding"
+            | b"accept-language"
+            | b"content-type"
+            | b"grpc-accept-encoding"
+            | b"grpc-encoding"
+            | b"te"
+            | b"user-agent"
+            | b"via"
+            | b"x-forwarded-host"
+            | b"x-forwarded-port"
+            | b"x-forwarded-proto"
+    )
 }
 
 /// Writes HEADERS, and CONTINUATION where the block is too long for one frame (RFC 9113 §6.10).

@@ -122,6 +122,11 @@ impl<S> Connection<S> {
         if std::mem::replace(&mut self.is_leaving, true) {
             self.budget.control()?;
         }
+        // What was promised not to be processed may have been sent elsewhere since.
+        if self.role == Role::Client && last > self.goaway_last {
+            return Err(ConnectionError::LaterGoaway);
+        }
+        self.goaway_last = last;
         let Self {
             streams, events, ..
         } = self;

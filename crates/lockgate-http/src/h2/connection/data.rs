@@ -106,6 +106,7 @@ impl<S> Connection<S> {
         }
         stream.unused += data as u32;
         if data == 0 && !ended {
+            self.empty_frames = self.empty_frames.saturating_add(1);
             self.budget.control()?;
         }
         Ok(Some(key))

@@ -20,6 +20,12 @@ impl<S> Connection<S> {
         self.is_settled
     }
 
+    /// The DATA frames so far that were empty and did not end their message: they cost no window, and
+    /// no event tells of them.
+    pub fn empty_frames(&self) -> u32 {
+        self.empty_frames
+    }
+
     /// The number of slots in use.
     pub fn active(&self) -> usize {
         self.streams.len()

@@ -11,12 +11,16 @@ use crate::head::Method;
 
 /// CONTINUATION frames below this size that do not end their section are counted as useless.
 const SHORT_CONTINUATION: usize = 1024;
+/// The most of these in one section, whatever the budget allows.
+const MOST_SHORT: u32 = 1024;
 
 /// A field section without its last CONTINUATION.
 #[derive(Debug)]
 pub(super) struct CutSection {
     front: SectionFront,
     block: Vec<u8>,
+    /// Its short CONTINUATION frames so far.
+    short: u32,
 }
 
 /// What HEADERS says of its field section.
@@ -90,6 +94,7 @@ impl<S> Connection<S> {
         self.section = Some(CutSection {
             front,
             block: block.to_vec(),
+            short: 0,
         });
         Ok(())
     }
@@ -111,6 +116,10 @@ impl<S> Connection<S> {
         // Honest ones fill their frames.
         if payload.len() < SHORT_CONTINUATION && !header.has(END_HEADERS) {
             self.budget.control()?;
+            section.short += 1;
+            if section.short > MOST_SHORT {
+                return Err(ConnectionError::SectionTooLong);
+            }
         }
         section.block.extend_from_slice(payload);
         if header.has(END_HEADERS) {

@@ -409,6 +409,41 @@ fn short_continuation_frames_are_counted() {
     }
 }
 
+/// CVE-2024-27316, by a peer whose other frames are not counted.
+#[test]
+fn short_continuation_frames_of_one_section_are_bounded() {
+    let settings = LocalSettings {
+        head_list: 1 << 20,
+        ..SETTINGS_OF_TESTS
+    };
+    let mut client = End::new(Role::Client, settings, Budget::UNLIMITED);
+    client.greet();
+    client.ask(true);
+    client.feed(&frame(HEADERS, 0, 1, OK)).unwrap();
+    let mut fed = 0;
+    let error = loop {
+        match client.feed(&frame(CONTINUATION, 0, 1, b"")) {
+            Ok(()) => fed += 1,
+            Err(error) => break error,
+        }
+    };
+    assert_eq!((fed, error), (1024, ConnectionError::SectionTooLong));
+}
+
+#[test]
+fn empty_data_frames_are_known_to_the_user() {
+    let mut client = End::new(Role::Client, SETTINGS_OF_TESTS, Budget::UNLIMITED);
+    client.greet();
+    client.ask(true);
+    client.feed(&headers(0, 1, OK)).unwrap();
+    for data in [&b""[..], b"x", b""] {
+        client.feed(&frame(DATA, 0, 1, data)).unwrap();
+    }
+    assert_eq!(client.connection.empty_frames(), 2);
+    client.feed(&frame(DATA, END_STREAM, 1, b"")).unwrap();
+    assert_eq!(client.connection.empty_frames(), 2, "the end has a use");
+}
+
 /// A peer that gets small answers measures the round trip with each (grpc-go).
 #[test]
 fn heads_that_we_send_explain_pings() {

@@ -1,7 +1,7 @@
 //! RFC 9113 §8: heads, bodies and trailers, and what is malformed.
 
 use super::*;
-use crate::fields::Fields;
+use crate::fields::{Field, Fields, Known};
 use crate::h2::FieldBlock;
 use crate::h2::frames::{CONTINUATION, DATA};
 use crate::hpack::Indexing;
@@ -206,6 +206,37 @@ fn requests_that_make_no_head_keep_their_stream() {
 }
 
 /// The same bytes as those of a whole head, but for the fields that the user leaves out or adds.
+/// RFC 7541 §7.1.3: clients that share a connection must not learn of each other's fields by the size
+/// of their own.
+#[test]
+fn requests_of_many_clients_share_only_common_fields_in_the_table() {
+    let mut client = End::client();
+    let mut blocks = Vec::new();
+    for _ in 0..2 {
+        client.connection.open(Method::Get, 1, true, |block| {
+            for (name, value, is_kept) in [
+                ("User-Agent", "a browser", true),
+                ("X-Forwarded-Proto", "https", true),
+                ("X-Forwarded-For", "192.0.2.1", false),
+                ("X-Request-Id", "0123456789abcdef", false),
+                ("X-Api-Key", "secret", false),
+                ("Authorization", "Bearer secret", false),
+                ("Cookie", "session=secret", false),
+            ] {
+                let before = block.changes();
+                let (name, value) = (name.as_bytes(), value.as_bytes());
+                let known = Known::of(name);
+                block.request_field(&Field { name, value, known });
+                let is_new = blocks.is_empty();
+                assert_eq!(block.changes() > before, is_kept && is_new, "{name:?}");
+            }
+            blocks.push(block.written().to_vec());
+        });
+        client.sent();
+    }
+    assert!(blocks[1].len() < blocks[0].len());
+}
+
 #[test]
 fn a_response_may_be_written_field_by_field() {
     let mut head = ResponseHead::of(200);

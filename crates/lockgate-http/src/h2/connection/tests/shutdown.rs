@@ -45,6 +45,20 @@ fn a_second_goaway_may_name_an_earlier_stream() {
     assert_eq!(client.take_seen(), [Seen::Goaway(0), reset]);
 }
 
+/// §6.8: what it had said not to have processed may run elsewhere already.
+#[test]
+fn a_goaway_of_a_later_stream_ends_the_connection() {
+    let mut client = End::client();
+    for _ in 0..3 {
+        client.ask(true);
+    }
+    client.feed(&goaway(3, code::NO_ERROR)).unwrap();
+    client.feed(&goaway(3, code::NO_ERROR)).unwrap();
+    let later = client.feed(&goaway(5, code::NO_ERROR));
+    assert_eq!(later, Err(ConnectionError::LaterGoaway));
+    assert_eq!(client.sent(), [goaway_frame(0, code::PROTOCOL_ERROR)]);
+}
+
 /// §8.7.
 #[test]
 fn a_refused_stream_is_unprocessed_before_its_response() {
