@@ -99,8 +99,9 @@ fn told(role: Role, bytes: &[u8], step: usize) -> Told {
             while let Some(event) = connection.next_event() {
                 take(&mut connection, event, &unread, &section, &mut held, &mut told);
             }
-            assert!(held <= connection.local_settings().connection_window as usize);
-            assert!(connection.active() <= SETTINGS.streams as usize);
+            let window = connection.local_settings().connection_window as usize;
+            assert!(held <= window + connection.kept_bytes());
+            assert!(connection.active() <= 2 * SETTINGS.streams as usize);
             let heads: usize = connection.keys().map(|key| connection.head_size(key)).sum();
             assert_eq!(connection.held_heads(), heads);
             // Each has a head and trailers at most.
@@ -125,6 +126,20 @@ fn told(role: Role, bytes: &[u8], step: usize) -> Told {
         // A frame that is not DATA is kept until it is whole.
         assert!(unread.len() < 9 + 16_384);
     }
+    // The end: one GOAWAY, if there was none, and what comes then is of no more use.
+    connection.abort(code::NO_ERROR);
+    let goodbye = connection.unsent().len();
+    assert_eq!(goodbye, if told.error.is_some() { 0 } else { 17 });
+    let keys: Vec<_> = connection.keys().collect();
+    for key in keys {
+        connection.close(key, code::PROTOCOL_ERROR);
+    }
+    assert_eq!((connection.held_heads(), connection.kept_bytes()), (0, 0));
+    if told.error.is_none() {
+        assert_eq!(connection.receive(bytes, &mut section), Ok(bytes.len()));
+        assert_eq!(connection.next_event(), None);
+    }
+    assert_eq!(connection.unsent().len(), goodbye);
     let last = frames(&sent, &mut told.resets);
     let is_error = |code: u32| told.error.is_some_and(|error| error.code() == code);
     assert!(told.error.is_none() || last.is_some_and(is_error), "{last:?}");
@@ -167,6 +182,9 @@ fn take(
             // Some bodies are never used.
             if key.stream() % 8 == 3 {
                 *held += data.len();
+                if key.stream() % 16 == 3 {
+                    connection.keep(key, data.len());
+                }
             } else {
                 connection.used(key, data.len());
             }

@@ -77,9 +77,10 @@ impl DownstreamStream {
             slot.wait(StreamWait::Loss, cx);
             return Poll::Pending;
         }
-        (self.data, self.used) = (slot.take_data(), 0);
         self.has_ended = slot.has_ended;
-        match slot.trailers.take().map(|trailers| *trailers) {
+        let trailers = slot.trailers.take().map(|trailers| *trailers);
+        (self.data, self.used) = (link.fetch(self.key), 0);
+        match trailers {
             None => {}
             Some(Ok(trailers)) => self.trailers = Some(Box::new(trailers)),
             Some(Err(error)) => {

@@ -101,7 +101,44 @@ pub enum LinkError {
     Broken(#[from] StreamError),
     /// The peer has broken a rule of HTTP/2, or costs too much: our GOAWAY waits to be sent.
     #[error(transparent)]
-    Violation(#[from] ConnectionError),
+    Violation(#[from] LinkViolation),
+}
+
+/// What a peer has done for which we end the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LinkViolation {
+    /// It has violated the protocol, or used up its budget.
+    #[error(transparent)]
+    Rule(ConnectionError),
+    /// It sends bodies in frames of a few bytes, faster than they are read.
+    #[error("too many small DATA frames")]
+    SmallFrames,
+}
+
+impl LinkViolation {
+    /// The metric's label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Rule(error) => error.label(),
+            Self::SmallFrames => "calm",
+        }
+    }
+
+    /// The code of the GOAWAY that tells the peer.
+    pub fn code(self) -> u32 {
+        match self {
+            Self::Rule(error) => error.code(),
+            Self::SmallFrames => code::ENHANCE_YOUR_CALM,
+        }
+    }
+
+    /// Whether the peer has cost too much, and not only broken a rule.
+    pub fn is_abuse(self) -> bool {
+        match self {
+            Self::Rule(error) => error.is_abuse(),
+            Self::SmallFrames => true,
+        }
+    }
 }
 
 /// An HTTP/2 connection.
@@ -133,6 +170,8 @@ pub struct Link {
     /// The limits of trailers.
     limits: HeadLimits,
     most_heads: usize,
+    /// Small frames of bodies that were not fetched.
+    small_frames: u32,
     /// Why no stream goes on.
     lost: Option<Reset>,
 }
@@ -183,6 +222,7 @@ impl Link {
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
             most_heads: HEADS.max(limits.streams as usize * HEADS_EACH),
+            small_frames: 0,
             lost: None,
         }))
     }
@@ -343,6 +383,7 @@ impl Link {
         let Some(slot) = self.connection.close(key, code) else {
             return;
         };
+        self.small_frames -= slot.small_frames;
         self.order.forget(key, slot.waits_for(StreamWait::Turn));
         self.partial_message.end(key.stream());
         if self.connection.unsent().len() > unsent || self.connection.is_drained() {

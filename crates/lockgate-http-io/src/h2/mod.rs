@@ -23,7 +23,9 @@ mod worker_buffers;
 
 pub use downstream_stream::DownstreamStream;
 pub use heads::RequestPseudoFields;
-pub use link::{FrameRate, HeadRefusal, Link, LinkError, LinkEvent, LinkLimits, SharedLink};
+pub use link::{
+    FrameRate, HeadRefusal, Link, LinkError, LinkEvent, LinkLimits, LinkViolation, SharedLink,
+};
 pub use shared_connection::{MOST, SharedConnection};
 pub use upstream_stream::UpstreamStream;
 pub use worker_buffers::WorkerBuffers;

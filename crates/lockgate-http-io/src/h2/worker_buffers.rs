@@ -67,6 +67,8 @@ impl WorkerBuffers {
 pub(super) struct ReceivedSection {
     pub(super) fields: FieldSection,
     pub(super) method: Method,
+    /// Whether there are more fields than are decoded for a head.
+    pub(super) is_cut: bool,
 }
 
 impl Default for ReceivedSection {
@@ -74,13 +76,14 @@ impl Default for ReceivedSection {
         Self {
             fields: FieldSection::default(),
             method: Method::Other,
+            is_cut: false,
         }
     }
 }
 
 impl FieldSink for ReceivedSection {
     fn begin(&mut self) {
-        self.method = Method::Other;
+        (self.method, self.is_cut) = (Method::Other, false);
         self.fields.begin();
     }
 
@@ -92,6 +95,7 @@ impl FieldSink for ReceivedSection {
     }
 
     fn overflow(&mut self) {
+        self.is_cut = true;
         self.fields.overflow();
     }
 }

@@ -10,9 +10,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use lockgate_http::h2::{ConnectionError, Key, code};
+use lockgate_http::h2::{Key, code};
 use lockgate_http_io::h2::{
-    DownstreamStream, FrameRate, HeadRefusal, Link, LinkError, LinkEvent, LinkLimits, SharedLink,
+    DownstreamStream, FrameRate, HeadRefusal, Link, LinkError, LinkEvent, LinkLimits,
+    LinkViolation, SharedLink,
 };
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{ConnectionUse, Cut, WaitReason};
@@ -258,10 +259,10 @@ impl H2ClientConnection {
                 Poll::Ready(Err(LinkError::Broken(error))) => {
                     return Some(Termination::client_reset(error));
                 }
-                Poll::Ready(Err(LinkError::Violation(error))) => {
-                    progress.shutdown = ConnectionShutdown::Now(self.violated(error));
+                Poll::Ready(Err(LinkError::Violation(violation))) => {
+                    progress.shutdown = ConnectionShutdown::Now(self.violated(violation));
                     self.connection.guard.begin_phase(SHORT_LINGER);
-                    self.link.borrow_mut().end_streams(Some(error.code()));
+                    self.link.borrow_mut().end_streams(Some(violation.code()));
                     return None;
                 }
                 Poll::Pending => return None,
@@ -292,14 +293,18 @@ impl H2ClientConnection {
     }
 
     /// The end of a connection whose client has broken the rules of HTTP/2.
-    fn violated(&self, error: ConnectionError) -> Termination {
-        self.connection.count_violation(error.label());
-        let cause = if error.is_abuse() {
+    fn violated(&self, violation: LinkViolation) -> Termination {
+        self.connection.count_violation(violation.label());
+        let cause = if violation.is_abuse() {
             Cause::Limit
         } else {
             Cause::RefusedByRule
         };
-        Termination::because(cause, CauseSide::Downstream, error).always_logged()
+        let detail = match violation.label() {
+            "sections" => format!("a field section that cannot be decoded: {violation}"),
+            _ => violation.to_string(),
+        };
+        Termination::because(cause, CauseSide::Downstream, detail).always_logged()
     }
 
     /// Takes no new requests.

@@ -6,12 +6,19 @@ use std::task::{Context, Poll};
 use lockgate_http::fields::Fields;
 use lockgate_http::forwarding;
 use lockgate_http::h1::HeadLimits;
-use lockgate_http::h2::{Event, FieldSection, Key, SectionError, StreamReset};
+use lockgate_http::h2::{Event, FieldSection, Key, SectionError, StreamReset, code};
 use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::hpack::Indexing;
 
 use super::super::stream_slot::{StreamSlot, StreamWait};
-use super::{Link, LinkError, LinkEvent};
+use super::{Link, LinkError, LinkEvent, LinkViolation};
 use crate::body::Reset;
+
+/// Small frames of bodies that no stream's task has fetched: beyond so many the client costs more
+/// than it sends.
+const SMALL_FRAMES: u32 = 16_384;
+/// Data of a frame that is not small.
+const NOT_SMALL: usize = 256;
 
 /// Why a request cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +49,11 @@ impl Link {
         loop {
             // Streams that are closed may use up the client's budget, too.
             if let Some(error) = self.connection.error() {
-                return Poll::Ready(Err(error.into()));
+                return Poll::Ready(Err(LinkViolation::Rule(error).into()));
+            }
+            if self.small_frames > SMALL_FRAMES {
+                self.connection.abort(code::ENHANCE_YOUR_CALM);
+                return Poll::Ready(Err(LinkViolation::SmallFrames.into()));
             }
             match self.receive()? {
                 Received::Request(request) => return Poll::Ready(Ok(request)),
@@ -122,8 +133,14 @@ impl Link {
         let received = self.connection.receive(self.inbox.bytes(), &mut *section);
         let mut outcome = Received::Nothing;
         while let Some(event) = self.connection.next_event() {
-            if let Event::Head { key, ended, .. } = event {
-                outcome = Received::Request(self.open(key, ended));
+            if let Event::Head { key, ended, wire } = event {
+                let most = self.connection.local_settings().head_list as usize;
+                outcome = if section.is_cut || wire > most {
+                    self.refuse_long(key);
+                    Received::Frames
+                } else {
+                    Received::Request(self.open(key, ended))
+                };
                 continue;
             }
             self.handle(event, &section.fields);
@@ -131,7 +148,7 @@ impl Link {
                 outcome = Received::Frames;
             }
         }
-        self.inbox.consume(received?);
+        self.inbox.consume(received.map_err(LinkViolation::Rule)?);
         Ok(outcome)
     }
 
@@ -144,6 +161,18 @@ impl Link {
             self.partial_message.begin(key.stream());
         }
         LinkEvent::Request { key, has_ended }
+    }
+
+    /// Answers a request whose head exceeds what is decoded, which is more than any head may have: as
+    /// cheaply as it can be made.
+    fn refuse_long(&mut self, key: Key) {
+        self.connection.respond_with(key, true, |block| {
+            block.status(431);
+            block.field(b"content-length", b"0", Indexing::Plain);
+        });
+        self.connection.penalize();
+        // RFC 9113 §8.1: the rest of the request is superfluous.
+        self.connection.close(key, code::NO_ERROR);
     }
 
     fn handle(&mut self, event: Event, section: &FieldSection) {
@@ -184,6 +213,10 @@ impl Link {
             return;
         };
         slot.receive(self.inbox.bytes().get(at).unwrap_or_default());
+        if length < NOT_SMALL {
+            slot.small_frames += 1;
+            self.small_frames += 1;
+        }
         slot.wake(StreamWait::Data);
         if self.connection.kept_bytes() + length <= self.windows.most_kept() {
             self.connection.keep(key, length);
@@ -220,6 +253,15 @@ impl Link {
         if self.connection.unsent().len() > unsent {
             self.wake_driver();
         }
+    }
+
+    /// Fetches what has come for a stream.
+    pub(in super::super) fn fetch(&mut self, key: Key) -> Vec<u8> {
+        let Some(slot) = self.connection.get_mut(key) else {
+            return Vec::new();
+        };
+        self.small_frames -= std::mem::take(&mut slot.small_frames);
+        slot.take_data()
     }
 
     /// The slot of a stream.

@@ -305,7 +305,12 @@ fn a_flood_ends_the_link_and_its_streams() {
     scene.socket.write_all(&ping.repeat(2_000)).unwrap();
     let failed = scene.turns(|_| false);
     assert!(
-        matches!(failed, Err(LinkError::Violation(ConnectionError::Control))),
+        matches!(
+            failed,
+            Err(LinkError::Violation(LinkViolation::Rule(
+                ConnectionError::Control
+            )))
+        ),
         "{failed:?}"
     );
     scene

@@ -258,7 +258,8 @@ fn a_response_may_take_longer_than_the_head_timeout() {
     ];
     let end = flag::END_HEADERS | flag::END_STREAM;
     let request = frame(kind::HEADERS, end, 1, hpack::section(&fields));
-    peer.send([PREFACE, &settings(&[]), &request].concat());
+    let settings = frame(kind::SETTINGS, 0, 0, settings(&[]));
+    peer.send([PREFACE, &settings, &request].concat());
     let mut upstream = origin.http();
     upstream.request();
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
