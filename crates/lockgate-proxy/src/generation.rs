@@ -15,9 +15,8 @@ use std::sync::mpsc::SyncSender;
 use foldhash::HashMap;
 use lockgate_limits::{PerClient, PoolIndex};
 use lockgate_metrics::{Padded, Shard};
-use lockgate_net::stream::BufferPool;
 use lockgate_rules::TraceShare;
-use lockgate_upstream::{EndpointIndex, Pool, UpstreamPool, WorkerSockets};
+use lockgate_upstream::{EndpointIndex, Pool, UpstreamBuffers, UpstreamPool, WorkerSockets};
 
 use crate::access_log::{LineStyle, MaskIp, WorkerLog};
 use crate::metrics::WorkerCells;
@@ -114,7 +113,7 @@ impl Generation {
     pub fn next(
         &self,
         setup: GenerationSetup,
-        blocks: &Rc<BufferPool>,
+        buffers: &UpstreamBuffers,
         sockets: &Rc<WorkerSockets>,
     ) -> Self {
         let known: HashMap<&str, &UpstreamPool> = self
@@ -127,7 +126,7 @@ impl Generation {
             let here = EndpointIndex::new(first);
             first += pool.members().len();
             let previous = known.get(pool.settings.name.as_str()).copied();
-            UpstreamPool::new(pool, here, previous, blocks, sockets)
+            UpstreamPool::new(pool, here, previous, buffers, sockets)
         };
         Self {
             upstreams: setup.pools.into_iter().map(upstream).collect(),

@@ -34,7 +34,7 @@ use lockgate_net::relay::RelayBuffers;
 use lockgate_net::splice::Pipes;
 use lockgate_net::stream::BufferPool;
 use lockgate_net::traffic_shaping::ShapingQueue;
-use lockgate_upstream::{UpstreamPool, WorkerSockets};
+use lockgate_upstream::{UpstreamBuffers, UpstreamPool, WorkerSockets};
 use tokio::sync::Notify;
 
 use crate::access_log::{RecentErrors, Tails, WorkerLog};
@@ -278,10 +278,18 @@ impl Worker {
         Rc::clone(&self.generation.borrow())
     }
 
+    /// The buffers that connections to endpoints use.
+    pub(crate) fn upstream_buffers(&self) -> UpstreamBuffers {
+        UpstreamBuffers {
+            blocks: Rc::clone(&self.blocks),
+            http2: Rc::clone(&self.h2_buffers),
+        }
+    }
+
     /// Takes up the next generation, which requests begin in from now on.
     pub fn adopt(&self, setup: GenerationSetup) -> Rc<Generation> {
         let previous = self.generation();
-        let next = Rc::new(previous.next(setup, &self.blocks, &self.sockets));
+        let next = Rc::new(previous.next(setup, &self.upstream_buffers(), &self.sockets));
         let kept: HashSet<_> = next
             .upstreams()
             .iter()

@@ -11,12 +11,12 @@ use lockgate_http_io::h2::{MOST, SharedConnection, UpstreamStream};
 use lockgate_limits::clock::{Cut, Guard};
 use lockgate_net::millis::Millis;
 use lockgate_net::reactor;
-use lockgate_net::stream::{BufferPool, Stream};
+use lockgate_net::stream::Stream;
 use lockgate_rules::IdleSettings;
 use tokio::sync::Notify;
 
 use super::connection_usage::ConnectionUsage;
-use super::{DialError, Endpoint, EndpointFailure, Pool, WorkerSockets};
+use super::{DialError, Endpoint, EndpointFailure, Pool, UpstreamBuffers, WorkerSockets};
 
 /// Which connections a request may reuse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -137,7 +137,7 @@ impl H2Pool {
         self: &Rc<Self>,
         pool: &Arc<Pool>,
         endpoint: &Arc<Endpoint>,
-        (blocks, sockets): (&Rc<BufferPool>, &Rc<WorkerSockets>),
+        (buffers, sockets): (&UpstreamBuffers, &Rc<WorkerSockets>),
         guard: &Guard,
         connect: Duration,
     ) -> Result<bool, DialError> {
@@ -154,7 +154,7 @@ impl H2Pool {
             let made = Rc::clone(self).connect(
                 Arc::clone(pool),
                 Arc::clone(endpoint),
-                (Rc::clone(blocks), Rc::clone(sockets)),
+                (buffers.clone(), Rc::clone(sockets)),
                 guard.watch_another(),
                 connect,
                 Rc::clone(&dial),
@@ -180,7 +180,7 @@ impl H2Pool {
         self: Rc<Self>,
         pool: Arc<Pool>,
         endpoint: Arc<Endpoint>,
-        (blocks, sockets): (Rc<BufferPool>, Rc<WorkerSockets>),
+        (buffers, sockets): (UpstreamBuffers, Rc<WorkerSockets>),
         guard: Guard,
         connect: Duration,
         dial: Rc<Dialling>,
@@ -195,8 +195,9 @@ impl H2Pool {
             let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
             guard.begin_phase(connect);
             let now = guard.clock().now();
+            let buffers = (&buffers.blocks, &buffers.http2);
             let begun = guard
-                .within(SharedConnection::handshake(stream, &blocks, now))
+                .within(SharedConnection::handshake(stream, buffers, now))
                 .await;
             let begun = match begun {
                 Ok(begun) => begun,

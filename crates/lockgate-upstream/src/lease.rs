@@ -340,7 +340,7 @@ impl UpstreamPool {
             .await?;
         let before_tls = dialled.session.is_some();
         let stream = Stream::new(dialled.socket, dialled.session, Vec::new());
-        let mut connection = Box::new(H1Connection::new(stream, &self.blocks, &[]));
+        let mut connection = Box::new(H1Connection::new(stream, &self.buffers.blocks, &[]));
         if !before_tls {
             connection.writer.buffer().extend_from_slice(proxy_header);
         }
@@ -401,7 +401,7 @@ impl UpstreamPool {
             let made = h2_pool.wait_for_connection(
                 &self.pool,
                 &endpoint,
-                (&self.blocks, &self.sockets),
+                (&self.buffers, &self.sockets),
                 guard,
                 connect,
             );

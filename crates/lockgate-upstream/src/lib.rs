@@ -56,6 +56,6 @@ pub use sessions::{SessionIdReader, Sessions};
 pub use settings::{ErrorPage, Settings};
 pub use sticky::Sticky;
 pub use upstream_connection::UpstreamConnection;
-pub use upstream_pool::UpstreamPool;
+pub use upstream_pool::{UpstreamBuffers, UpstreamPool};
 pub use wait_budget::WaitBudget;
 pub use worker_sockets::{SocketPermit, WorkerSockets};

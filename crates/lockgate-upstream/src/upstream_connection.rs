@@ -8,7 +8,7 @@ use lockgate_http::h1::framing;
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 use lockgate_http_io::body::{BodyReader, BodyWriter, ReadError, Tunnel, WriteError};
 use lockgate_http_io::h1::H1Connection;
-use lockgate_http_io::h2::{RequestPseudoFields, UpstreamStream};
+use lockgate_http_io::h2::{EndpointPseudoFields, UpstreamStream};
 use lockgate_http_io::message::OutgoingRequest;
 
 /// The connection of a request to its endpoint.
@@ -31,16 +31,16 @@ macro_rules! either {
 }
 
 impl UpstreamConnection {
-    /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `target`.
+    /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `pseudo_fields`.
     #[inline]
     pub fn send_request(
         &mut self,
         request: &OutgoingRequest<'_>,
-        target: Option<RequestPseudoFields>,
+        pseudo_fields: Option<EndpointPseudoFields<'_>>,
     ) {
-        match (self, target) {
+        match (self, pseudo_fields) {
             (Self::H1(connection), _) => connection.send_request(request),
-            (Self::H2(stream), Some(target)) => stream.send_request(request, target),
+            (Self::H2(stream), Some(pseudo_fields)) => stream.send_request(request, pseudo_fields),
             // Never reached, since a pool speaks one of them: without a request no response comes.
             (Self::H2(_), None) => {}
         }

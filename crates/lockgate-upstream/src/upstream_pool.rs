@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http_io::h1::H1Connection;
+use lockgate_http_io::h2::WorkerBuffers;
 use lockgate_limits::MemberIndex;
 use lockgate_limits::clock::ResponseSource;
 use lockgate_limits::member_set::MemberSet;
@@ -30,13 +31,22 @@ const SAVED: u32 = 1_000;
 /// The time for which a superfluous connection is kept.
 const MOMENT: Millis = Millis::from_secs(1);
 
+/// The buffers of a worker, as connections to endpoints use them.
+#[derive(Debug, Clone)]
+pub struct UpstreamBuffers {
+    /// Those of messages.
+    pub blocks: Rc<BufferPool>,
+    /// Those of connections over HTTP/2.
+    pub http2: Rc<WorkerBuffers>,
+}
+
 /// A pool with the connections of one worker.
 pub struct UpstreamPool {
     pub(super) pool: Arc<Pool>,
     /// The index of its first member among those of the configuration, for counters; none where
     /// nothing is counted by endpoint.
     first: Option<EndpointIndex>,
-    pub(super) blocks: Rc<BufferPool>,
+    pub(super) buffers: UpstreamBuffers,
     pub(super) sockets: Rc<WorkerSockets>,
     pub(super) random: Random,
     /// Hundredths of a retry. Each worker has its own: the same share of each worker's requests is
@@ -82,10 +92,10 @@ impl UpstreamPool {
         pool: Arc<Pool>,
         first: EndpointIndex,
         previous: Option<&Self>,
-        blocks: &Rc<BufferPool>,
+        buffers: &UpstreamBuffers,
         sockets: &Rc<WorkerSockets>,
     ) -> Rc<Self> {
-        let upstream = Self::at(Some(first), pool, previous, (blocks, sockets));
+        let upstream = Self::at(Some(first), pool, previous, (buffers, sockets));
         let keeper = Rc::downgrade(&upstream) as Weak<dyn IdleSockets>;
         sockets.register(keeper);
         upstream
@@ -95,7 +105,7 @@ impl UpstreamPool {
         first: Option<EndpointIndex>,
         pool: Arc<Pool>,
         previous: Option<&Self>,
-        (blocks, sockets): (&Rc<BufferPool>, &Rc<WorkerSockets>),
+        (buffers, sockets): (&UpstreamBuffers, &Rc<WorkerSockets>),
     ) -> Rc<Self> {
         let alike = previous.filter(|previous| previous.pool.connects_as(&pool));
         let known = |member: &Member| {
@@ -114,7 +124,7 @@ impl UpstreamPool {
         Rc::new(Self {
             pool,
             first,
-            blocks: Rc::clone(blocks),
+            buffers: buffers.clone(),
             sockets: Rc::clone(sockets),
             random: Random::new(),
             budget,
@@ -157,7 +167,7 @@ impl UpstreamPool {
     pub fn single_use(
         (connection, socket_permit): (Box<H1Connection>, SocketPermit),
         endpoint: Arc<Endpoint>,
-        blocks: &Rc<BufferPool>,
+        buffers: &UpstreamBuffers,
         now: Millis,
     ) -> Rc<Self> {
         let idle_settings = IdleSettings {
@@ -175,7 +185,7 @@ impl UpstreamPool {
             None,
             Arc::new(pool),
             None,
-            (blocks, socket_permit.sockets()),
+            (buffers, socket_permit.sockets()),
         );
         let idle = IdleConnection {
             connection,

@@ -6,75 +6,83 @@
 //! show the same, but servers of gRPC end a connection with more than a few of those.
 
 use std::collections::VecDeque;
-use std::mem;
-use std::pin::Pin;
-use std::task::Context;
 
-use bytes::Bytes;
-use h2::client::{Connection, ResponseFuture};
+use lockgate_http::h2::{Key, code};
 
-use super::Io;
+use super::link::Link;
 
-/// Resets that the endpoint may not have read. As many may follow behind the SETTINGS: together
-/// fewer than 20.
+/// Resets that the endpoint may not have read: fewer than 20, also where it counts those of requests
+/// that it has handled meanwhile.
 const UNREAD: usize = 8;
 
 /// The cancelled requests of one connection.
 #[derive(Debug, Default)]
 pub(super) struct CancelledRequests {
     /// Requests that are not reset yet.
-    waiting: VecDeque<ResponseFuture>,
-    /// Resets since the endpoint has shown that it reads.
+    waiting: VecDeque<Key>,
+    /// Resets that the endpoint has not shown to have read.
     unread: usize,
-    /// Whether SETTINGS were sent and not acknowledged.
-    asked: bool,
+    /// How many of these came before SETTINGS that it has not acknowledged.
+    asked: Option<usize>,
 }
 
 impl CancelledRequests {
-    /// Resets a request without a response; where too many resets may be unread, leaves it to
-    /// [`poll`](Self::poll) and returns `false`.
-    pub(super) fn reset(&mut self, response: ResponseFuture) -> bool {
+    /// Resets a request without a response. Where too many resets may be unread, leaves it to
+    /// [`advance`](Self::advance) and returns `false`.
+    pub(super) fn cancel(&mut self, link: &mut Link, key: Key) -> bool {
+        // A request that was handled does not count.
+        if link.is_lost() || link.is_answered(key) {
+            link.close(key, code::CANCEL);
+            return true;
+        }
         let at_once = self.waiting.is_empty() && self.unread < UNREAD;
         if at_once {
             self.unread += 1;
+            link.close(key, code::CANCEL);
         } else {
-            self.waiting.push_back(response);
+            self.waiting.push_back(key);
+            link.wake();
         }
         at_once
     }
 
-    /// Resets as many requests as may be now, and returns their streams. The driver of the
-    /// connection calls it in each turn. `window` is our SETTINGS_INITIAL_WINDOW_SIZE.
-    pub(super) fn poll(
-        &mut self,
-        cx: &mut Context<'_>,
-        connection: &mut Connection<Io, Bytes>,
-        window: u32,
-    ) -> Vec<u32> {
-        let mut reset = Vec::new();
-        // A request with a response was handled: its reset does not count.
-        self.waiting.retain_mut(|response| {
-            let waits = Pin::new(&mut *response).poll(cx).is_pending();
-            if !waits {
-                reset.push(response.stream_id().as_u32());
-            }
-            waits
-        });
-        // The crate sends no SETTINGS before the last ones are acknowledged.
-        if !self.waiting.is_empty() && connection.set_initial_window_size(window).is_ok() {
-            // They leave in the next turn, before the resets of this one.
-            cx.waker().wake_by_ref();
-            if mem::replace(&mut self.asked, true) {
-                let now = self.waiting.len().min(UNREAD);
-                reset.extend(
-                    self.waiting
-                        .drain(..now)
-                        .map(|response| response.stream_id().as_u32()),
-                );
-                self.unread = now;
-            }
+    /// Resets as many requests as may be now, and returns how many. The connection's task calls it in
+    /// each turn.
+    pub(super) fn advance(&mut self, link: &mut Link) -> usize {
+        if link.is_settled()
+            && let Some(read) = self.asked.take()
+        {
+            self.unread -= read;
         }
-        self.asked &= !self.waiting.is_empty();
-        reset
+        let before = self.waiting.len();
+        if before == 0 {
+            return 0;
+        }
+        self.waiting.retain(|key| {
+            let is_answered = link.is_answered(*key);
+            if is_answered {
+                link.close(*key, code::CANCEL);
+            }
+            !is_answered
+        });
+        while self.unread < UNREAD
+            && let Some(key) = self.waiting.pop_front()
+        {
+            self.unread += 1;
+            link.close(key, code::CANCEL);
+        }
+        // Behind the resets: when it is acknowledged, they were read.
+        if !self.waiting.is_empty() && self.asked.is_none() && link.probe() {
+            self.asked = Some(self.unread);
+        }
+        before - self.waiting.len()
+    }
+
+    /// Gives up all of them with their connection, and returns how many there were.
+    pub(super) fn close_all(self, link: &mut Link) -> usize {
+        for key in &self.waiting {
+            link.close(*key, code::CANCEL);
+        }
+        self.waiting.len()
     }
 }

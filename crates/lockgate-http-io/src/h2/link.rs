@@ -7,6 +7,7 @@
 //!
 //! Does not know what becomes of a request, and no deadline: see the proxy's `downstream`.
 
+mod endpoint;
 mod receive;
 mod refill;
 mod send;
@@ -30,6 +31,7 @@ use super::send_order::SendOrder;
 use super::stream_slot::{StreamSlot, StreamWait};
 use super::worker_buffers::WorkerBuffers;
 use crate::body::Reset;
+use endpoint::EndpointSide;
 use refill::BudgetRefill;
 use windows::BodyWindows;
 
@@ -153,7 +155,10 @@ pub struct Link {
     is_lent: bool,
     order: SendOrder,
     windows: BodyWindows,
-    refills: BudgetRefill,
+    /// The refills of a budget that has limits.
+    refills: Option<BudgetRefill>,
+    /// What is of interest only where the peer is an endpoint.
+    endpoint: Option<EndpointSide>,
     /// The task of the connection, and whether it was woken since its last turn.
     driver: Option<Waker>,
     is_driver_woken: bool,
@@ -201,8 +206,25 @@ impl Link {
             control: limits.control.burst,
             updates: UPDATES,
         };
-        Rc::new(RefCell::new(Self {
-            connection: Connection::new(Role::Server, settings, budget),
+        let mut link = Self::new(
+            Connection::new(Role::Server, settings, budget),
+            (stream, inbox),
+            (blocks, buffers),
+            windows,
+        );
+        link.refills = Some(BudgetRefill::new(limits.resets, limits.control, now));
+        link.most_heads = HEADS.max(limits.streams as usize * HEADS_EACH);
+        Rc::new(RefCell::new(link))
+    }
+
+    fn new(
+        connection: Connection<StreamSlot>,
+        (stream, inbox): (Stream, ReadBuffer),
+        (blocks, buffers): (&Rc<BufferPool>, &Rc<WorkerBuffers>),
+        windows: BodyWindows,
+    ) -> Self {
+        Self {
+            connection,
             stream,
             inbox,
             blocks: Rc::clone(blocks),
@@ -210,7 +232,8 @@ impl Link {
             is_lent: false,
             order: SendOrder::new(),
             windows,
-            refills: BudgetRefill::new(limits.resets, limits.control, now),
+            refills: None,
+            endpoint: None,
             driver: None,
             is_driver_woken: false,
             reads: READS,
@@ -221,10 +244,10 @@ impl Link {
             partial_message: PartialMessage::default(),
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
-            most_heads: HEADS.max(limits.streams as usize * HEADS_EACH),
+            most_heads: HEADS,
             small_frames: 0,
             lost: None,
-        }))
+        }
     }
 
     /// The connection below.
@@ -260,7 +283,8 @@ impl Link {
             self.driver = Some(cx.waker().clone());
         }
         self.lend();
-        if let Some(more) = self.refills.due(now) {
+        let refills = self.refills.as_mut();
+        if let Some(more) = refills.and_then(|refills| refills.due(now)) {
             self.connection.refill(more);
         }
         self.windows.grow(&mut self.connection);
@@ -334,7 +358,10 @@ impl Link {
         let keys: Vec<Key> = self.connection.keys().collect();
         for key in keys {
             if let Some(slot) = self.connection.get_mut(key) {
-                slot.drop_data();
+                // What an endpoint has sent before the end is still its response.
+                if self.endpoint.is_none() {
+                    slot.drop_message();
+                }
                 slot.wake_for_loss();
             }
         }

@@ -1,8 +1,7 @@
-//! Whether a connection of HTTP/2 waits for the rest of a message, by its frames: a peer with
+//! Whether a connection of HTTP/2 waits for the rest of a message, by its events: a peer with
 //! Nagle's algorithm may hold the rest back until the first part is acknowledged
 //! (`lockgate_net::acknowledge`).
 
-use lockgate_http::h2::frames::{self, Frame};
 use lockgate_net::socket::ACKS_PER_MESSAGE;
 
 /// The stream of the last received head, unless that ended the message.
@@ -21,19 +20,6 @@ struct Message {
 }
 
 impl PartialMessage {
-    pub(super) fn observe(&mut self, frame: &Frame<'_>) {
-        let ends = match frame.kind {
-            frames::HEADERS | frames::DATA => frame.flags & frames::END_STREAM != 0,
-            frames::RST_STREAM => true,
-            _ => return,
-        };
-        if ends {
-            self.end(frame.stream);
-        } else if frame.kind == frames::HEADERS {
-            self.begin(frame.stream);
-        }
-    }
-
     /// Notes a received head that did not end its message.
     pub(super) fn begin(&mut self, stream: u32) {
         self.0 = Some(Message { stream, told: 0 });
@@ -68,71 +54,27 @@ impl PartialMessage {
 mod tests {
     use super::*;
 
-    fn seen(frames: &[(u8, u8, u32)]) -> PartialMessage {
-        let mut partial_message = PartialMessage::default();
-        for &(kind, flags, stream) in frames {
-            partial_message.observe(&Frame {
-                kind,
-                flags,
-                stream,
-                length: 1,
-                payload: b"",
-            });
-        }
-        partial_message
-    }
-
     /// RFC 9113 §8.1.
     #[test]
-    fn an_h2_message_is_unfinished_until_end_stream() {
-        use frames::{DATA, END_HEADERS, END_STREAM, HEADERS, RST_STREAM, SETTINGS, WINDOW_UPDATE};
-        for (frames, partial_message) in [
-            (&[(SETTINGS, 0, 0), (WINDOW_UPDATE, 0, 0)][..], false),
-            (&[(HEADERS, END_HEADERS | END_STREAM, 1)], false),
-            (&[(HEADERS, END_HEADERS, 1)], true),
-            (&[(HEADERS, END_HEADERS, 1), (DATA, 0, 1)], true),
-            (&[(HEADERS, END_HEADERS, 1), (DATA, END_STREAM, 1)], false),
-            (
-                &[
-                    (HEADERS, END_HEADERS, 1),
-                    (DATA, 0, 1),
-                    (HEADERS, END_STREAM, 1),
-                ],
-                false,
-            ),
-            (&[(HEADERS, END_HEADERS, 1), (RST_STREAM, 0, 1)], false),
-            // The end of another one.
-            (
-                &[
-                    (HEADERS, END_HEADERS, 1),
-                    (HEADERS, END_STREAM, 3),
-                    (DATA, END_STREAM, 5),
-                ],
-                true,
-            ),
-            // Of flags that mean something else there.
-            (
-                &[(HEADERS, END_HEADERS, 1), (SETTINGS, frames::ACK, 0)],
-                true,
-            ),
-        ] {
-            assert_eq!(seen(frames).is_awaited(), partial_message, "{frames:?}");
-        }
+    fn an_h2_message_is_unfinished_until_its_end() {
+        let mut partial_message = PartialMessage::default();
+        assert!(!partial_message.is_awaited());
+        partial_message.begin(1);
+        assert!(partial_message.is_awaited());
+        // The end of another one.
+        partial_message.end(3);
+        assert!(partial_message.is_awaited());
+        partial_message.end(1);
+        assert!(!partial_message.is_awaited());
     }
 
     #[test]
     fn only_the_first_pieces_of_an_unfinished_message_are_acknowledged() {
-        let mut partial_message = seen(&[(frames::HEADERS, frames::END_HEADERS, 1)]);
+        let mut partial_message = PartialMessage::default();
+        partial_message.begin(1);
         for _ in 0..ACKS_PER_MESSAGE {
             assert!(partial_message.is_awaited());
             partial_message.acknowledged();
-            partial_message.observe(&Frame {
-                kind: frames::DATA,
-                flags: 0,
-                stream: 1,
-                length: 1,
-                payload: b"",
-            });
         }
         assert!(!partial_message.is_awaited());
     }

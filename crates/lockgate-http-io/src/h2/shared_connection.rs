@@ -3,24 +3,21 @@
 //!
 //! Chooses nothing and dials nothing: see `lockgate_upstream::h2_pool`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, RefCell, RefMut};
 use std::future::poll_fn;
 use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
-use std::time::{Duration, Instant};
+use std::task::{Context, Poll};
+use std::time::Instant;
 
-use bytes::Bytes;
-use h2::client::{Builder, Connection, ResponseFuture, SendRequest};
-use h2::{Ping, PingPong, SendStream};
-use lockgate_http::h2::SectionError;
+use lockgate_http::h2::{Key, code, frames};
 use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, Stream, StreamError};
 
 use super::cancelled_requests::CancelledRequests;
 use super::keepalive_ping::{ConnectionActivity, Keepalive, KeepaliveAction};
-use super::{FrameIo, Io};
+use super::link::{Link, LinkError, LinkEvent, SharedLink};
+use super::worker_buffers::WorkerBuffers;
 use crate::body::{ReadError, Reset};
 
 /// The most requests at once on one connection, also where the endpoint allows more: this bounds
@@ -29,30 +26,19 @@ pub const MOST: usize = 100;
 /// Requests cancelled without a response within about a second, after which a connection takes no
 /// new ones for that time.
 const TAKEN_BACK: u32 = 8;
-/// The receive window of one response: 10 MB/s over 100 ms.
-const WINDOW: u32 = 1024 * 1024;
-/// The receive window of the connection: clients that take nothing never block the others.
-const CONNECTION_WINDOW: u32 = MOST as u32 * WINDOW;
-/// Bytes of one request that may wait in the connection behind others.
-const HELD: usize = 64 * 1024;
-/// Streams that we have reset and that are remembered, some hundred bytes each, and for how long:
-/// further frames on them are dropped silently.
-const RESETS: usize = 10 * MOST;
-const REMEMBERED: Duration = Duration::from_secs(30);
-/// The longest field section that is read; one beyond our limits is a stream error. For a longer
-/// one, with some tolerance for frames that are not full, the h2 crate ends the connection.
-const FIELDS: u32 = 256 * 1024;
+/// Empty DATA frames after which a connection gets no more requests, and after which it ends: they
+/// cost us time, and the endpoint no window. A stream that lives for days may have some.
+const EMPTY: u32 = 64;
+const MOST_EMPTY: u32 = 4_096;
 /// The close reason of a connection that the peer has ended in an orderly way.
 const CLOSED: &str = "closed";
 
 /// An HTTP/2 connection to an endpoint.
 #[derive(Debug)]
 pub struct SharedConnection {
-    /// None when no more requests are sent.
-    send: RefCell<Option<SendRequest<Bytes>>>,
-    frame_io: Rc<RefCell<FrameIo>>,
+    link: SharedLink,
     secure: bool,
-    /// Open requests.
+    /// Reserved streams and open requests.
     streams: Cell<usize>,
     /// The most open requests that the endpoint and we allow.
     max_streams: Cell<usize>,
@@ -67,7 +53,6 @@ pub struct SharedConnection {
     closed: Cell<bool>,
     close_reason: RefCell<Option<String>>,
     order: Cell<Option<KeepaliveAction>>,
-    driver: RefCell<Option<Waker>>,
     /// When SETTINGS had come, for `ReusePolicy::New`.
     ready_at: Instant,
     /// When it was connected, before its handshake; a time of the worker's clock, here and below.
@@ -84,70 +69,35 @@ impl SharedConnection {
     /// When it does not speak HTTP/2, or has gone.
     pub async fn handshake(
         stream: Stream,
-        blocks: &Rc<BufferPool>,
+        buffers: (&Rc<BufferPool>, &Rc<WorkerBuffers>),
         now: Millis,
     ) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let frame_io = Rc::new(RefCell::new(FrameIo::to_endpoint(
-            stream,
-            blocks,
-            FIELDS as usize,
-        )));
-        let handshake = Builder::new()
-            .initial_window_size(WINDOW)
-            .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(FIELDS)
-            .max_send_buffer_size(HELD)
-            // Frames that were on their way on streams that we have reset are no offence: the crate
-            // would end the connection with all other requests for them.
-            .max_local_error_reset_streams(None)
-            .max_concurrent_reset_streams(RESETS)
-            .reset_stream_duration(REMEMBERED)
-            .enable_push(false)
-            // No request before the endpoint's SETTINGS, which may allow fewer.
-            .initial_max_send_streams(0)
-            .handshake(Io(Rc::clone(&frame_io)));
-        let mut handshake = std::pin::pin!(handshake);
-        let begun = poll_fn(|cx| {
-            let begun = handshake.as_mut().poll(cx);
-            // The next read reports the error.
-            let _ = frame_io.borrow_mut().poll_send(cx);
-            begun
-        });
-        let foreign = |error: h2::Error| {
-            let told = frame_io
-                .borrow_mut()
-                .take_broken()
-                .map(|error| error.to_string());
-            io::Error::other(format!(
-                "HTTP/2 failed: {}",
-                told.unwrap_or_else(|| error.to_string())
-            ))
-        };
-        let (send, mut connection) = begun.await.map_err(foreign)?;
+        let link = Link::to_endpoint(stream, buffers, MOST as u32);
+        // No request before the endpoint's SETTINGS, which may allow fewer.
         poll_fn(|cx| {
-            frame_io.borrow_mut().begin_turn();
-            match Pin::new(&mut connection).poll(cx) {
-                Poll::Ready(Ok(())) => Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into())),
-                Poll::Ready(Err(error)) => Poll::Ready(Err(foreign(error))),
-                Poll::Pending => {
-                    let _ = frame_io.borrow_mut().poll_send(cx);
-                    if connection.max_concurrent_send_streams() > 0 {
-                        Poll::Ready(Ok(()))
-                    } else {
-                        Poll::Pending
-                    }
+            let mut link = link.borrow_mut();
+            link.begin_turn(cx, now);
+            let received = link.poll_event(cx);
+            let sent = link.poll_send(cx);
+            link.end_turn();
+            match (received, sent) {
+                (Poll::Ready(Ok(LinkEvent::Ended)), _) => {
+                    Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()))
                 }
+                (Poll::Ready(Err(error)), _) => Poll::Ready(Err(foreign(error))),
+                (_, Poll::Ready(Err(error))) => Poll::Ready(Err(foreign(error.into()))),
+                _ if link.allowed_streams() > 0 => Poll::Ready(Ok(())),
+                _ => Poll::Pending,
             }
         })
         .await?;
-        let pings = connection.ping_pong();
+        let max_streams = link.borrow().allowed_streams().min(MOST);
         let shared = Rc::new(Self {
-            send: RefCell::new(Some(send)),
-            frame_io,
+            link,
             secure,
             streams: Cell::new(0),
-            max_streams: Cell::new(connection.max_concurrent_send_streams().min(MOST)),
+            max_streams: Cell::new(max_streams),
             requests_made: Cell::new(0),
             cancelled_lately: Cell::new(0),
             cancelled: RefCell::default(),
@@ -155,17 +105,12 @@ impl SharedConnection {
             closed: Cell::new(false),
             close_reason: RefCell::default(),
             order: Cell::default(),
-            driver: RefCell::default(),
             ready_at: Instant::now(),
             connected_at: now,
             idle_since: Cell::default(),
             keepalive: RefCell::default(),
         });
-        let driver = Driver {
-            shared: Rc::clone(&shared),
-            connection,
-            pings,
-        };
+        let driver = Driver(Rc::clone(&shared));
         Ok((shared, driver))
     }
 
@@ -216,7 +161,7 @@ impl SharedConnection {
     /// Whether, without open requests, the kernel says that the endpoint has sent nothing and is
     /// still connected.
     pub fn is_quiet_now(&self) -> bool {
-        !self.is_idle() || self.frame_io.borrow().stream().is_quiet_now()
+        !self.is_idle() || self.link.borrow().stream().is_quiet_now()
     }
 
     /// Whether the connection is closed.
@@ -227,8 +172,8 @@ impl SharedConnection {
     /// Takes no more requests, and closes after the open ones.
     pub fn close_when_idle(&self) {
         self.leaving.set(true);
-        if self.is_idle() && self.send.borrow_mut().take().is_some() {
-            self.wake();
+        if self.is_idle() {
+            self.link().wake();
         }
     }
 
@@ -236,110 +181,95 @@ impl SharedConnection {
     pub fn check_liveness(&self, now: Millis) {
         self.cancelled_lately.set(0);
         let seen = self.seen();
-        let order = self.keepalive.borrow_mut().check(now, seen);
         if seen.idle {
             let since = self.idle_since.get().unwrap_or(now);
             self.idle_since.set(Some(since));
         }
+        // Nothing is owed to an endpoint that does not take our last frames.
+        if seen.idle && seen.blocked && self.leaving.get() {
+            return self.order(KeepaliveAction::Drop);
+        }
+        let order = self.keepalive.borrow_mut().check(now, seen);
         if let Some(order) = order {
             if order == KeepaliveAction::Drop {
                 self.record_failure("the endpoint does not answer PING");
             }
-            self.order.set(Some(order));
-            self.wake();
+            self.order(order);
         }
     }
 
+    fn order(&self, order: KeepaliveAction) {
+        self.order.set(Some(order));
+        self.link().wake();
+    }
+
     fn seen(&self) -> ConnectionActivity {
-        let mut frame_io = self.frame_io.borrow_mut();
-        let ((sent, received), blocked) = (frame_io.bytes_moved(), frame_io.is_blocked());
-        let responses = frame_io.endpoint_frames().frames();
+        let link = self.link.borrow();
+        let (sent, received) = link.bytes_moved();
         ConnectionActivity {
             sent,
             received,
-            responses,
-            blocked,
+            responses: link.responses(),
+            blocked: link.is_blocked(),
             idle: self.is_idle(),
         }
     }
 
-    /// Notes that frames of a request were sent, to which a reaction is expected.
+    /// Notes that frames of a request were written, to which a reaction is expected.
     pub(super) fn note_request(&self) {
-        let received = self.frame_io.borrow().bytes_moved().1;
+        let received = self.link.borrow().bytes_moved().1;
         self.keepalive.borrow_mut().note_request(received);
-    }
-
-    /// Whether the endpoint takes extended CONNECT (RFC 8441 §3).
-    pub(super) fn takes_tunnels(&self) -> bool {
-        self.send
-            .borrow()
-            .as_ref()
-            .is_some_and(SendRequest::is_extended_connect_protocol_enabled)
     }
 
     pub(super) fn is_secure(&self) -> bool {
         self.secure
     }
 
+    /// Bytes of frames that were sent.
     pub(super) fn sent(&self) -> u64 {
-        self.frame_io.borrow().bytes_moved().0
+        self.link.borrow().bytes_moved().0
     }
 
-    pub(super) fn send_request(
-        &self,
-        head: http::Request<()>,
-        ended: bool,
-    ) -> Result<(ResponseFuture, SendStream<Bytes>), Reset> {
-        let mut send = self.send.borrow_mut();
-        let Some(send) = &mut *send else {
-            return Err(Reset::CANCELLED);
-        };
-        let asked = send
-            .send_request(head, ended)
-            .map_err(|error| Reset::from(&error))?;
-        let mut frame_io = self.frame_io.borrow_mut();
-        frame_io
-            .endpoint_frames()
-            .begin_request(asked.0.stream_id().as_u32());
-        drop(frame_io);
-        self.note_request();
-        Ok(asked)
-    }
-
-    /// The error in the response on this stream that the crate does not report.
-    pub(super) fn wrong(&self, stream: u32) -> Option<SectionError> {
-        self.frame_io.borrow_mut().endpoint_frames().wrong(stream)
+    /// The connection below, for the length of one call.
+    pub(super) fn link(&self) -> RefMut<'_, Link> {
+        self.link.borrow_mut()
     }
 
     /// Cancels a request without a response. An endpoint that sees too many of these ends the
     /// connection with all requests (CVE-2023-44487). So it gets no new ones for a while: these use
     /// another connection.
-    pub(super) fn cancel(&self, response: ResponseFuture) {
+    pub(super) fn cancel(&self, key: Key) {
         self.cancelled_lately.set(self.cancelled_lately.get() + 1);
-        let stream = response.stream_id().as_u32();
-        if self.closed.get() || self.cancelled.borrow_mut().reset(response) {
-            self.release(Some(stream));
-        } else {
-            self.wake();
+        let mut link = self.link();
+        let is_reset = self.cancelled.borrow_mut().cancel(&mut link, key);
+        drop(link);
+        if is_reset {
+            self.release();
         }
     }
 
-    /// Gives a reserved stream back, and forgets its request.
-    pub(super) fn release(&self, stream: Option<u32>) {
-        if let Some(stream) = stream {
-            let mut frame_io = self.frame_io.borrow_mut();
-            frame_io.endpoint_frames().end_request(stream);
-        }
-        self.streams.set(self.streams.get() - 1);
+    /// Closes the stream of a request, with this code where it has not ended on both sides.
+    pub(super) fn close(&self, key: Key, code: u32) {
+        self.link().close(key, code);
+        self.release();
+    }
+
+    /// Gives a reserved stream back.
+    pub(super) fn release(&self) {
+        self.give_back(1);
         if self.leaving.get() {
             self.close_when_idle();
         }
     }
 
+    fn give_back(&self, streams: usize) {
+        self.streams.set(self.streams.get().saturating_sub(streams));
+    }
+
     /// Why a stream has ended, with the connection's reason if the whole connection has ended.
     pub(super) fn explain(&self, reset: Reset) -> ReadError {
-        match (&*self.close_reason.borrow(), reset.code) {
-            (Some(why), None) => lost(why),
+        match &*self.close_reason.borrow() {
+            Some(why) if reset.code.is_none() || !reset.by_peer => lost(why),
             _ => reset.into(),
         }
     }
@@ -350,12 +280,11 @@ impl SharedConnection {
             .borrow_mut()
             .get_or_insert_with(|| why.into());
     }
+}
 
-    fn wake(&self) {
-        if let Some(driver) = &*self.driver.borrow() {
-            driver.wake_by_ref();
-        }
-    }
+/// The error of a handshake.
+fn foreign(error: LinkError) -> io::Error {
+    io::Error::other(format!("HTTP/2 failed: {error}"))
 }
 
 /// The error of each stream of a closed connection.
@@ -371,91 +300,97 @@ fn lost(why: &str) -> ReadError {
 /// The driver of a [`SharedConnection`]: a future that moves its frames, and completes when it is
 /// closed.
 #[derive(Debug)]
-pub struct Driver {
-    shared: Rc<SharedConnection>,
-    connection: Connection<Io, Bytes>,
-    pings: Option<PingPong>,
-}
+pub struct Driver(Rc<SharedConnection>);
 
 impl Driver {
     /// Drives the connection to its end.
-    pub async fn run(mut self) {
-        poll_fn(|cx| self.poll_turn(cx)).await;
-        self.shared.closed.set(true);
-        self.shared.leaving.set(true);
-        self.shared.send.borrow_mut().take();
-        self.shared.cancelled.take();
+    pub async fn run(self) {
+        let Self(shared) = self;
+        poll_fn(|cx| shared.poll_turn(cx)).await;
+        shared.closed.set(true);
+        shared.leaving.set(true);
+        let mut link = shared.link();
+        link.end_streams(None);
+        let cancelled = shared.cancelled.take().close_all(&mut link);
+        drop(link);
+        shared.give_back(cancelled);
     }
+}
 
-    /// Handles all received frames, and sends the frames that follow from them.
-    fn poll_turn(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let shared = &self.shared;
-        let mut driver = shared.driver.borrow_mut();
-        if !driver
-            .as_ref()
-            .is_some_and(|driver| driver.will_wake(cx.waker()))
-        {
-            *driver = Some(cx.waker().clone());
+impl SharedConnection {
+    /// Handles all received frames, and sends what follows from them.
+    fn poll_turn(&self, cx: &mut Context<'_>) -> Poll<()> {
+        let order = self.order.take();
+        if order == Some(KeepaliveAction::Drop) {
+            return Poll::Ready(());
         }
-        drop(driver);
-        match (shared.order.take(), &mut self.pings) {
-            (Some(KeepaliveAction::Drop), _) => return Poll::Ready(()),
-            (Some(KeepaliveAction::Ping), Some(pings)) => {
-                // It fails while another PING is on its way.
-                let _ = pings.send_ping(Ping::opaque());
-            }
-            _ => {}
+        let mut link = self.link();
+        // Its time is for limits on frames, of which an endpoint has none.
+        link.begin_turn(cx, Millis::ZERO);
+        if order == Some(KeepaliveAction::Ping) {
+            link.ping();
         }
-        shared.frame_io.borrow_mut().begin_turn();
-        let ended = Pin::new(&mut self.connection).poll(cx);
-        let reset = shared
-            .cancelled
-            .borrow_mut()
-            .poll(cx, &mut self.connection, WINDOW);
-        for stream in reset {
-            shared.release(Some(stream));
+        let failure = self.receive(cx, &mut link);
+        let cancelled = self.cancelled.borrow_mut().advance(&mut link);
+        self.give_back(cancelled);
+        self.max_streams.set(link.allowed_streams().min(MOST));
+        // GOAWAY (RFC 9113 §6.8): open requests go on.
+        if !link.takes_requests() || link.empty_frames() >= EMPTY {
+            self.leaving.set(true);
         }
-        if let Some(pings) = &mut self.pings {
-            // Only the received bytes matter, not the acknowledgement.
-            let _ = pings.poll_pong(cx);
-        }
-        let mut frame_io = shared.frame_io.borrow_mut();
-        let sent = frame_io.poll_send(cx);
-        frame_io.await_rest();
-        let broken = frame_io.take_broken().map(|error| error.to_string());
-        let frames = frame_io.endpoint_frames();
-        let (worn, lost) = (frames.is_worn(), frames.is_lost());
-        drop(frame_io);
-        match (ended, sent) {
-            (Poll::Ready(Ok(())), _) => {
-                shared.record_failure(broken.unwrap_or_else(|| CLOSED.to_owned()))
+        let is_last = failure.is_some() || self.leaving.get() && self.is_idle();
+        let sent = if is_last {
+            if !link.is_lost() {
+                link.abort(code::NO_ERROR);
             }
-            (Poll::Ready(Err(error)), _) => {
-                shared.record_failure(broken.unwrap_or_else(|| error.to_string()))
-            }
-            (Poll::Pending, Poll::Ready(Err(error))) => {
-                shared.record_failure(broken.unwrap_or_else(|| error.to_string()));
-            }
-            // The crate has accepted a section that we could not parse: its fields are unchecked.
-            (Poll::Pending, _) if lost => {
-                shared.record_failure("a field section cannot be decoded")
-            }
-            (Poll::Pending, _) => {
-                shared
-                    .max_streams
-                    .set(self.connection.max_concurrent_send_streams().min(MOST));
-                let mut send = shared.send.borrow_mut();
-                // GOAWAY (RFC 9113 §6.8): open requests go on.
-                let gone = send
-                    .as_mut()
-                    .is_some_and(|send| matches!(send.poll_ready(cx), Poll::Ready(Err(_))));
-                drop(send);
-                if gone || worn {
-                    shared.close_when_idle();
-                }
-                return Poll::Pending;
-            }
+            link.poll_finish(cx)
+        } else {
+            link.poll_send(cx)
+        };
+        link.end_turn();
+        drop(link);
+        match (failure, sent) {
+            (Some(why), _) => self.record_failure(why),
+            (None, Poll::Ready(Err(error))) => self.record_failure(error.to_string()),
+            (None, Poll::Ready(Ok(()))) if is_last => self.record_failure(CLOSED),
+            (None, _) => return Poll::Pending,
         }
         Poll::Ready(())
+    }
+
+    /// Handles what has come; the reason why the connection is over, if it is.
+    fn receive(&self, cx: &mut Context<'_>, link: &mut Link) -> Option<String> {
+        let received = link.poll_event(cx);
+        if link.empty_frames() > MOST_EMPTY {
+            link.abort(code::ENHANCE_YOUR_CALM);
+            return Some("too many empty DATA frames".to_owned());
+        }
+        match received {
+            // An endpoint sends no requests.
+            Poll::Pending | Poll::Ready(Ok(LinkEvent::Request { .. })) => None,
+            Poll::Ready(Ok(LinkEvent::Ended)) => {
+                link.end_streams(None);
+                Some(ended_after(link.goaway()))
+            }
+            Poll::Ready(Err(LinkError::Broken(error))) => {
+                link.end_streams(None);
+                Some(error.to_string())
+            }
+            Poll::Ready(Err(LinkError::Violation(violation))) => {
+                link.end_streams(Some(violation.code()));
+                Some(violation.to_string())
+            }
+        }
+    }
+}
+
+/// The reason of an end, after a GOAWAY with this code if there was one.
+fn ended_after(goaway: Option<u32>) -> String {
+    match goaway {
+        None | Some(code::NO_ERROR) => CLOSED.to_owned(),
+        Some(code) => {
+            let name = frames::error_name(code).unwrap_or("an unknown error");
+            format!("the endpoint has closed after GOAWAY: {name}")
+        }
     }
 }

@@ -6,6 +6,7 @@ use lockgate_http::fields::Fields;
 use lockgate_http::h2::SectionError;
 use lockgate_http::priority::Priority;
 
+use super::received_heads::ReceivedHeads;
 use crate::body::Reset;
 
 /// Data of a frame from which on more of the same body comes soon.
@@ -36,6 +37,8 @@ pub(super) struct StreamSlot {
     received: Vec<u8>,
     /// The small ones of these frames.
     pub(super) small_frames: u32,
+    /// The heads of an endpoint's response that were not fetched.
+    pub(super) heads: ReceivedHeads,
     /// Whether the peer's message has ended.
     pub(super) has_ended: bool,
     /// Its trailers that are forwarded, or the reason why they are malformed.
@@ -52,11 +55,12 @@ pub(super) struct StreamSlot {
 }
 
 impl StreamSlot {
-    /// For a stream whose head has come; `has_ended` where that was the end.
+    /// For a stream on which the peer's message begins; `has_ended` where its head was the end.
     pub(super) fn new(has_ended: bool) -> Self {
         Self {
             received: Vec::new(),
             small_frames: 0,
+            heads: ReceivedHeads::default(),
             has_ended,
             trailers: None,
             reset: None,
@@ -88,8 +92,9 @@ impl StreamSlot {
     }
 
     /// Drops what no task will fetch any more.
-    pub(super) fn drop_data(&mut self) {
+    pub(super) fn drop_message(&mut self) {
         self.received = Vec::new();
+        self.heads = ReceivedHeads::default();
     }
 
     /// Has the task of `cx` woken when this comes.

@@ -1,96 +1,120 @@
 //! A stream to an endpoint on a shared connection: one request and its response.
 
-use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
-use h2::Reason;
-use h2::client::ResponseFuture;
 use lockgate_http::fields::{Field, Fields};
-use lockgate_http::h1::HeadLimits;
-use lockgate_http::h2::{self as words, SectionError};
+use lockgate_http::h2::{self as layer, Key, code};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
-use super::heads::{self, RequestPseudoFields};
-use super::outgoing::Outgoing;
-use super::{Incoming, SharedConnection};
+use super::SharedConnection;
+use super::request_fields::{self, EndpointPseudoFields};
 use crate::body::{BodyReader, BodyWriter, ReadError, Reset, Tunnel, WriteError};
 use crate::h1;
 use crate::message::OutgoingRequest;
-
-/// RFC 9113 §7.
-const REFUSED_STREAM: u32 = 7;
 
 /// A stream to an endpoint. Dropped before both messages have ended, it is reset.
 #[derive(Debug)]
 pub struct UpstreamStream {
     connection: Rc<SharedConnection>,
-    state: State,
-    outgoing: Outgoing,
-    /// Its number, once the request was sent.
-    stream: Option<u32>,
+    state: StreamState,
+    /// Fetched data of the response; it is used up to `used`.
+    data: Vec<u8>,
+    used: usize,
+    /// Whether the response has ended with the fetched data.
+    has_ended: bool,
+    /// Whether there is no body: further data would belong to another protocol.
+    is_held: bool,
+    trailers: Option<Box<Fields>>,
+    bytes_read: u64,
+    /// Whether the whole request was taken.
+    is_finished: bool,
+    is_blocked: bool,
+    bytes_written: u64,
     /// The Sec-WebSocket-Accept for the client of a WebSocket's handshake.
     accept: Option<String>,
-    /// Bytes that the connection had sent before the request.
-    sent_before: u64,
+    /// The place of the request among the bytes of the connection.
+    begins_at: Option<u64>,
     /// Whether the endpoint has certainly not processed the request.
-    unprocessed: bool,
+    is_unprocessed: bool,
     /// Whether the connection has broken, or is ending.
-    lost: bool,
+    is_lost: bool,
 }
 
-#[derive(Debug)]
-enum State {
+#[derive(Debug, Clone, Copy)]
+enum StreamState {
     New,
-    Refused(Reset),
-    Sent(ResponseFuture),
+    /// The connection takes no more requests.
+    Refused,
+    Sent(Key),
     /// The response's head was received.
-    Responding(Incoming),
-    Closed,
+    Responding(Key),
+    /// Nothing more is to be read; the code is for a stream that is still open.
+    Failed(Key, u32),
 }
+
+/// What a request that was not sent ends with.
+const REFUSED: Reset = Reset {
+    code: Some(code::REFUSED_STREAM),
+    by_peer: false,
+    unprocessed: true,
+};
 
 impl UpstreamStream {
     /// A stream on `connection`, if it has room for one.
     pub fn open(connection: &Rc<SharedConnection>) -> Option<Self> {
-        if !connection.reserve() {
-            return None;
-        }
-        let (outgoing, sent_before) = (Outgoing::default(), connection.sent());
-        Some(Self {
+        connection.reserve().then(|| Self {
             connection: Rc::clone(connection),
-            state: State::New,
-            outgoing,
-            stream: None,
+            state: StreamState::New,
+            data: Vec::new(),
+            used: 0,
+            has_ended: false,
+            is_held: false,
+            trailers: None,
+            bytes_read: 0,
+            is_finished: false,
+            is_blocked: false,
+            bytes_written: 0,
             accept: None,
-            sent_before,
-            unprocessed: false,
-            lost: false,
+            begins_at: None,
+            is_unprocessed: false,
+            is_lost: false,
         })
     }
 
     /// Whether the endpoint supports such a request: not every one supports a WebSocket.
     pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
-        !is_websocket(request) || self.connection.takes_tunnels()
+        !is_websocket(request) || self.connection.link().takes_tunnels()
     }
 
     /// Sends the head of a request.
-    pub fn send_request(&mut self, request: &OutgoingRequest<'_>, target: RequestPseudoFields) {
+    pub fn send_request(
+        &mut self,
+        request: &OutgoingRequest<'_>,
+        pseudo_fields: EndpointPseudoFields<'_>,
+    ) {
         let websocket = is_websocket(request);
         self.accept = websocket.then(|| h1::websocket_accept(request));
         // Bytes behind a handshake are no part of it: nothing is sent before it is accepted.
         let whole = request.length == BodyLength::Empty;
-        let ended = whole && !websocket;
-        self.sent_before = self.connection.sent();
-        let head = heads::upstream_request(request, target, self.connection.is_secure(), websocket);
-        match self.connection.send_request(head, ended) {
-            Ok((response, body)) => {
-                self.stream = Some(response.stream_id().as_u32());
-                self.outgoing.begin(Ok(body), whole);
-                self.state = State::Sent(response);
+        let method = request_fields::method(request, websocket);
+        let secure = self.connection.is_secure();
+        let mut link = self.connection.link();
+        let begins_at = link.bytes_written();
+        let opened = link.open_request(method, whole && !websocket, |block| {
+            request_fields::request(request, pseudo_fields, (secure, websocket), block);
+        });
+        drop(link);
+        match opened {
+            Some(key) => {
+                self.begins_at = Some(begins_at);
+                self.is_finished = whole;
+                self.state = StreamState::Sent(key);
+                self.connection.note_request();
             }
-            Err(reset) => {
-                (self.unprocessed, self.lost) = (true, true);
-                self.state = State::Refused(reset);
+            None => {
+                (self.is_unprocessed, self.is_lost) = (true, true);
+                self.state = StreamState::Refused;
             }
         }
     }
@@ -104,60 +128,53 @@ impl UpstreamStream {
         cx: &mut Context<'_>,
         head: &mut ResponseHead,
     ) -> Poll<Result<bool, ReadError>> {
-        let limits = HeadLimits::default();
-        let coming = match &mut self.state {
-            State::Sent(coming) => coming,
-            State::Refused(reset) => return Poll::Ready(Err((*reset).into())),
-            State::New | State::Responding(_) | State::Closed => return Poll::Ready(Ok(false)),
+        let key = match self.state {
+            StreamState::Sent(key) => key,
+            StreamState::Refused => return Poll::Ready(Err(REFUSED.into())),
+            StreamState::New | StreamState::Responding(_) | StreamState::Failed(..) => {
+                return Poll::Ready(Ok(false));
+            }
         };
-        if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
-            return Poll::Ready(Err(self.malformed(wrong)));
+        let polled = self.connection.link().poll_head(key, cx, head);
+        if let Err(error) = ready!(polled) {
+            return Poll::Ready(Err(self.fail(key, error)));
         }
-        match coming.poll_informational(cx) {
-            Poll::Ready(Some(Ok(interim))) => {
-                heads::decode_response(&interim, &limits, head)?;
-                return Poll::Ready(Ok(true));
-            }
-            Poll::Ready(Some(Err(error))) => return Poll::Ready(Err(self.broken(&error))),
-            Poll::Ready(None) | Poll::Pending => {}
+        if head.is_interim() {
+            return Poll::Ready(Ok(true));
         }
-        match ready!(Pin::new(coming).poll(cx)) {
-            Ok(response) => {
-                heads::decode_response(&response, &limits, head)?;
-                if let Some(accept) = self
-                    .accept
-                    .take()
-                    .filter(|_| (200..300).contains(&head.status))
-                {
-                    // RFC 8441 §5: the equivalent of 101 in HTTP/1.
-                    head.status = 101;
-                    head.fields.append(b"Upgrade", b"websocket");
-                    head.fields.append(b"Connection", b"Upgrade");
-                    head.fields
-                        .append(b"Sec-WebSocket-Accept", accept.as_bytes());
-                }
-                self.state = State::Responding(Incoming::new(response.into_body(), limits));
-                Poll::Ready(Ok(true))
-            }
-            Err(error) => Poll::Ready(Err(self.broken(&error))),
+        self.state = StreamState::Responding(key);
+        if let Some(accept) = self
+            .accept
+            .take()
+            .filter(|_| (200..300).contains(&head.status))
+        {
+            // RFC 8441 §5: the equivalent of 101 in HTTP/1.
+            head.status = 101;
+            head.fields.append(b"Upgrade", b"websocket");
+            head.fields.append(b"Connection", b"Upgrade");
+            head.fields
+                .append(b"Sec-WebSocket-Accept", accept.as_bytes());
         }
+        Poll::Ready(Ok(true))
     }
 
-    /// Resets the stream for a malformed response (RFC 9113 §8.1.1).
-    fn malformed(&mut self, wrong: SectionError) -> ReadError {
-        self.outgoing.reset(Reason::PROTOCOL_ERROR);
-        self.state = State::Closed;
-        wrong.into()
-    }
-
-    fn broken(&mut self, error: &h2::Error) -> ReadError {
-        self.state = State::Closed;
-        let reset = Reset::from(error);
-        self.unprocessed |= reset.unprocessed;
+    /// Notes that nothing more of the response can be read, and returns why.
+    fn fail(&mut self, key: Key, error: ReadError) -> ReadError {
+        // RFC 9113 §8.1.1: what is malformed is a stream error.
+        let code = match &error {
+            ReadError::Section(_) => code::PROTOCOL_ERROR,
+            ReadError::Reset(Reset { code: Some(code), .. }) => *code,
+            _ => code::CANCEL,
+        };
+        self.state = StreamState::Failed(key, code);
+        let ReadError::Reset(reset) = error else {
+            return error;
+        };
+        self.is_unprocessed |= reset.unprocessed;
         // Also where we have ended the connection, since the cause may be another request.
-        self.lost |= reset.code.is_none()
-            || (error.is_go_away() && !error.is_remote())
-            || (reset.unprocessed && reset.code != Some(REFUSED_STREAM));
+        self.is_lost |= reset.code.is_none()
+            || self.connection.link().is_lost()
+            || (reset.unprocessed && reset.code != Some(code::REFUSED_STREAM));
         self.connection.explain(reset)
     }
 
@@ -170,105 +187,129 @@ impl UpstreamStream {
         method: Method,
         head: &ResponseHead,
     ) -> Result<BodyLength, ReadError> {
-        let State::Responding(incoming) = &mut self.state else {
+        let StreamState::Responding(key) = self.state else {
             return Err(ReadError::Cut);
         };
-        let length = words::response::length(method, head, incoming.is_ended())?;
-        if length == BodyLength::Empty {
-            incoming.hold();
-        }
+        let has_ended = self.connection.link().has_ended_with_head(key);
+        let length = layer::response::length(method, head, has_ended)?;
+        self.is_held = length == BodyLength::Empty;
         Ok(length)
     }
 
     /// Whether the endpoint may have seen any byte of the request.
     pub fn has_sent(&self) -> bool {
-        !self.unprocessed && self.connection.sent() > self.sent_before
+        let begun = self.begins_at.is_some_and(|at| self.connection.sent() > at);
+        begun && !self.is_unprocessed
     }
 
     /// Whether the connection has the whole request.
     pub fn is_flushed(&self) -> bool {
-        self.outgoing.is_finished()
+        self.is_finished
     }
 
     /// Whether the endpoint has said that it did not process the request.
     pub fn is_unprocessed(&self) -> bool {
-        self.unprocessed
+        self.is_unprocessed
     }
 
     /// Whether the response failed with the connection, and not because of the request.
     pub fn is_lost(&self) -> bool {
-        self.lost
+        self.is_lost
+    }
+
+    /// Fetches what has come behind the data that was used.
+    fn poll_fetch(&mut self, key: Key, cx: &Context<'_>) -> Poll<Result<(), ReadError>> {
+        let mut link = self.connection.link();
+        if let Err(reset) = ready!(link.poll_body(key, cx)) {
+            drop(link);
+            return Poll::Ready(Err(self.fail(key, reset.into())));
+        }
+        (self.data, self.used) = (link.fetch(key), 0);
+        let slot = link.slot(key);
+        let trailers = slot.and_then(|slot| {
+            self.has_ended = slot.has_ended;
+            slot.trailers.take()
+        });
+        drop(link);
+        match trailers.map(|trailers| *trailers) {
+            None => {}
+            Some(Ok(trailers)) => self.trailers = Some(Box::new(trailers)),
+            Some(Err(error)) => return Poll::Ready(Err(self.fail(key, error.into()))),
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The open stream of the request, if it has one.
+    fn key(&self) -> Option<Key> {
+        match self.state {
+            StreamState::New | StreamState::Refused => None,
+            StreamState::Sent(key) | StreamState::Responding(key) | StreamState::Failed(key, _) => {
+                Some(key)
+            }
+        }
+    }
+
+    /// Whether no further data belongs to the body.
+    fn has_no_more(&self) -> bool {
+        self.has_ended || self.is_held
     }
 }
 
 impl Drop for UpstreamStream {
     fn drop(&mut self) {
-        let state = std::mem::replace(&mut self.state, State::Closed);
-        // The stream is dropped first: then its reservation is free.
-        self.outgoing = Outgoing::default();
-        if let State::Sent(response) = state {
-            self.connection.cancel(response);
-        } else {
-            drop(state);
-            self.connection.release(self.stream);
+        match self.state {
+            StreamState::New | StreamState::Refused => self.connection.release(),
+            StreamState::Sent(key) => self.connection.cancel(key),
+            StreamState::Responding(key) => self.connection.close(key, code::CANCEL),
+            StreamState::Failed(key, code) => self.connection.close(key, code),
         }
     }
 }
 
 impl BodyReader for UpstreamStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        if let Some(wrong) = self.stream.and_then(|stream| self.connection.wrong(stream)) {
-            return Poll::Ready(Err(self.malformed(wrong)));
-        }
-        let State::Responding(incoming) = &mut self.state else {
+        let StreamState::Responding(key) = self.state else {
             return Poll::Ready(Err(ReadError::Cut));
         };
-        incoming.poll_data(cx).map_err(|error| match error {
-            ReadError::Reset(reset) => self.connection.explain(reset),
-            error => error,
-        })
+        if self.data().is_empty() && !self.has_no_more() {
+            return self.poll_fetch(key, cx);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn data(&self) -> &[u8] {
-        match &self.state {
-            State::Responding(incoming) => incoming.data(),
-            _ => &[],
-        }
+        self.data.get(self.used..).unwrap_or_default()
     }
 
     fn consume(&mut self, count: usize) {
-        if let State::Responding(incoming) = &mut self.state {
-            incoming.consume(count);
+        self.used = self.data.len().min(self.used + count);
+        self.bytes_read += count as u64;
+        if self.used == self.data.len() {
+            (self.data, self.used) = (Vec::new(), 0);
+        }
+        if let Some(key) = self.key() {
+            self.connection.link().note_used(key, count);
         }
     }
 
     fn is_last(&self) -> bool {
-        matches!(&self.state, State::Responding(incoming) if incoming.is_last())
+        self.has_no_more() && self.trailers.is_none()
     }
 
     fn is_complete(&self) -> bool {
-        matches!(&self.state, State::Responding(incoming) if incoming.is_complete())
+        self.has_no_more() && self.data().is_empty()
     }
 
     fn bytes_read(&self) -> u64 {
-        match &self.state {
-            State::Responding(incoming) => incoming.bytes_read(),
-            _ => 0,
-        }
+        self.bytes_read
     }
 
     fn trailers(&self) -> Option<&Fields> {
-        match &self.state {
-            State::Responding(incoming) => incoming.trailers(),
-            _ => None,
-        }
+        self.trailers.as_deref().filter(|_| self.has_ended)
     }
 
-    fn release_memory(&mut self, cx: &mut Context<'_>) {
-        if let State::Responding(incoming) = &mut self.state {
-            incoming.gather(cx);
-        }
-    }
+    /// Received data is in one buffer already.
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {}
 }
 
 impl BodyWriter for UpstreamStream {
@@ -278,46 +319,75 @@ impl BodyWriter for UpstreamStream {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        let taken = self.outgoing.poll_write(cx, data, last);
-        if taken.is_ready() {
-            self.connection.note_request();
+        let Some(key) = self.key() else {
+            return Poll::Ready(Err(REFUSED.into()));
+        };
+        let mut link = self.connection.link();
+        if let Some(reset) = link.loss(key) {
+            return Poll::Ready(Err(reset.into()));
         }
-        taken
+        match link.write(key, data, last) {
+            Ok(taken) => {
+                drop(link);
+                self.is_blocked = false;
+                self.is_finished = last && taken == data.len();
+                self.bytes_written += taken as u64;
+                self.connection.note_request();
+                Poll::Ready(Ok(taken))
+            }
+            Err(wait) => {
+                // Also behind other requests: that is not the client's doing.
+                self.is_blocked = true;
+                link.wait_to_send(key, wait, cx);
+                Poll::Pending
+            }
+        }
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
-        self.outgoing.finish(trailers, passes);
+        if std::mem::replace(&mut self.is_finished, true) {
+            return;
+        }
+        if let Some(key) = self.key() {
+            self.connection.link().finish(key, trailers, passes);
+            self.connection.note_request();
+        }
     }
 
+    /// Taken data belongs to the connection, so nothing is flushed here.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.outgoing.poll_flush()
+        self.is_blocked = false;
+        Poll::Ready(Ok(()))
     }
 
     fn is_finished(&self) -> bool {
-        self.outgoing.is_finished()
+        self.is_finished
     }
 
     fn is_blocked(&self) -> bool {
-        self.outgoing.is_blocked()
+        self.is_blocked
     }
 
     fn bytes_written(&self) -> u64 {
-        self.outgoing.bytes_written()
+        self.bytes_written
     }
 
     fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outgoing.poll_reset(cx)
+        match self.key() {
+            Some(key) => self.connection.link().poll_loss(key, cx),
+            None => Poll::Pending,
+        }
     }
 }
 
 impl Tunnel for UpstreamStream {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
-        self.outgoing.reopen();
+        (self.is_finished, self.is_held) = (false, false);
         Ok(())
     }
 
-    fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.outgoing.poll_flush()
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.poll_flush(cx)
     }
 }
 

@@ -1,11 +1,11 @@
 //! What all HTTP/2 connections of one worker share, since each needs it for a turn only: buffers for
-//! frames, and the decoded fields of the section that came last.
+//! frames, the decoded fields of the section that came last, and memory for the heads of responses.
 
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use lockgate_http::h2::{FieldSection, FieldSink, TurnBuffers};
-use lockgate_http::head::Method;
+use lockgate_http::head::{Method, ResponseHead};
 use lockgate_net::memory::{self, MemoryLevel};
 
 use super::stream_slot::StreamSlot;
@@ -13,12 +13,16 @@ use super::stream_slot::StreamSlot;
 /// The most sets of buffers that are kept: as many connections as are between their turns at once,
 /// each with unsent frames of its streams.
 const KEPT: usize = 64;
+/// The most heads of which the memory is kept: as many responses as come between two turns of their
+/// streams' tasks.
+const KEPT_HEADS: usize = 64;
 
 /// The buffers of one worker.
 #[derive(Debug, Default)]
 pub struct WorkerBuffers {
     sets: RefCell<Vec<TurnBuffers<StreamSlot>>>,
     section: RefCell<ReceivedSection>,
+    heads: RefCell<Vec<ResponseHead>>,
 }
 
 impl WorkerBuffers {
@@ -51,9 +55,23 @@ impl WorkerBuffers {
         self.sets.borrow().len()
     }
 
-    /// Frees all sets.
+    /// A head with memory for its fields, whatever is in it.
+    pub(super) fn take_head(&self) -> ResponseHead {
+        self.heads.borrow_mut().pop().unwrap_or_default()
+    }
+
+    /// Takes back a head.
+    pub(super) fn give_head(&self, head: ResponseHead) {
+        let mut heads = self.heads.borrow_mut();
+        if heads.len() < KEPT_HEADS && memory::level() == MemoryLevel::Easy {
+            heads.push(head);
+        }
+    }
+
+    /// Frees all memory that is not lent.
     pub fn shrink(&self) {
         self.sets.take();
+        self.heads.take();
     }
 
     /// The section that was decoded last.

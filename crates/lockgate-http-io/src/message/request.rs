@@ -28,7 +28,7 @@ pub struct OutgoingRequest<'a> {
     pub cookies: Option<Vec<u8>>,
 }
 
-/// The encoder of a head's fields: the text of HTTP/1, or the map of the h2 crate.
+/// The encoder of a head's fields: the text of HTTP/1, or a block of HTTP/2.
 pub trait FieldSink {
     /// Writes those of `fields` that pass.
     fn copy(&mut self, fields: &Fields, passes: impl FnMut(&Field<'_>) -> bool);

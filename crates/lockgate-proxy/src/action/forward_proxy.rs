@@ -140,8 +140,9 @@ impl Connect {
         let (connection, endpoint) = self.reach(exchange, &wait_budget, &host, port).await?;
         let worker = exchange.request.worker;
         let now = exchange.guard.clock().now();
+        let buffers = worker.upstream_buffers();
         let upstream =
-            UpstreamPool::single_use((connection, socket_permit), endpoint, &worker.blocks, now);
+            UpstreamPool::single_use((connection, socket_permit), endpoint, &buffers, now);
         // The request takes it from here.
         drop(share);
         // What has passed is counted.

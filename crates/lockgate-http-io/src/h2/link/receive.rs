@@ -130,10 +130,15 @@ impl Link {
         }
         let buffers = std::rc::Rc::clone(&self.buffers);
         let mut section = buffers.section();
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.begin_frame();
+        }
         let received = self.connection.receive(self.inbox.bytes(), &mut *section);
         let mut outcome = Received::Nothing;
         while let Some(event) = self.connection.next_event() {
-            if let Event::Head { key, ended, wire } = event {
+            if let Event::Head { key, ended, wire } = event
+                && self.endpoint.is_none()
+            {
                 let most = self.connection.local_settings().head_list as usize;
                 outcome = if section.is_cut || wire > most {
                     self.refuse_long(key);
@@ -192,12 +197,11 @@ impl Link {
                 }
             }
             Event::Priority { stream, priority } => self.order.update(stream, priority),
-            // A client's GOAWAY only says that it accepts no pushes, and only clients get heads of
-            // responses. We have sent no PING that is of interest here.
-            Event::Goaway { .. }
-            | Event::Pong { .. }
-            | Event::Head { .. }
-            | Event::Interim { .. } => {}
+            Event::Head { key, ended, .. } => self.take_response(key, ended, section),
+            Event::Interim { key, .. } => self.take_interim(key, section),
+            Event::Goaway { code } => self.take_goaway(code),
+            // That bytes have come is what matters.
+            Event::Pong { .. } => {}
         }
     }
 
@@ -205,6 +209,10 @@ impl Link {
     /// connection's window, it does not stop other bodies.
     fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool) {
         let length = at.len();
+        let is_upload = self.endpoint.is_none();
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.note_response();
+        }
         if has_ended {
             self.end_message(key);
         }
@@ -213,7 +221,7 @@ impl Link {
             return;
         };
         slot.receive(self.inbox.bytes().get(at).unwrap_or_default());
-        if length < NOT_SMALL {
+        if is_upload && length < NOT_SMALL {
             slot.small_frames += 1;
             self.small_frames += 1;
         }
@@ -233,6 +241,11 @@ impl Link {
 
     fn take_reset(&mut self, key: Key, reset: StreamReset) {
         self.partial_message.end(key.stream());
+        // A client that resets a stream does not want what it has sent to be used. What an endpoint has
+        // sent before is its response, unless that is malformed.
+        let is_upload = self.endpoint.is_none();
+        let endpoint = self.endpoint.as_ref();
+        let is_malformed = endpoint.is_some_and(|endpoint| endpoint.is_malformed(key, &reset));
         let Some(slot) = self.connection.get_mut(key) else {
             return;
         };
@@ -241,7 +254,10 @@ impl Link {
             by_peer: reset.fault.is_none(),
             unprocessed: reset.unprocessed,
         });
-        slot.drop_data();
+        // RFC 9113 §8.1: a whole response stays one.
+        if is_upload || is_malformed && !slot.has_ended {
+            slot.drop_message();
+        }
         slot.wake_for_loss();
     }
 

@@ -43,6 +43,18 @@ impl BodyWindows {
         }
     }
 
+    /// Windows of a connection to an endpoint, which stay: each stream has all of its own.
+    pub(super) fn fixed(stream: u32, connection: u32) -> Self {
+        Self {
+            stream,
+            connection,
+            most_stream: stream,
+            most_connection: connection,
+            used: 0,
+            since: 0,
+        }
+    }
+
     fn connection_for(stream: u32, most_connection: u32) -> u32 {
         stream
             .saturating_mul(BODIES)

@@ -32,7 +32,7 @@ pub(super) struct Attempts<'a> {
     pub(super) proxy: &'a Proxy,
     upstream: Rc<UpstreamPool>,
     /// The request's pseudo-header fields, where endpoints speak HTTP/2.
-    pseudo_fields: Option<Box<RequestPseudoFields>>,
+    pub(super) pseudo_fields: Option<RequestPseudoFields>,
     /// Whether the request may be sent twice.
     is_idempotent: bool,
     pub(super) upload: RequestUpload<'a>,
@@ -65,7 +65,7 @@ impl<'a> Attempts<'a> {
     ) -> Result<Self, ExchangeFailure> {
         let http2 = upstream.pool().settings.http2;
         let pseudo_fields = if http2 {
-            Some(Box::new(pseudo_fields(&exchange.request.outgoing)?))
+            Some(pseudo_fields(&exchange.request.outgoing)?)
         } else {
             None
         };
@@ -245,12 +245,6 @@ impl<'a> Attempts<'a> {
     /// Whether another endpoint may be asked while one is waited for.
     pub(super) fn may_ask_others<D>(&self, exchange: &Exchange<'_, D>) -> bool {
         self.is_idempotent && self.has_retries(exchange)
-    }
-
-    /// The pseudo-header fields for the endpoint of `lease`, where it speaks HTTP/2.
-    pub(super) fn pseudo_fields(&self, lease: &Lease) -> Option<RequestPseudoFields> {
-        let pseudo_fields = self.pseudo_fields.as_ref();
-        pseudo_fields.map(|pseudo_fields| pseudo_fields.at(lease.endpoint().authority()))
     }
 
     /// Notes a response with this status; `waited` is the state of the tick, if the endpoint was

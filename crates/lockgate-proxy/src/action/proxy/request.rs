@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -121,7 +122,10 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
             let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
             return Err(AttemptFailure::end(failure));
         }
-        let pseudo_fields = self.attempts.pseudo_fields(self.lease);
+        let pseudo_fields = self.attempts.pseudo_fields.as_ref();
+        let endpoint = pseudo_fields.map(|_| Arc::clone(self.lease.endpoint()));
+        let authority = endpoint.as_ref().and_then(|endpoint| endpoint.authority());
+        let pseudo_fields = pseudo_fields.map(|pseudo_fields| pseudo_fields.at(authority));
         self.lease.connection.send_request(outgoing, pseudo_fields);
         exchange.outcome.awaited = false;
         self.invited = outgoing.length == BodyLength::Empty || !expects_invitation(exchange);
