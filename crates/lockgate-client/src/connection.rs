@@ -9,30 +9,32 @@ use http::header::{HOST, HeaderMap};
 use http::request::Builder;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use hyper::client::conn::{http1, http2};
+use hyper::client::conn::http1;
 use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
 use lockgate_http::h1::HeadLimits;
 
 use crate::error::ClientError;
 use crate::head_judge::HeadJudge;
+use crate::http2::Http2Connection;
+use crate::limits::ExchangeLimits;
 use crate::stream::ServerStream;
 use crate::tasks::Tasks;
 
-/// Bytes of bodies over HTTP/2 that a server may send unread: the windows that HTTP/2 begins with.
-const WINDOW: u32 = 65_535;
-
 /// A connection that speaks HTTP/1.1 or HTTP/2, for one exchange after the other. Dropping it
 /// closes it at once.
-pub struct HttpConnection {
-    sender: Sender,
-    tasks: Tasks,
+pub struct HttpConnection(AnyConnection);
+
+enum AnyConnection {
+    Http1(Http1Connection),
+    Http2(Box<Http2Connection>),
 }
 
-enum Sender {
-    Http1(Rc<RefCell<HeadJudge>>, http1::SendRequest<Full<Bytes>>),
-    /// With the scheme of its requests.
-    Http2(&'static str, http2::SendRequest<Full<Bytes>>),
+/// A connection that speaks HTTP/1.1.
+struct Http1Connection {
+    judge: Rc<RefCell<HeadJudge>>,
+    sender: http1::SendRequest<Full<Bytes>>,
+    tasks: Tasks,
 }
 
 /// A request.
@@ -58,8 +60,13 @@ pub struct ClientResponse<'a> {
     pub fields: HeaderMap,
     /// The trailers, once the body was read to its end.
     pub trailers: HeaderMap,
-    body: Incoming,
-    tasks: &'a Tasks,
+    body: ResponseBody<'a>,
+}
+
+/// The body of a response, as its connection has it.
+enum ResponseBody<'a> {
+    Http1(Incoming, &'a Tasks),
+    Http2(&'a mut Http2Connection),
 }
 
 impl HttpConnection {
@@ -80,30 +87,16 @@ impl HttpConnection {
             .handshake(TokioIo::new(stream))
             .await?;
         tasks.spawner().execute(connection);
-        let sender = Sender::Http1(judge, sender);
-        Ok(Self { sender, tasks })
+        Ok(Self(AnyConnection::Http1(Http1Connection {
+            judge,
+            sender,
+            tasks,
+        })))
     }
 
-    /// Speaks HTTP/2.
-    ///
-    /// # Errors
-    /// When the connection has broken.
-    pub async fn http2(stream: ServerStream) -> Result<Self, ClientError> {
-        let tasks = Tasks::new(stream.limits);
-        let scheme = if stream.stream.is_secure() {
-            "https"
-        } else {
-            "http"
-        };
-        let (sender, connection) = http2::Builder::new(tasks.spawner())
-            .max_header_list_size(u32::try_from(HeadLimits::default().head).unwrap_or(u32::MAX))
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
-            .handshake(TokioIo::new(stream))
-            .await?;
-        tasks.spawner().execute(connection);
-        let sender = Sender::Http2(scheme, sender);
-        Ok(Self { sender, tasks })
+    /// Speaks HTTP/2, from the first exchange on.
+    pub fn http2(stream: ServerStream) -> Self {
+        Self(AnyConnection::Http2(Box::new(Http2Connection::new(stream))))
     }
 
     /// Sends a request, and waits for the head of the response; the body of the request is sent
@@ -115,42 +108,56 @@ impl HttpConnection {
         &mut self,
         request: &ClientRequest<'_>,
     ) -> Result<ClientResponse<'_>, ClientError> {
-        let (tasks, head) = (&self.tasks, Builder::new().method(request.method));
+        let head = Builder::new().method(request.method);
         let path = request.encode_path();
-        let response = match &mut self.sender {
-            Sender::Http1(judge, sender) => {
-                let left = tasks.limits.head_bytes;
-                judge.borrow_mut().expect(request.method, left);
+        match &mut self.0 {
+            AnyConnection::Http1(connection) => {
+                let Http1Connection {
+                    judge,
+                    sender,
+                    tasks,
+                } = connection;
+                judge
+                    .borrow_mut()
+                    .expect(request.method, tasks.limits.head_bytes);
                 let request = request.encode(head.uri(path).header(HOST, request.host))?;
                 let sent = async {
                     sender.ready().await?;
                     sender.send_request(request).await
                 };
-                tasks.drive(sent).await?
+                let (head, body) = tasks.drive(sent).await?.into_parts();
+                Ok(ClientResponse {
+                    status: head.status.as_u16(),
+                    fields: head.headers,
+                    trailers: HeaderMap::new(),
+                    body: ResponseBody::Http1(body, tasks),
+                })
             }
-            Sender::Http2(scheme, sender) => {
-                let uri = format!("{scheme}://{}{path}", request.host);
-                let request = request.encode(head.uri(uri))?;
-                tasks.drive(sender.send_request(request)).await?
+            AnyConnection::Http2(connection) => {
+                let uri = format!("{}://{}{path}", connection.scheme(), request.host);
+                let (head, _) = request.encode(head.uri(uri))?.into_parts();
+                let (status, fields) = connection.exchange(&head, request.body.clone()).await?;
+                Ok(ClientResponse {
+                    status,
+                    fields,
+                    trailers: HeaderMap::new(),
+                    body: ResponseBody::Http2(connection),
+                })
             }
-        };
-        let (head, body) = response.into_parts();
-        Ok(ClientResponse {
-            status: head.status.as_u16(),
-            fields: head.headers,
-            trailers: HeaderMap::new(),
-            body,
-            tasks,
-        })
+        }
     }
 
     /// Closes the connection, and says so where TLS or HTTP/2 has a word for it, as far as that
     /// goes without waiting. Drop its responses before.
     pub async fn close(self) {
-        drop(self.sender);
+        let Http1Connection { sender, tasks, .. } = match self.0 {
+            AnyConnection::Http1(connection) => connection,
+            AnyConnection::Http2(connection) => return connection.close().await,
+        };
+        drop(sender);
         // The task of a connection comes before the one that tells it of the end.
         for _ in 0..2 {
-            let _ = self.tasks.drive(ready(Ok(()))).await;
+            let _ = tasks.drive(ready(Ok(()))).await;
         }
     }
 }
@@ -181,7 +188,7 @@ impl ClientResponse<'_> {
         &mut self,
         enough: impl Fn(&[u8], usize) -> bool,
     ) -> Result<Vec<u8>, ClientError> {
-        let (mut body, most) = (Vec::new(), self.tasks.limits.body_bytes);
+        let (mut body, most) = (Vec::new(), self.body.limits().body_bytes);
         while let Some(data) = self.next().await? {
             let new = body.len();
             body.extend_from_slice(&data);
@@ -198,15 +205,34 @@ impl ClientResponse<'_> {
     /// # Errors
     /// When it does not come.
     pub async fn next(&mut self) -> Result<Option<Bytes>, ClientError> {
+        let (body, tasks) = match &mut self.body {
+            ResponseBody::Http1(body, tasks) => (body, *tasks),
+            ResponseBody::Http2(connection) => {
+                let next = connection.next().await?;
+                if next.is_none() {
+                    self.trailers = connection.take_trailers();
+                }
+                return Ok(next);
+            }
+        };
         loop {
-            let next = async { self.body.frame().await.transpose() };
-            let Some(frame) = self.tasks.drive(next).await? else {
+            let next = async { body.frame().await.transpose() };
+            let Some(frame) = tasks.drive(next).await? else {
                 return Ok(None);
             };
             match frame.into_data() {
                 Ok(data) => return Ok(Some(data)),
                 Err(frame) => self.trailers = frame.into_trailers().unwrap_or_default(),
             }
+        }
+    }
+}
+
+impl ResponseBody<'_> {
+    fn limits(&self) -> &ExchangeLimits {
+        match self {
+            Self::Http1(_, tasks) => &tasks.limits,
+            Self::Http2(connection) => connection.limits(),
         }
     }
 }

@@ -25,13 +25,13 @@ pub enum ClientError {
     /// The connection ended, without an error, before the end of the response.
     #[error("no response before the connection ended")]
     Ended,
-    /// A head or the coding of a body over HTTP/1 is invalid.
+    /// A head, trailers or the coding of a body are invalid.
     #[error("the response is malformed: {0}")]
     Malformed(String),
     /// The heads together exceed their limit.
     #[error("the response is too long")]
     TooLong,
-    /// The stream or the connection failed, in the words of the h2 crate.
+    /// The stream or the connection failed.
     #[error("HTTP/2: {0}")]
     Http2(String),
     /// The method, host, path or a field is none.
@@ -71,9 +71,9 @@ impl From<hyper::Error> for ClientError {
             Some(ErrorKind::InvalidInput | ErrorKind::InvalidData) => Self::chunked(text),
             Some(kind) => Self::Broken(io::Error::new(kind, text)),
             None if error.is_parse() => Self::Malformed(text),
-            // Otherwise hyper has no cause but the end; the h2 crate has one of its own.
+            // Otherwise hyper has no cause but the end.
             None if cause.is::<hyper::Error>() => Self::Ended,
-            None => Self::Http2(text),
+            None => Self::Broken(io::Error::other(text)),
         }
     }
 }

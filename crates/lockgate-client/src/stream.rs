@@ -55,6 +55,31 @@ impl ServerStream {
     }
 }
 
+impl ServerStream {
+    /// Bytes that have come and were not consumed.
+    pub(crate) fn received(&self) -> &[u8] {
+        self.inbox.bytes()
+    }
+
+    pub(crate) fn consume(&mut self, count: usize) {
+        self.inbox.consume(count);
+    }
+
+    /// Reads more behind the received bytes; `false` at the end.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub(crate) fn poll_more(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<bool>> {
+        let read = match ready!(self.stream.poll_read(cx, &mut self.inbox)) {
+            // Without a close_notify an end may be a truncation: the reader sees whether anything is
+            // missing.
+            Err(StreamError::Truncated) => Ok(false),
+            read => read.map_err(io::Error::other),
+        };
+        Poll::Ready(read)
+    }
+}
+
 impl AsyncRead for ServerStream {
     fn poll_read(
         mut self: Pin<&mut Self>,

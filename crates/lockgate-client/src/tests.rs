@@ -76,7 +76,7 @@ async fn http1(
 
 async fn http2(address: SocketAddr, limits: ExchangeLimits) -> Result<Received, ClientError> {
     let stream = to(address).connect(limits).await?;
-    receive(&mut HttpConnection::http2(stream).await?, &GET).await
+    receive(&mut HttpConnection::http2(stream), &GET).await
 }
 
 /// The outcome of `work` beside a server that does `serve` with its first connection.
@@ -425,7 +425,7 @@ fn a_connection_may_be_kept_for_further_exchanges() {
         H2Origin::plain(|asked| ScriptedResponse::ok(asked.path.clone()).trailer("a", "b"));
     block_on(async {
         let stream = to(origin.socket_address()).connect(LIMITS).await.unwrap();
-        let mut connection = HttpConnection::http2(stream).await.unwrap();
+        let mut connection = HttpConnection::http2(stream);
         for path in ["/a", "/b"] {
             let response = receive(&mut connection, &ClientRequest { path, ..GET }).await;
             let trailers = vec![("a".to_owned(), "b".to_owned())];
@@ -460,14 +460,26 @@ fn goaway_and_reset_fail_the_exchange_in_words_of_http2() {
     let answer = |code: u32| frame(kind::GOAWAY, 0, 0, [[0; 4], code.to_be_bytes()].concat());
     let reset = frame(kind::RST_STREAM, 0, 1, code::REFUSED_STREAM.to_be_bytes());
     for (frames, words) in [
-        (answer(code::ENHANCE_YOUR_CALM), "HTTP/2: "),
-        (answer(code::NO_ERROR), "HTTP/2: "),
+        (
+            answer(code::ENHANCE_YOUR_CALM),
+            "HTTP/2: the server took no request: ENHANCE_YOUR_CALM",
+        ),
+        (
+            answer(code::NO_ERROR),
+            "HTTP/2: the server took no request: NO_ERROR",
+        ),
         (
             reset,
-            "HTTP/2: stream error received: refused stream before processing any application logic",
+            "HTTP/2: the server took no request: REFUSED_STREAM",
         ),
-        (frame(kind::DATA, flag::END_STREAM, 1, "x"), "HTTP/2: "),
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(), "HTTP/2: "),
+        (
+            frame(kind::DATA, flag::END_STREAM, 1, "x"),
+            "HTTP/2: data before the response",
+        ),
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
+            "HTTP/2: a frame is longer than allowed",
+        ),
         (Vec::new(), "the connection broke: "),
     ] {
         let origin = Origin::tcp();
@@ -516,7 +528,7 @@ fn close_takes_leave_of_http2_by_goaway() {
         },
         async {
             let stream = to(origin.socket_address()).connect(LIMITS).await?;
-            let mut connection = HttpConnection::http2(stream).await?;
+            let mut connection = HttpConnection::http2(stream);
             let response = receive(&mut connection, &GET).await;
             connection.close().await;
             response
@@ -552,7 +564,7 @@ fn dropping_an_exchange_closes_its_connection() {
         },
         async {
             let stream = to(origin.socket_address()).connect(LIMITS).await.unwrap();
-            let mut connection = HttpConnection::http2(stream).await.unwrap();
+            let mut connection = HttpConnection::http2(stream);
             let mut response = connection.exchange(&GET).await.unwrap();
             let body = response.read(|_, _| false);
             limits.bound(body).await.unwrap_err();

@@ -163,7 +163,7 @@ impl Check {
             let (mut connection, request) = match &self.kind {
                 CheckKind::Tcp(check) => return check.run(&mut stream).await,
                 CheckKind::Http(request) => (HttpConnection::http1(stream).await?, request),
-                CheckKind::Http2(request) => (HttpConnection::http2(stream).await?, request),
+                CheckKind::Http2(request) => (HttpConnection::http2(stream), request),
                 CheckKind::Grpc(service) => return grpc::check(service, stream, &host).await,
             };
             request.run(&mut connection, &host).await?;

@@ -10,7 +10,7 @@ pub(super) async fn check(
     stream: ServerStream,
     host: &str,
 ) -> Result<(), CheckError> {
-    let mut connection = HttpConnection::http2(stream).await?;
+    let mut connection = HttpConnection::http2(stream);
     let request = ClientRequest {
         method: "POST",
         host,
