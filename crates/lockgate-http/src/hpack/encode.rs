@@ -250,6 +250,8 @@ fn fixed(name: &[u8], value: &[u8], hash: u8) -> TableMatch {
 /// Writes a string (RFC 7541 §5.2), Huffman-coded if that is shorter.
 fn string(text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::encoded_len(text);
+    // With the number of its length.
+    out.reserve(text.len() + 5);
     if coded < text.len() {
         integer::encode(out, 0x80, 7, coded);
         huffman::encode(text, out);

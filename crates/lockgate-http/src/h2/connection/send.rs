@@ -132,7 +132,8 @@ impl<S> Connection<S> {
 
     fn write_block(&mut self, id: u32, ended: bool, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         let before = self.out.len();
-        field_block::write(&mut self.out, &mut self.encoder, id, ended, fill);
+        let coder = (&mut self.encoder, &mut self.date);
+        field_block::write(&mut self.out, coder, id, ended, fill);
         self.budget.note_sent(self.out.len() - before);
     }
 
