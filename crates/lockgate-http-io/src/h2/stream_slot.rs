@@ -52,7 +52,7 @@ pub(super) struct StreamSlot {
 }
 
 impl StreamSlot {
-    /// For a stream whose head has come; `has_ended` where that was the end.
+    /// For a stream that has begun; `has_ended` where its head was the end.
     pub(super) fn new(has_ended: bool) -> Self {
         Self {
             received: Vec::new(),
@@ -119,7 +119,7 @@ impl StreamSlot {
         }
     }
 
-    /// Wakes the task whatever it waits for: the stream is over. Where it is listed it stays so.
+    /// Wakes the task in any wait: the stream is over. Where it is listed it stays so.
     pub(super) fn wake_for_loss(&mut self) {
         self.waits &= StreamWait::Turn as u8;
         if let Some(waker) = self.waker.take() {
