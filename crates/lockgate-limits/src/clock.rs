@@ -685,6 +685,13 @@ impl Guard {
         self.watch.deadline.set(self.after(limit));
     }
 
+    /// Gives the present phase `more` time from now on, also where it has run out.
+    pub fn extend_phase(&self, more: Duration) {
+        self.touch();
+        self.end_phase();
+        self.watch.deadline.set(self.after(more));
+    }
+
     /// Limits how long nothing may move, from now on.
     pub fn limit_idle(&self, limit: Duration) {
         self.touch();

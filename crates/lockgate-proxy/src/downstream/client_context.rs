@@ -36,8 +36,8 @@ pub(super) struct ClientContext {
     /// Whether it is trusted, by the configuration with this number.
     trusted: Cell<(u64, bool)>,
     /// The client's address and the one that it has connected to, once they were needed: a system
-    /// call that few connections make.
-    addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
+    /// call that few connections make, and so boxed.
+    addresses: OnceCell<Box<Option<(SocketAddr, SocketAddr)>>>,
     /// Requests so far.
     request_count: Cell<u64>,
     /// Connections with a PROXY header that names this client.
@@ -103,7 +103,7 @@ impl ClientContext {
         &self,
         ask: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>,
     ) -> Option<(SocketAddr, SocketAddr)> {
-        *self.addresses.get_or_init(ask)
+        **self.addresses.get_or_init(|| Box::new(ask()))
     }
 
     /// The address of the client of a request with these fields: where the other end is trusted,
