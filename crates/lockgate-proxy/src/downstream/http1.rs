@@ -182,23 +182,24 @@ impl ClientConnection {
         &mut self,
         down: &mut H1Connection,
     ) -> Result<(Box<RequestHead>, Instant), Termination> {
-        let (idle, limit) = {
+        let idle = {
             let snapshot = self.listener.snapshot();
             let sites = snapshot.sites();
             down.reader.set_limits(sites.limits);
-            (sites.idle, sites.head)
+            sites.idle
         };
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
-        let (guard, spare) = (&self.guard, &self.worker.request_heads);
+        let (guard, spare, listener) = (&self.guard, &self.worker.request_heads, &self.listener);
         guard.watch().generation.set(0);
         guard.watch().site.set(None);
         guard.begin_phase(idle.min(REST));
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
         let H1Connection { stream, reader, .. } = &mut *down;
-        let mut is_resting = false;
+        // The idle limit counts on from the phase's begin.
+        let mut more = idle.checked_sub(REST);
         let read = loop {
             let read = guard.poll_within(|cx| {
                 let polled = reader.poll_head(cx, stream, |input, progress, limits| {
@@ -211,7 +212,7 @@ impl ClientConnection {
                 });
                 if began.is_none() && (polled.is_ready() || reader.has_begun()) {
                     began = Some(Instant::now());
-                    guard.begin_phase(limit);
+                    guard.begin_phase(listener.snapshot().sites().head);
                     guard.watch().set_wait(WaitReason::ForHead);
                 }
                 if began.is_none() {
@@ -220,11 +221,12 @@ impl ClientConnection {
                 polled
             });
             match read.await {
-                // The idle limit counts on from the phase's begin.
-                Err(Cut::Deadline) if began.is_none() && !is_resting && idle > REST => {
-                    is_resting = true;
+                Err(Cut::Deadline)
+                    if began.is_none()
+                        && let Some(more) = more.take() =>
+                {
                     stream.rest();
-                    guard.extend_phase(idle - REST);
+                    guard.extend_phase(more);
                 }
                 read => break read,
             }
