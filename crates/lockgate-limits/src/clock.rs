@@ -11,6 +11,7 @@
 //! until then, or until something looks at the clock.
 
 mod min_rate;
+mod phase;
 mod ticker;
 mod watch_list;
 
@@ -676,29 +677,11 @@ impl Guard {
         }
     }
 
-    /// Starts a phase that may take `limit`. Phases follow each other: a new one replaces the last,
-    /// also one that has run out.
-    pub fn begin_phase(&self, limit: Duration) {
-        self.touch();
-        self.end_phase();
-        self.watch.since.set(self.clock.now());
-        self.watch.deadline.set(self.after(limit));
-    }
-
     /// Limits how long nothing may move, from now on.
     pub fn limit_idle(&self, limit: Duration) {
         self.touch();
         self.watch.idle.set(limit.into());
         self.watch.moved_at.set(self.clock.now());
-    }
-
-    /// Ends the phase: only the idle limit and the lifetime hold from here on. This undoes the cut
-    /// of a phase too, so that a slow client can be sent its error.
-    pub fn end_phase(&self) {
-        self.watch.deadline.set(Millis::MAX);
-        if self.watch.cut.get().is_some_and(Cut::is_of_phase) {
-            self.watch.cut.set(None);
-        }
     }
 
     /// Watches another task that this connection has started and that may outlive it.

@@ -212,15 +212,23 @@ impl Relay {
         meter: &Meter,
         stalls: &EndpointStalls,
     ) -> RelayOutcome {
-        poll_fn(|cx| {
-            let end = self.poll(cx, shared, meter, stalls);
-            meter
-                .held
-                .set(self.upward.is_held() || self.downward.is_held());
-            meter.note(self.upward.has_ended(), self.downward.has_ended());
-            end
-        })
-        .await
+        poll_fn(|cx| self.poll_run(cx, shared, meter, stalls)).await
+    }
+
+    /// The same for one that is polled.
+    pub fn poll_run(
+        &mut self,
+        cx: &mut Context<'_>,
+        shared: &RelayBuffers,
+        meter: &Meter,
+        stalls: &EndpointStalls,
+    ) -> Poll<RelayOutcome> {
+        let end = self.poll(cx, shared, meter, stalls);
+        meter
+            .held
+            .set(self.upward.is_held() || self.downward.is_held());
+        meter.note(self.upward.has_ended(), self.downward.has_ended());
+        end
     }
 
     /// Limits the rates of both directions: of reads from the client, and from the origin. Bytes
@@ -244,6 +252,16 @@ impl Relay {
         [&self.down, &self.up]
             .into_iter()
             .try_for_each(|side| side.socket.probe(idle))
+    }
+
+    /// Gives back what TLS can make again, as for a wait that may be long: see
+    /// [`TlsSession::rest`].
+    pub fn rest(&mut self) {
+        for side in [&mut self.down, &mut self.up] {
+            if let Some(session) = &mut side.session {
+                session.rest();
+            }
+        }
     }
 
     /// Whether session tickets for the client wait for data to share a packet with.

@@ -20,7 +20,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, sockopt};
 
-use crate::memory::{self, Charge, MemoryKind};
+use crate::memory::{self, MemoryKind};
 use crate::reactor::{Interest, Registration};
 use acks::PendingAcks;
 
@@ -71,8 +71,25 @@ pub struct Socket {
     allowed: Cell<usize>,
     /// The memory counted for it while it is full.
     full: Cell<usize>,
-    _own: Charge,
+    _own: SocketCharge,
     acks: PendingAcks,
+}
+
+/// What a socket is counted for in any case, without a field that says so.
+#[derive(Debug)]
+struct SocketCharge(());
+
+impl SocketCharge {
+    fn new() -> Self {
+        memory::charge(MemoryKind::Kernel, memory::SOCKET.cast_signed());
+        Self(())
+    }
+}
+
+impl Drop for SocketCharge {
+    fn drop(&mut self) {
+        memory::charge(MemoryKind::Kernel, -memory::SOCKET.cast_signed());
+    }
 }
 
 /// The bytes after which a socket's limit is set: until then it holds little, and most never get
@@ -111,7 +128,7 @@ impl Socket {
             unsent: Cell::new(usize::MAX),
             allowed: Cell::new(usize::MAX),
             full: Cell::new(0),
-            _own: Charge::new(MemoryKind::Kernel, memory::SOCKET),
+            _own: SocketCharge::new(),
             acks: PendingAcks::default(),
         })
     }

@@ -141,6 +141,14 @@ impl Stream {
         self.session.is_some()
     }
 
+    /// Gives back what TLS can make again, as for a wait that may be long: see
+    /// [`TlsSession::rest`].
+    pub fn rest(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.rest();
+        }
+    }
+
     /// Splits it into its parts.
     pub fn into_parts(mut self) -> StreamParts {
         self.end_full_reads();

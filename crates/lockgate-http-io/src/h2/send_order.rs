@@ -42,7 +42,7 @@ pub(super) struct SendOrder {
     writes: u64,
     /// The streams that wait, each at most once.
     waiting: Vec<WaitingStream>,
-    /// The streams whose last data has not left.
+    /// The streams that wait for their last data to leave.
     leaving: Vec<Key>,
     updates: Vec<(u32, Priority)>,
 }
@@ -93,7 +93,7 @@ impl SendOrder {
         }
     }
 
-    /// Adds a stream to those whose data is to leave.
+    /// Adds a stream to those that wait for their data to leave.
     pub(super) fn leave(&mut self, key: Key) {
         self.leaving.push(key);
     }

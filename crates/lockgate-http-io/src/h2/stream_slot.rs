@@ -55,7 +55,7 @@ pub(super) struct StreamSlot {
 }
 
 impl StreamSlot {
-    /// For a stream on which the peer's message begins; `has_ended` where its head was the end.
+    /// For a stream that has begun; `has_ended` where its head was the end.
     pub(super) fn new(has_ended: bool) -> Self {
         Self {
             received: Vec::new(),
@@ -124,7 +124,7 @@ impl StreamSlot {
         }
     }
 
-    /// Wakes the task whatever it waits for: the stream is over. Where it is listed it stays so.
+    /// Wakes the task in any wait: the stream is over. Where it is listed it stays so.
     pub(super) fn wake_for_loss(&mut self) {
         self.waits &= StreamWait::Turn as u8;
         if let Some(waker) = self.waker.take() {

@@ -32,6 +32,7 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::budget::PeerBudget;
+use super::coded_date::CodedDate;
 use super::frame_header::{self, PREFACE};
 use super::frames::{GOAWAY, RST_STREAM, WINDOW_UPDATE};
 use super::streams::{IdRanges, MessageState, Streams};
@@ -80,6 +81,7 @@ pub struct Connection<S> {
     out: Vec<u8>,
     sent: usize,
     encoder: HpackEncoder,
+    date: Option<Box<CodedDate>>,
     decoder: HpackDecoder,
     streams: Streams<S>,
     /// The sums of the heads of all slots, and of received data that the user keeps.
@@ -144,6 +146,7 @@ impl<S> Connection<S> {
             out,
             sent: 0,
             encoder: HpackEncoder::new(),
+            date: None,
             decoder: HpackDecoder::new(TABLE_SIZE),
             streams: Streams::new(),
             held_heads: 0,

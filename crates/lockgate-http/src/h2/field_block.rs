@@ -3,6 +3,7 @@
 //! A block changes the encoder's table, so its place among the other blocks must be that in which it
 //! was encoded (RFC 9113 §4.3): it is written into the connection's bytes to send, never before.
 
+use super::coded_date::CodedDate;
 use super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
 use super::frames::{CONTINUATION, END_HEADERS, END_STREAM, HEADERS};
 use super::response;
@@ -14,6 +15,7 @@ use crate::hpack::{HpackEncoder, Indexing};
 #[derive(Debug)]
 pub struct FieldBlock<'a> {
     encoder: &'a mut HpackEncoder,
+    date: &'a mut Option<Box<CodedDate>>,
     out: &'a mut Vec<u8>,
     /// The place of the first field.
     start: usize,
@@ -36,6 +38,10 @@ impl FieldBlock<'_> {
     /// Adds a field of a message, with a name in any case. Its use of the table goes by its name: what
     /// soon changes is not added, and neither are secrets.
     pub fn message_field(&mut self, field: &Field<'_>) {
+        if field.known == Some(Known::Date) {
+            let date = self.date.get_or_insert_default();
+            return date.write(field.value, self.encoder, self.out);
+        }
         self.lower(field.name, field.value, |lowered| {
             indexing(lowered, field.known)
         });
@@ -104,7 +110,7 @@ impl FieldBlock<'_> {
 /// The use of the table for a field of a message.
 fn indexing(name: &[u8], known: Option<Known>) -> Indexing {
     match (known, name) {
-        (Some(Known::Date | Known::ContentLength | Known::XRequestId), _) => Indexing::Plain,
+        (Some(Known::ContentLength | Known::XRequestId), _) => Indexing::Plain,
         (Some(_), _) => Indexing::Keep,
         (None, b"set-cookie" | b"cookie" | b"authorization" | b"proxy-authorization") => {
             Indexing::Never
@@ -135,7 +141,7 @@ fn is_common(name: &[u8]) -> bool {
 /// Writes HEADERS, and CONTINUATION where the block is too long for one frame (RFC 9113 §6.10).
 pub(super) fn write(
     out: &mut Vec<u8>,
-    encoder: &mut HpackEncoder,
+    (encoder, date): (&mut HpackEncoder, &mut Option<Box<CodedDate>>),
     stream: u32,
     ended: bool,
     fill: impl FnOnce(&mut FieldBlock<'_>),
@@ -148,6 +154,7 @@ pub(super) fn write(
     let start = out.len();
     fill(&mut FieldBlock {
         encoder,
+        date,
         out,
         start,
     });

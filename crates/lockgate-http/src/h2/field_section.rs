@@ -26,9 +26,6 @@ pub struct FieldSection {
     text: Vec<u8>,
     /// Names and values.
     lines: Vec<(TextSpan, TextSpan)>,
-    has_regular: bool,
-    /// Whether a pseudo-field comes behind another field.
-    is_misplaced: bool,
     is_too_long: bool,
 }
 
@@ -42,13 +39,11 @@ impl FieldSink for FieldSection {
         self.text.shrink_to(KEPT_TEXT);
         self.lines.clear();
         self.lines.shrink_to(KEPT_LINES);
-        (self.has_regular, self.is_misplaced, self.is_too_long) = (false, false, false);
+        self.is_too_long = false;
     }
 
+    #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
-        let is_pseudo = is_pseudo(name);
-        self.is_misplaced |= is_pseudo && self.has_regular;
-        self.has_regular |= !is_pseudo;
         let start = self.text.len();
         self.text.extend_from_slice(name);
         let middle = self.text.len();
@@ -70,10 +65,6 @@ impl FieldSection {
     /// # Errors
     /// When it is malformed or exceeds `limits` or the head list.
     pub fn request(&self, limits: &HeadLimits, head: &mut RequestHead) -> Result<(), SectionError> {
-        // RFC 9113 §8.3: before all others, and once.
-        if self.is_misplaced {
-            return Err(SectionError::PseudoFields);
-        }
         let mut method = None;
         let mut pseudo = request::PseudoFields::default();
         for (name, value) in self.fields().take_while(|(name, _)| is_pseudo(name)) {
@@ -90,7 +81,15 @@ impl FieldSection {
             }
         }
         pseudo.method = method.unwrap_or_default();
-        request::request(&pseudo, self.regular()?, limits, head)
+        request::request(&pseudo, self.regular()?, limits, head).map_err(|error| {
+            // RFC 9113 §8.3: before all others. No name of a field has a colon, so that it failed.
+            let mut behind = self.fields().skip_while(|(name, _)| is_pseudo(name));
+            if behind.any(|(name, _)| is_pseudo(name)) {
+                SectionError::PseudoFields
+            } else {
+                error
+            }
+        })
     }
 
     /// Makes the head of a response, with all checks of [`response::response`].
@@ -197,15 +196,18 @@ impl SectionScan {
                 self.content_length = length(value);
             }
         }
-        let longest = self.head_list as usize;
-        self.is_excessive |= name.len() > longest || self.is_too_long && value.len() > longest;
         // RFC 9113 §6.5.2.
         match self.left.checked_sub(name.len() + value.len() + 32) {
             Some(left) if !self.is_too_long => {
                 self.left = left;
                 true
             }
-            _ => false,
+            _ => {
+                let longest = self.head_list as usize;
+                self.is_excessive |=
+                    name.len() > longest || self.is_too_long && value.len() > longest;
+                false
+            }
         }
     }
 

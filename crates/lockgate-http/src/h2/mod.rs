@@ -12,6 +12,7 @@ use crate::h1::framing::FramingError;
 
 mod budget;
 pub mod code;
+mod coded_date;
 mod connection;
 mod events;
 mod fault;

@@ -148,6 +148,23 @@ fn a_new_deadline_replaces_even_an_expired_one() {
 }
 
 #[test]
+fn a_phase_that_has_run_out_can_be_extended_and_began_when_it_did() {
+    let clock = old_clock();
+    let guard = clock.watch();
+    guard.begin_phase(MINUTE);
+    let began = guard.watch().since();
+    pass(&clock, MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Deadline)));
+    guard.extend_phase(MINUTE);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Ok(())));
+    assert_eq!(guard.watch().since(), began);
+    pass(&clock, MINUTE);
+    tick(&clock);
+    assert_eq!(outcome(&guard, ready(())), Poll::Ready(Err(Cut::Deadline)));
+}
+
+#[test]
 fn a_settled_connection_has_no_deadline_but_stays_cut() {
     let clock = old_clock();
     let guard = clock.watch();

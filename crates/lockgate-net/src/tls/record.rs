@@ -7,8 +7,9 @@
 //! key updates or the meaning of an alert: see `session`.
 
 use aws_lc_rs::aead::{
-    AES_128_GCM, AES_256_GCM, Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
+    AES_128_GCM, AES_256_GCM, Aad, Algorithm, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey,
 };
+use rustls::crypto::cipher::AeadKey;
 use rustls::{ConnectionTrafficSecrets, ProtocolVersion};
 
 /// The most plaintext of one record (RFC 8446 §5.1).
@@ -104,21 +105,21 @@ enum RecordLayout {
 
 /// One direction's key, with the number of the next record.
 struct RecordKey {
-    aead: LessSafeKey,
+    /// The key as the AEAD needs it, 600 bytes; none while the connection rests.
+    expanded: Option<LessSafeKey>,
+    algorithm: &'static Algorithm,
+    key: AeadKey,
     iv: [u8; NONCE],
     sequence: u64,
-    limit: u64,
     layout: RecordLayout,
 }
 
 impl RecordKey {
     fn new(version: ProtocolVersion, (sequence, secrets): (u64, ConnectionTrafficSecrets)) -> Self {
-        let (algorithm, key, iv, limit) = match secrets {
-            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv, GCM_RECORDS),
-            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv, GCM_RECORDS),
-            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => {
-                (&CHACHA20_POLY1305, key, iv, u64::MAX)
-            }
+        let (algorithm, key, iv) = match secrets {
+            ConnectionTrafficSecrets::Aes128Gcm { key, iv } => (&AES_128_GCM, key, iv),
+            ConnectionTrafficSecrets::Aes256Gcm { key, iv } => (&AES_256_GCM, key, iv),
+            ConnectionTrafficSecrets::Chacha20Poly1305 { key, iv } => (&CHACHA20_POLY1305, key, iv),
             _ => unreachable!("our policies offer these three AEADs only"),
         };
         let layout = match (version, algorithm == &CHACHA20_POLY1305) {
@@ -126,18 +127,34 @@ impl RecordKey {
             (_, false) => RecordLayout::Tls12Gcm,
             (_, true) => RecordLayout::Tls12ChaCha,
         };
-        let unbound = UnboundKey::new(algorithm, key.as_ref())
-            .expect("rustls derives keys of the right length");
         let iv = iv
             .as_ref()
             .try_into()
             .expect("every TLS AEAD has a 12-byte nonce");
         Self {
-            aead: LessSafeKey::new(unbound),
+            expanded: None,
+            algorithm,
+            key,
             iv,
             sequence,
-            limit,
             layout,
+        }
+    }
+
+    /// The key, expanded if it is not.
+    fn aead(&mut self) -> &LessSafeKey {
+        self.expanded.get_or_insert_with(|| {
+            let unbound = UnboundKey::new(self.algorithm, self.key.as_ref())
+                .expect("rustls derives keys of the right length");
+            LessSafeKey::new(unbound)
+        })
+    }
+
+    /// The most records that it may protect.
+    fn limit(&self) -> u64 {
+        match self.algorithm == &CHACHA20_POLY1305 {
+            true => u64::MAX,
+            false => GCM_RECORDS,
         }
     }
 
@@ -176,9 +193,14 @@ impl RecordSealer {
         Self(RecordKey::new(version, secrets))
     }
 
+    /// Frees the expanded key until the next record.
+    pub fn rest(&mut self) {
+        self.0.expanded = None;
+    }
+
     /// Whether the key is nearly used up, so that a key update is due (RFC 8446 §4.6.3).
     pub fn is_worn(&self) -> bool {
-        self.0.sequence.saturating_add(64) >= self.0.limit
+        self.0.sequence.saturating_add(64) >= self.0.limit()
     }
 
     /// The most bytes that `plaintext` bytes need when sealed.
@@ -212,7 +234,7 @@ impl RecordSealer {
         out: &mut [u8],
     ) -> Result<usize, RecordError> {
         let key = &mut self.0;
-        if key.sequence >= key.limit {
+        if key.sequence >= key.limit() {
             return Err(RecordError::Exhausted);
         }
         let nonce = key.nonce();
@@ -236,7 +258,7 @@ impl RecordSealer {
                 &additional_12
             }
         };
-        key.aead
+        key.aead()
             .seal_out_of_place_scatter(
                 Nonce::assume_unique_for_key(nonce),
                 Aad::from(aad),
@@ -267,6 +289,11 @@ impl RecordOpener {
     /// `secrets` are the receive half of the secrets of rustls.
     pub fn new(version: ProtocolVersion, secrets: (u64, ConnectionTrafficSecrets)) -> Self {
         Self(RecordKey::new(version, secrets))
+    }
+
+    /// Frees the expanded key until the next record.
+    pub fn rest(&mut self) {
+        self.0.expanded = None;
     }
 
     /// The length of the record that `wire` begins with, header included; `None` until five bytes
@@ -330,7 +357,7 @@ impl RecordOpener {
             }
         };
         let plain = plain.get_mut(..len).ok_or(RecordError::Overflow)?;
-        key.aead
+        key.aead()
             .open_separate_gather(
                 Nonce::assume_unique_for_key(nonce),
                 Aad::from(aad),

@@ -235,7 +235,7 @@ impl AcceptLoop {
             return;
         }
         let connection = ClientConnection::new(&self.worker, self.of.listener(), peer, permit);
-        reactor::spawn(connection.serve(socket));
+        reactor::spawn(connection.serve(Box::new(socket)));
     }
 
     fn warn(&self, error: &io::Error) {

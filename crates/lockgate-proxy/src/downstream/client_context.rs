@@ -24,6 +24,9 @@ const TOLD_EVERY: Millis = Millis::from_secs(60);
 /// Bytes that such a line shows of what was sent.
 const LONGEST_HOP: usize = 64;
 
+/// What a connection has left of rates.
+type ShapedRates = RefCell<Vec<(Arc<Shape>, Shaped)>>;
+
 /// The state that the exchanges of one client's connection share.
 #[derive(Debug)]
 pub(super) struct ClientContext {
@@ -33,17 +36,18 @@ pub(super) struct ClientContext {
     forwarded: ForwardedClient,
     /// The same where another configuration trusts it otherwise.
     forwarded_otherwise: OnceCell<Box<ForwardedClient>>,
-    /// Whether it is trusted, by the configuration with this number.
-    trusted: Cell<(u64, bool)>,
+    /// Whether it is trusted, by the configuration with the number `judged_by`.
+    trusted: Cell<bool>,
+    judged_by: Cell<u64>,
     /// The client's address and the one that it has connected to, once they were needed: a system
-    /// call that few connections make.
-    addresses: OnceCell<Option<(SocketAddr, SocketAddr)>>,
+    /// call that few connections make, and so boxed.
+    addresses: OnceCell<Box<Option<(SocketAddr, SocketAddr)>>>,
     /// Requests so far.
     request_count: Cell<u64>,
     /// Connections with a PROXY header that names this client.
     pub(super) private: Rc<PrivateConnections>,
-    /// By the rates that it was held to so far: what it has left of them.
-    shaped: RefCell<Vec<(Arc<Shape>, Shaped)>>,
+    /// By the rates that it was held to so far: what it has left of them. Few are held to any.
+    shaped: OnceCell<Box<ShapedRates>>,
 }
 
 impl ClientContext {
@@ -58,11 +62,12 @@ impl ClientContext {
                 trusted,
             ),
             forwarded_otherwise: OnceCell::new(),
-            trusted: Cell::new((generation.rules.number, trusted)),
+            trusted: Cell::new(trusted),
+            judged_by: Cell::new(generation.rules.number),
             addresses: OnceCell::new(),
             request_count: Cell::new(0),
             private: Rc::default(),
-            shaped: RefCell::default(),
+            shaped: OnceCell::new(),
         }
     }
 
@@ -79,12 +84,12 @@ impl ClientContext {
 
     /// Whether it may name other clients.
     pub(super) fn is_trusted(&self, generation: &Generation) -> bool {
-        let (number, trusted) = self.trusted.get();
-        if number == generation.rules.number {
-            return trusted;
+        if self.judged_by.get() == generation.rules.number {
+            return self.trusted.get();
         }
         let trusted = is_trusted(&self.address, |ip| generation.trusts(ip));
-        self.trusted.set((generation.rules.number, trusted));
+        self.trusted.set(trusted);
+        self.judged_by.set(generation.rules.number);
         trusted
     }
 
@@ -103,7 +108,7 @@ impl ClientContext {
         &self,
         ask: impl FnOnce() -> Option<(SocketAddr, SocketAddr)>,
     ) -> Option<(SocketAddr, SocketAddr)> {
-        *self.addresses.get_or_init(ask)
+        **self.addresses.get_or_init(|| Box::new(ask()))
     }
 
     /// The address of the client of a request with these fields: where the other end is trusted,
@@ -129,7 +134,7 @@ impl ClientContext {
 
     /// The rest of the connection's rates of `shape`.
     pub(super) fn with_shaped<T>(&self, shape: &Arc<Shape>, with: impl FnOnce(&Shaped) -> T) -> T {
-        let mut shaped = self.shaped.borrow_mut();
+        let mut shaped = self.shaped.get_or_init(Box::default).borrow_mut();
         let known = shaped
             .iter()
             .position(|(known, _)| Arc::ptr_eq(known, shape));

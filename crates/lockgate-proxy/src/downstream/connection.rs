@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http::head::HttpVersion;
-use lockgate_limits::Permit;
 use lockgate_limits::clients::{ClientAccount, CountedConnection};
 use lockgate_limits::clock::Guard;
+use lockgate_limits::{PerClientPermit, Permit};
 use lockgate_net::listen::Peer;
 use lockgate_net::relay::{DirectionTimes, Meter};
 use lockgate_net::tls::handshake::Negotiated;
@@ -45,10 +45,8 @@ pub(super) struct ClientConnection {
     pub(super) peer: Peer,
     /// After the PROXY header, if there was one.
     pub(super) client: Peer,
-    /// The PROXY header as it was received, where it is to be passed on.
-    received_proxy_header: Vec<u8>,
-    /// The address that the client connected to, if a PROXY header named it.
-    destination: Option<SocketAddr>,
+    /// The PROXY header, if it has told something.
+    received_proxy_header: Option<Box<ReceivedProxyHeader>>,
     pub(super) server_name: ServerName,
     /// The TLS session that it wants to resume, until an endpoint has been chosen by it.
     session: Option<Box<[u8]>>,
@@ -67,6 +65,16 @@ pub(super) struct ClientConnection {
     /// The last of them, where it was the end of HTTP.
     pub(super) tunnel_request: Option<Box<TunnelRequest>>,
     _permit: Permit,
+    /// Its permit under the limit of its client, where that is limited.
+    client_permit: Option<Box<PerClientPermit>>,
+}
+
+/// The PROXY header of a connection.
+struct ReceivedProxyHeader {
+    /// As it was received, where it is to be passed on.
+    bytes: Vec<u8>,
+    /// The address that the client connected to, if it named that.
+    destination: Option<SocketAddr>,
 }
 
 /// The acceptor that a connection was made by.
@@ -112,8 +120,7 @@ impl ClientConnection {
             id,
             peer,
             client: peer,
-            received_proxy_header: Vec::new(),
-            destination: None,
+            received_proxy_header: None,
             server_name: None,
             session: None,
             acceptor: None,
@@ -126,6 +133,7 @@ impl ClientConnection {
             exchanges: Cell::new(0),
             tunnel_request: None,
             _permit: permit,
+            client_permit: None,
         };
         let cells = connection.cells();
         cells.accepted.inc();
@@ -210,7 +218,8 @@ impl ClientConnection {
         let Peer::Ip(client) = self.client else {
             return None;
         };
-        let destination = self.destination.or_else(local)?;
+        let named = self.received_proxy_header.as_ref();
+        let destination = named.and_then(|header| header.destination).or_else(local)?;
         Some((client, destination))
     }
 

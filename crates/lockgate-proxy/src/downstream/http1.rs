@@ -3,8 +3,9 @@
 //! Reads heads and ends connections. What becomes of a request is decided in `serve`.
 
 use std::future::poll_fn;
+use std::pin::Pin;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lockgate_http::forwarding;
 use lockgate_http::h1::{framing, parse};
@@ -33,6 +34,10 @@ use crate::metrics::SharedCells;
 use crate::metrics::http::SiteCells;
 use crate::shaping::Shapers;
 
+/// The time without a request after which a connection gives back what it can make again: its
+/// expanded keys, which cost less than a microsecond.
+const REST: Duration = Duration::from_secs(5);
+
 /// The end of HTTP/1 on a connection.
 pub(super) enum Http1End {
     /// The connection is over.
@@ -50,9 +55,9 @@ pub(super) struct SwitchedRelay {
     /// The counters of its site.
     pub(super) cells: SharedCells<SiteCells>,
     /// The endpoint's count of exchanges, as long as this lasts.
-    pub(super) _in_flight: InFlight,
+    pub(super) in_flight: InFlight,
     /// The tunnel's permits of its client and its user.
-    pub(super) _tunnel_permits: TunnelPermits,
+    pub(super) tunnel_permits: TunnelPermits,
 }
 
 impl ClientConnection {
@@ -67,47 +72,58 @@ impl ClientConnection {
         let mut down = H1Connection::new(stream, &self.worker.blocks, &client.received);
         async move {
             loop {
-                let (head, began) = match self.read_head(&mut down).await {
-                    Ok(read) => read,
-                    Err(termination) => return Http1End::Over(termination),
+                // In a block: what it holds takes no room while the next request is waited for.
+                let (next, goes) = {
+                    let (head, began) = match self.read_head(&mut down).await {
+                        Ok(read) => read,
+                        Err(termination) => return Http1End::Over(termination),
+                    };
+                    let snapshot = self.listener.snapshot();
+                    let number = snapshot.generation.rules.number;
+                    self.guard.watch().generation.set(number);
+                    let context = ServeContext {
+                        connection: self,
+                        snapshot: &snapshot,
+                        sites: snapshot.sites(),
+                        client: &context,
+                        guard: &self.guard,
+                    };
+                    let next = prefetched(|| context.respond(&mut down, &head, began)).await;
+                    let goes = matches!(next, NextStep::Linger(_)) && is_last_request(&head);
+                    self.worker.request_heads.give(head);
+                    (next, goes)
                 };
-                let snapshot = self.listener.snapshot();
-                let number = snapshot.generation.rules.number;
-                self.guard.watch().generation.set(number);
-                let context = ServeContext {
-                    connection: self,
-                    snapshot: &snapshot,
-                    sites: snapshot.sites(),
-                    client: &context,
-                    guard: &self.guard,
-                };
-                let next = prefetched(|| context.respond(&mut down, &head, began)).await;
-                // What follows may last long.
-                drop(snapshot);
                 if self.guard.is_cut_for_memory() {
                     // What it has not taken is not to stay in the kernel.
                     down.stream.socket().reset_on_close();
                 }
-                let goes = matches!(next, NextStep::Linger(_)) && is_last_request(&head);
-                self.worker.request_heads.give(head);
-                match next {
-                    NextStep::Request => {}
+                // After its last request a client sends nothing more (RFC 9112 §9.6) but the
+                // close_notify of its TLS.
+                let is_done = goes
+                    && down.reader.has_ended()
+                    && !down.reader.holds_bytes()
+                    && !down.stream.is_secure();
+                // One type and one wait, which has room here.
+                let last: Pin<Box<dyn Future<Output = Http1End>>> = match next {
+                    NextStep::Request => continue,
                     NextStep::CloseNow(termination) => return Http1End::Over(termination),
-                    NextStep::Linger(termination) => {
-                        // After its last request a client sends nothing more (RFC 9112 §9.6) but the
-                        // close_notify of its TLS.
-                        let done = goes && down.reader.has_ended() && !down.reader.holds_bytes();
-                        if !done || down.stream.is_secure() {
-                            boxed(|| linger_over_http1(&self.guard, &mut down, &termination)).await;
-                        }
+                    NextStep::Linger(termination) if is_done => {
                         return Http1End::Over(termination);
                     }
+                    NextStep::Linger(termination) => boxed(|| self.linger(down, termination)),
                     NextStep::Tunnel { switched, cells } => {
-                        return boxed(|| self.switch(down, switched, cells)).await;
+                        boxed(|| self.switch(down, switched, cells))
                     }
-                }
+                };
+                return last.await;
             }
         }
+    }
+
+    /// Reads what the client still sends after its last request.
+    async fn linger(&mut self, mut down: H1Connection, termination: Termination) -> Http1End {
+        linger_over_http1(&self.guard, &mut down, &termination).await;
+        Http1End::Over(termination)
     }
 
     /// Goes on as a tunnel, over HTTP/2 to the endpoint here, else as a relay.
@@ -120,9 +136,9 @@ impl ClientConnection {
         let SwitchedConnection {
             up,
             permit,
-            in_flight: _in_flight,
+            in_flight,
             tunnel_limits,
-            tunnel_permits: _tunnel_permits,
+            tunnel_permits,
             shapers,
             tunnel_request,
         } = *switched;
@@ -153,8 +169,8 @@ impl ClientConnection {
                     relay,
                     tunnel_limits,
                     cells,
-                    _in_flight,
-                    _tunnel_permits,
+                    in_flight,
+                    tunnel_permits,
                 }))
             }
             Err(termination) => Http1End::Over(termination),
@@ -166,42 +182,55 @@ impl ClientConnection {
         &mut self,
         down: &mut H1Connection,
     ) -> Result<(Box<RequestHead>, Instant), Termination> {
-        let (idle, limit) = {
+        let idle = {
             let snapshot = self.listener.snapshot();
             let sites = snapshot.sites();
             down.reader.set_limits(sites.limits);
-            (sites.idle, sites.head)
+            sites.idle
         };
         let mut began = None;
         // Only from the first byte on: a connection that waits holds no memory for it.
         let mut head: Option<Box<RequestHead>> = None;
-        let (guard, spare) = (&self.guard, &self.worker.request_heads);
+        let (guard, spare, listener) = (&self.guard, &self.worker.request_heads, &self.listener);
         guard.watch().generation.set(0);
         guard.watch().site.set(None);
-        guard.begin_phase(idle);
+        guard.begin_phase(idle.min(REST));
         guard.watch().set_wait(WaitReason::ForRequest);
         guard.watch().uses_socket.set(false);
         let H1Connection { stream, reader, .. } = &mut *down;
-        let read = guard.poll_within(|cx| {
-            let polled = reader.poll_head(cx, stream, |input, progress, limits| {
-                parse::request(
-                    input,
-                    progress,
-                    limits,
-                    head.get_or_insert_with(|| spare.take()),
-                )
+        // The idle limit counts on from the phase's begin.
+        let mut more = idle.checked_sub(REST);
+        let read = loop {
+            let read = guard.poll_within(|cx| {
+                let polled = reader.poll_head(cx, stream, |input, progress, limits| {
+                    parse::request(
+                        input,
+                        progress,
+                        limits,
+                        head.get_or_insert_with(|| spare.take()),
+                    )
+                });
+                if began.is_none() && (polled.is_ready() || reader.has_begun()) {
+                    began = Some(Instant::now());
+                    guard.begin_phase(listener.snapshot().sites().head);
+                    guard.watch().set_wait(WaitReason::ForHead);
+                }
+                if began.is_none() {
+                    guard.watch().mark_between_exchanges();
+                }
+                polled
             });
-            if began.is_none() && (polled.is_ready() || reader.has_begun()) {
-                began = Some(Instant::now());
-                guard.begin_phase(limit);
-                guard.watch().set_wait(WaitReason::ForHead);
+            match read.await {
+                Err(Cut::Deadline)
+                    if began.is_none()
+                        && let Some(more) = more.take() =>
+                {
+                    stream.rest();
+                    guard.extend_phase(more);
+                }
+                read => break read,
             }
-            if began.is_none() {
-                guard.watch().mark_between_exchanges();
-            }
-            polled
-        });
-        let read = read.await;
+        };
         guard.watch().set_wait(WaitReason::Nothing);
         match (read, began.zip(head)) {
             (Ok(Ok(true)), Some((began, head))) => {

@@ -292,7 +292,7 @@ impl H2ClientConnection {
         });
     }
 
-    /// The end of a connection whose client has broken the rules of HTTP/2.
+    /// The end of a connection for a violation by its client.
     fn violated(&self, violation: LinkViolation) -> Termination {
         self.connection.count_violation(violation.label());
         let cause = if violation.is_abuse() {
@@ -313,7 +313,7 @@ impl H2ClientConnection {
         self.link.borrow_mut().drain();
     }
 
-    /// Serves a request whose head has come, in a task of its own.
+    /// Serves a request in a task of its own; its head has come.
     fn open_stream(self: &Rc<Self>, key: Key, has_ended: bool, progress: &mut ConnectionProgress) {
         let worker = &self.connection.worker;
         let mut link = self.link.borrow_mut();

@@ -3,7 +3,6 @@
 use std::rc::Rc;
 use std::time::Duration;
 
-use lockgate_limits::PerClientPermit;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_limits::memory::charged;
@@ -21,10 +20,11 @@ use crate::site::ListenerSites;
 enum OpenedConnection {
     /// The connection is over.
     Over(Termination),
-    /// The connection goes on as HTTP/1, with its permit under the limit of its client.
-    Http1(ClientTransport, Option<PerClientPermit>),
-    /// The connection goes on as HTTP/2, with the same.
-    Http2(ClientTransport, Option<PerClientPermit>),
+    /// The connection goes on as HTTP/1. Boxed: all its life a connection has room for what it has
+    /// opened as.
+    Http1(Box<ClientTransport>),
+    /// The connection goes on as HTTP/2.
+    Http2(Box<ClientTransport>),
 }
 
 /// The settings by which HTTP/1 or HTTP/2 is chosen.
@@ -48,27 +48,28 @@ impl ProtocolChoice {
 }
 
 impl ClientConnection {
-    /// Does everything there is to do with it.
+    /// Does everything there is to do with it. The socket is boxed, since a future keeps room for
+    /// what it was made of.
     #[expect(
         clippy::manual_async_fn,
         reason = "an async function keeps room for its arguments twice"
     )]
-    pub(super) fn serve(mut self, socket: Socket) -> impl Future<Output = ()> {
+    pub(super) fn serve(mut self, socket: Box<Socket>) -> impl Future<Output = ()> {
         async move {
             // Boxed: what it takes is given back before HTTP's long life begins.
             let watch = self.guard.shared();
-            let opened = charged(Rc::clone(&watch), boxed(|| self.open_and_relay(socket))).await;
-            let (client, _permit) = match opened {
+            let opened = charged(Rc::clone(&watch), boxed(|| self.open_and_relay(*socket))).await;
+            let client = match opened {
                 OpenedConnection::Over(termination) => return self.finish(&termination),
-                OpenedConnection::Http1(client, permit) => (client, permit),
-                OpenedConnection::Http2(client, _permit) => {
+                OpenedConnection::Http1(client) => client,
+                OpenedConnection::Http2(client) => {
                     let (h2_connection, termination) =
-                        charged(watch, boxed(|| H2ClientConnection::serve(self, client))).await;
+                        charged(watch, boxed(|| H2ClientConnection::serve(self, *client))).await;
                     return h2_connection.connection().finish(&termination);
                 }
             };
             // Given back before what may be a long life as a relay.
-            let served = charged(Rc::clone(&watch), boxed(|| self.serve_http1(client))).await;
+            let served = charged(Rc::clone(&watch), boxed(|| self.serve_http1(*client))).await;
             let termination = match served {
                 Http1End::Over(termination) => termination,
                 Http1End::Switched(switched) => {
@@ -85,7 +86,7 @@ impl ClientConnection {
         self.guard.watch().generation.set(number);
         self.guard.begin_phase(snapshot.settings.handshake);
         // Boxed: what opening takes is given back before the connection's long life begins.
-        let (mut client, permit, purpose) = match boxed(|| self.open(socket, &snapshot)).await {
+        let (mut client, purpose) = match boxed(|| self.open(socket, &snapshot)).await {
             Ok(opened) => opened,
             Err(termination) => return OpenedConnection::Over(termination),
         };
@@ -96,8 +97,8 @@ impl ClientConnection {
                 drop(snapshot);
                 self.guard.watch().generation.set(0);
                 return match boxed(|| self.is_http2(&mut client, choice)).await {
-                    Ok(true) => OpenedConnection::Http2(client, permit),
-                    Ok(false) => OpenedConnection::Http1(client, permit),
+                    Ok(true) => OpenedConnection::Http2(Box::new(client)),
+                    Ok(false) => OpenedConnection::Http1(Box::new(client)),
                     Err(termination) => OpenedConnection::Over(termination),
                 };
             }
@@ -118,22 +119,25 @@ impl ClientConnection {
     }
 
     /// Relays what HTTP/1 has switched to.
-    async fn relay_switched(&mut self, switched: SwitchedRelay) -> Termination {
+    fn relay_switched(&mut self, switched: SwitchedRelay) -> impl Future<Output = Termination> {
         let SwitchedRelay {
             mut relay,
             tunnel_limits,
             cells,
-            _in_flight,
-            _tunnel_permits,
+            in_flight,
+            tunnel_permits,
         } = switched;
         self.guard.watch().set_wait(WaitReason::Nothing);
-        cells.upgraded.inc();
         tunnel_limits.begin(&self.guard);
-        let termination = self
-            .relay(&mut relay, tunnel_limits.idle, tunnel_limits.keepalive)
-            .await;
-        cells.upgraded.dec();
-        termination
+        let (idle, keepalive) = (tunnel_limits.idle, tunnel_limits.keepalive);
+        async move {
+            cells.upgraded.inc();
+            let termination = self.relay(&mut relay, idle, keepalive).await;
+            cells.upgraded.dec();
+            // Held until here.
+            drop((in_flight, tunnel_permits));
+            termination
+        }
     }
 
     /// Whether an opened connection is one of HTTP/2: by ALPN, and without TLS by its first bytes.

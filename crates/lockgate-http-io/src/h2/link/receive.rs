@@ -157,7 +157,7 @@ impl Link {
         Ok(outcome)
     }
 
-    /// Opens a stream whose head has come.
+    /// Opens a stream with the head that has come.
     fn open(&mut self, key: Key, has_ended: bool) -> LinkEvent {
         self.connection.attach(key, StreamSlot::new(has_ended));
         if has_ended {
@@ -168,8 +168,8 @@ impl Link {
         LinkEvent::Request { key, has_ended }
     }
 
-    /// Answers a request whose head exceeds what is decoded, which is more than any head may have: as
-    /// cheaply as it can be made.
+    /// Answers a request with more fields than are decoded, and than any head may have: at the least
+    /// cost.
     fn refuse_long(&mut self, key: Key) {
         self.connection.respond_with(key, true, |block| {
             block.status(431);

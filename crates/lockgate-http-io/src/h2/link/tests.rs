@@ -332,7 +332,8 @@ fn a_flood_ends_the_link_and_its_streams() {
 #[test]
 fn waiting_behind_other_streams_is_not_waiting_for_the_client() {
     let mut scene = Scene::new();
-    (scene.post(), scene.post());
+    scene.post();
+    scene.post();
     scene.settle();
     let cx = &mut Context::from_waker(Waker::noop());
     let (head, request) = (ResponseHead::of(200), RequestHead::default());

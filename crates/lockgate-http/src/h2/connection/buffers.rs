@@ -4,10 +4,12 @@ use std::collections::VecDeque;
 use std::mem;
 
 use super::super::Event;
+use super::super::coded_date::CodedDate;
 use super::super::streams::Streams;
 use super::Connection;
 
-/// Buffers for the turn of one connection: for bytes to send, events, decoded strings, and slots.
+/// Buffers for the turn of one connection: for bytes to send, events, decoded strings, slots, and the
+/// Date as it was coded last.
 /// One set serves all connections of a thread, and grows to what the busiest of them needs.
 #[derive(Debug)]
 pub struct TurnBuffers<S> {
@@ -15,6 +17,7 @@ pub struct TurnBuffers<S> {
     events: VecDeque<Event>,
     strings: [Vec<u8>; 2],
     streams: Streams<S>,
+    date: Option<Box<CodedDate>>,
 }
 
 impl<S> Default for TurnBuffers<S> {
@@ -24,6 +27,7 @@ impl<S> Default for TurnBuffers<S> {
             events: VecDeque::new(),
             strings: Default::default(),
             streams: Streams::new(),
+            date: None,
         }
     }
 }
@@ -47,6 +51,7 @@ impl<S> Connection<S> {
             mem::swap(&mut self.streams, &mut buffers.streams);
         }
         self.decoder.swap_buffers(&mut buffers.strings);
+        mem::swap(&mut self.date, &mut buffers.date);
     }
 
     /// Gives the buffers back at the end of a turn. What is still to be sent stays, and so do events
@@ -70,6 +75,9 @@ impl<S> Connection<S> {
             if buffers.streams.is_unallocated() {
                 buffers.streams = streams;
             }
+        }
+        if self.date.is_some() {
+            buffers.date = self.date.take();
         }
         let mut strings = Default::default();
         self.decoder.swap_buffers(&mut strings);

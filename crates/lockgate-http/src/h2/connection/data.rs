@@ -8,6 +8,9 @@ use super::super::streams::MessageState;
 use super::super::{ConnectionError, Event, Key, StreamFault, code};
 use super::Connection;
 
+/// Frames with less data than this and with more padding than data are counted as useless (§10.7).
+const SHORT_DATA: usize = 64;
+
 /// A DATA frame that has come in part.
 #[derive(Debug)]
 pub(super) struct PartialData {
@@ -107,6 +110,9 @@ impl<S> Connection<S> {
         stream.unused += data as u32;
         if data == 0 && !ended {
             self.empty_frames = self.empty_frames.saturating_add(1);
+        }
+        let padding = header.length - data;
+        if !ended && (data == 0 || data < SHORT_DATA && data < padding) {
             self.budget.control()?;
         }
         Ok(Some(key))

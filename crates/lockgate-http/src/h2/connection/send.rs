@@ -132,7 +132,8 @@ impl<S> Connection<S> {
 
     fn write_block(&mut self, id: u32, ended: bool, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         let before = self.out.len();
-        field_block::write(&mut self.out, &mut self.encoder, id, ended, fill);
+        let coder = (&mut self.encoder, &mut self.date);
+        field_block::write(&mut self.out, coder, id, ended, fill);
         self.budget.note_sent(self.out.len() - before);
     }
 
@@ -158,9 +159,9 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Gives the connection's window back for data that was not used, so that a stream whose data is
-    /// kept does not stop others; its own window stays as it is. The user's memory for such data is
-    /// its own to bound: see [`kept_bytes`](Self::kept_bytes).
+    /// Gives the connection's window back for data that was not used, so that a stream with such data
+    /// does not stop others; its own window stays as it is. The user's memory for it is the user's to
+    /// bound: see [`kept_bytes`](Self::kept_bytes).
     pub fn keep(&mut self, key: Key, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(key) {
             let more = stream.unused - stream.kept;

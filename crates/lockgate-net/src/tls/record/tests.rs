@@ -34,7 +34,7 @@ fn seal_inner(sealer: &mut RecordSealer, inner: &[u8]) -> Vec<u8> {
     let header = [&[23, 3, 3][..], &body.to_be_bytes()].concat();
     let mut sealed = inner.to_vec();
     let nonce = Nonce::assume_unique_for_key(key.nonce());
-    key.aead
+    key.aead()
         .seal_in_place_append_tag(nonce, Aad::from(&header), &mut sealed)
         .unwrap();
     key.advance();
@@ -46,7 +46,7 @@ fn seal_12(sealer: &mut RecordSealer, kind: u8, plaintext: &[u8]) -> Vec<u8> {
     let key = &mut sealer.0;
     let mut sealed = plaintext.to_vec();
     let (nonce, aad) = (key.nonce(), key.additional_12(kind, plaintext.len()));
-    key.aead
+    key.aead()
         .seal_in_place_append_tag(
             Nonce::assume_unique_for_key(nonce),
             Aad::from(aad),
@@ -84,6 +84,32 @@ fn sealed_records_open_unchanged() {
                 );
             }
         }
+    }
+}
+
+/// RFC 8446 §5.3: the numbers of records go on.
+#[test]
+fn keys_that_have_rested_protect_the_next_record() {
+    for terms in TERMS {
+        let (mut sealer, mut opener) = ends(terms);
+        let (sealed, opened) = (sealer.0.sequence, opener.0.sequence);
+        for text in [b"first", b"after"] {
+            let record = seal(&mut sealer, ContentType::ApplicationData, text);
+            sealer.rest();
+            assert!(sealer.0.expanded.is_none(), "{terms:?}");
+            assert_eq!(
+                open(&mut opener, &record),
+                Ok((ContentType::ApplicationData, text.to_vec())),
+                "{terms:?}"
+            );
+            opener.rest();
+            assert!(opener.0.expanded.is_none(), "{terms:?}");
+        }
+        assert_eq!(
+            (sealer.0.sequence, opener.0.sequence),
+            (sealed + 2, opened + 2),
+            "{terms:?}"
+        );
     }
 }
 
@@ -327,7 +353,7 @@ fn a_forbidden_inner_content_type_is_refused() {
 fn a_key_reports_its_usage_limit_and_stops_there() {
     for terms in TERMS {
         let (mut sealer, _) = ends(terms);
-        let chacha = sealer.0.limit == u64::MAX;
+        let chacha = sealer.0.limit() == u64::MAX;
         sealer.0.sequence = (1 << 24) - 65;
         assert!(!sealer.is_worn());
         seal(&mut sealer, ContentType::ApplicationData, b"x");

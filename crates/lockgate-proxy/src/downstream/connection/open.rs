@@ -17,7 +17,7 @@ use lockgate_net::tls::session::TlsSession;
 use lockgate_net::tls::{Acceptor, AcceptorIndex, Acceptors, ChallengeCert, HandshakeSettings};
 use lockgate_rules::{AcceptProxy, ClientAddress};
 
-use super::{ClientConnection, ConnectionPurpose};
+use super::{ClientConnection, ConnectionPurpose, ReceivedProxyHeader};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::downstream::first_bytes::{FirstBytes, OpeningError, ServerName};
@@ -47,14 +47,7 @@ impl ClientConnection {
         &mut self,
         socket: Socket,
         snapshot: &'l ListenerSnapshot,
-    ) -> Result<
-        (
-            ClientTransport,
-            Option<PerClientPermit>,
-            ConnectionPurpose<'l>,
-        ),
-        Termination,
-    > {
+    ) -> Result<(ClientTransport, ConnectionPurpose<'l>), Termination> {
         let listener = &*snapshot.settings;
         let mut received = Vec::new();
         let mut first = FirstBytes {
@@ -64,13 +57,15 @@ impl ClientConnection {
         if listener.accept_proxy != AcceptProxy::Never {
             self.read_proxy_header(snapshot, &mut first).await?;
             // The other end was looked up when it was accepted.
-            let client = self.client.ip().filter(|_| self.destination.is_some());
+            let named = self.received_proxy_header.as_ref();
+            let client = named.and_then(|header| header.destination.and(self.client.ip()));
             if client.is_some_and(|ip| self.worker.is_banned(ip)) {
                 let (cause, side) = (Cause::RefusedByRule, CauseSide::Lockgate);
                 return Err(Termination::because(cause, side, BANNED));
             }
         }
-        let slot = self.take_client_permit(&snapshot.generation).await?;
+        let permit = self.take_client_permit(&snapshot.generation).await?;
+        self.client_permit = permit.map(Box::new);
         let began = Instant::now();
         let (purpose, chosen): (Option<_>, _) = match &listener.service {
             ListenerService::Relay(relaying) => {
@@ -123,7 +118,7 @@ impl ClientConnection {
             received,
             unsent,
         };
-        Ok((client, slot, purpose))
+        Ok((client, purpose))
     }
 
     /// Holds a connection to the time that it may take in all.
@@ -300,7 +295,8 @@ impl ClientConnection {
         let expected = snapshot.settings.accept_proxy;
         let passed = snapshot.settings.passes_header();
         let watch = self.guard.watch();
-        let kept = passed.then_some(&mut self.received_proxy_header);
+        let mut bytes = Vec::new();
+        let kept = passed.then_some(&mut bytes);
         let begins = || watch.set_wait(WaitReason::ForHead);
         watch.set_wait(WaitReason::ForRequest);
         let header = first.proxy_header(expected, trusted, kept, begins);
@@ -308,13 +304,18 @@ impl ClientConnection {
         watch.set_wait(WaitReason::Nothing);
         self.spoke |= !first.received.is_empty();
         match header {
-            Ok(Ok(Some((source, destination)))) => {
-                self.spoke = true;
-                self.client = Peer::Ip(source);
-                self.destination = Some(destination);
+            Ok(Ok(named)) => {
+                if let Some((source, _)) = named {
+                    self.spoke = true;
+                    self.client = Peer::Ip(source);
+                }
+                let destination = named.map(|(_, destination)| destination);
+                if destination.is_some() || !bytes.is_empty() {
+                    let header = ReceivedProxyHeader { bytes, destination };
+                    self.received_proxy_header = Some(Box::new(header));
+                }
                 Ok(())
             }
-            Ok(Ok(None)) => Ok(()),
             Ok(Err(error)) => Err(self.refuse(first.socket, error).await),
             Err(cut) => Err(termination_of_cut(cut, "PROXY header")),
         }

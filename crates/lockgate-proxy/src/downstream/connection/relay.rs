@@ -10,7 +10,7 @@ use lockgate_limits::box_future::boxed;
 use lockgate_limits::clock::{ConnectionUse, Cut, WaitReason};
 use lockgate_net::listen::{self, Peer};
 use lockgate_net::millis::Millis;
-use lockgate_net::relay::{ByteObserver, Relay, RelayOutcome};
+use lockgate_net::relay::{ByteObserver, Relay};
 use lockgate_rules::{ProxyVersion, SentHeader};
 use lockgate_upstream::{AffinityInput, DialError, Pool, SessionIdReader};
 
@@ -26,6 +26,28 @@ use crate::shaping::Shape;
 const MOMENT: Duration = Duration::from_millis(100);
 /// The age at which a connection is worth the system calls that only long-lived ones need.
 const YOUTH: Duration = Duration::from_secs(5);
+
+/// How long a relay has run.
+#[derive(Debug, Clone, Copy)]
+enum RelayAge {
+    /// Session tickets wait for a response.
+    Holding,
+    /// It may be over soon.
+    Young,
+    /// It is worth keep-alive probes.
+    Old,
+}
+
+impl RelayAge {
+    /// How long it lasts, if not until the end.
+    fn limit(self) -> Option<Duration> {
+        match self {
+            Self::Holding => Some(MOMENT),
+            Self::Young => Some(YOUTH),
+            Self::Old => None,
+        }
+    }
+}
 
 impl ClientConnection {
     /// Connects to an endpoint and joins the client to it.
@@ -118,10 +140,12 @@ impl ClientConnection {
     ) -> Vec<u8> {
         let version = match relaying.proxy_protocol {
             None => return Vec::new(),
-            Some(SentHeader::Pass) if !self.received_proxy_header.is_empty() => {
-                return std::mem::take(&mut self.received_proxy_header);
-            }
-            Some(SentHeader::Pass) => ProxyVersion::V2,
+            Some(SentHeader::Pass) => match &mut self.received_proxy_header {
+                Some(header) if !header.bytes.is_empty() => {
+                    return std::mem::take(&mut header.bytes);
+                }
+                _ => ProxyVersion::V2,
+            },
             Some(SentHeader::Own(version)) => version,
         };
         let addresses = self.addresses(|| listen::local_address(&client.socket).ok());
@@ -148,6 +172,9 @@ impl ClientConnection {
     }
 
     /// Moves bytes until the connection is over.
+    ///
+    /// One wait for all its ages, of a function: it lives as long as the connection, and a second wait
+    /// or an async function within would each have room of their own.
     pub(in crate::downstream) async fn relay(
         &mut self,
         relay: &mut Relay,
@@ -157,46 +184,43 @@ impl ClientConnection {
         let Some(permit) = &self.endpoint_permit else {
             return Termination::new(Cause::Internal, CauseSide::Lockgate);
         };
-        let stalls = &permit.endpoint().stalls;
-        let meter = &self.guard.watch().meter;
         self.guard.limit_idle(idle);
-        let outlived = |outcome: &Result<RelayOutcome, Cut>| matches!(outcome, Err(Cut::Deadline));
-        let mut outcome = Err(Cut::Deadline);
-        if relay.holds() {
-            self.guard.begin_phase(MOMENT);
-            outcome = self
-                .guard
-                .within(relay.run(&self.worker.relay_buffers, meter, stalls))
-                .await;
-        }
-        if outlived(&outcome) {
+        let mut age = RelayAge::Holding;
+        if !relay.holds() {
             relay.release();
-            self.guard.begin_phase(YOUTH);
-            outcome = self
-                .guard
-                .within(relay.run(&self.worker.relay_buffers, meter, stalls))
-                .await;
+            age = RelayAge::Young;
         }
-        if outlived(&outcome) {
-            self.guard.end_phase();
-            if let Some(idle) = keepalive {
-                // Without probes a dead peer is found by the idle limit.
-                let _ = relay.probe(idle);
+        loop {
+            match age.limit() {
+                Some(limit) => self.guard.begin_phase(limit),
+                None => self.guard.end_phase(),
             }
-            outcome = self
-                .guard
-                .within(relay.run(&self.worker.relay_buffers, meter, stalls))
-                .await;
-        }
-        match outcome {
-            Ok(end) => termination_of_relay(end),
-            Err(cut) => {
-                relay.abandon().await;
-                if cut == Cut::Memory {
-                    // What it has not taken is not to stay in the kernel.
-                    relay.reset();
+            let run = self.guard.poll_within(|cx| {
+                let (buffers, meter) = (&self.worker.relay_buffers, &self.guard.watch().meter);
+                relay.poll_run(cx, buffers, meter, &permit.endpoint().stalls)
+            });
+            match (run.await, age) {
+                (Err(Cut::Deadline), RelayAge::Holding) => {
+                    relay.release();
+                    age = RelayAge::Young;
                 }
-                termination_of_cut(cut, "relay")
+                (Err(Cut::Deadline), RelayAge::Young) => {
+                    if let Some(idle) = keepalive {
+                        // Without probes a dead peer is found by the idle limit.
+                        let _ = relay.probe(idle);
+                    }
+                    relay.rest();
+                    age = RelayAge::Old;
+                }
+                (Ok(end), _) => return termination_of_relay(end),
+                (Err(cut), _) => {
+                    boxed(|| relay.abandon()).await;
+                    if cut == Cut::Memory {
+                        // What it has not taken is not to stay in the kernel.
+                        relay.reset();
+                    }
+                    return termination_of_cut(cut, "relay");
+                }
             }
         }
     }

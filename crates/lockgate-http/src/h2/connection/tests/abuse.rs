@@ -483,6 +483,42 @@ fn data_of_one_byte_a_frame_is_no_flood() {
     );
 }
 
+/// CVE-2019-9511, §10.7: a few bytes in much padding are one, and padded messages are none.
+#[test]
+fn small_data_in_larger_padding_is_a_flood() {
+    for (data, padding, counts) in [
+        (1, 0, false),
+        (1, 1, true),
+        (1, 255, true),
+        (20, 19, false),
+        (20, 20, true),
+        (63, 63, true),
+        (64, 255, false),
+        (10_000, 255, false),
+    ] {
+        for flags in [0, END_STREAM] {
+            let mut server = End::server();
+            server.feed(&headers(0, 1, POST)).unwrap();
+            let payload = [&[padding][..], &vec![b'x'; data], &vec![0; padding.into()]];
+            let padded = frame(DATA, flags | 0x8, 1, &payload.concat());
+            let plain = frame(DATA, flags, 1, &vec![b'x'; data]);
+            let bytes = if padding == 0 { plain } else { padded };
+            let ends = flags == END_STREAM;
+            let most = if ends { 1 } else { FEW.control + 1 };
+            let fed: Result<Vec<()>, _> = (0..most)
+                .map(|_| {
+                    let fed = server.feed(&bytes);
+                    let key = server.key(1);
+                    server.connection.used(key, data);
+                    fed
+                })
+                .collect();
+            let error = (counts && !ends).then_some(ConnectionError::Control);
+            assert_eq!(fed.err(), error, "{data} {padding}");
+        }
+    }
+}
+
 #[test]
 fn window_update_flood_ends_the_connection_unless_data_explains_it() {
     let update = |_| frame(WINDOW_UPDATE, 0, 0, &[0, 0, 0, 1]);

@@ -336,6 +336,49 @@ fn a_response_is_written_for_http_2() {
 }
 
 /// §4.3, §6.10: a block longer than a frame.
+/// §8.1: a complete response, and then a request not to send the rest; at both ends.
+#[test]
+fn an_early_response_ends_an_upload_without_an_error() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    server.feed(&data(0, &[b'x'; 10_000])).unwrap();
+    let key = server.key(1);
+    server
+        .connection
+        .respond(key, &ResponseHead::of(413), false);
+    assert_eq!(server.connection.data(key, b"no", true), 2);
+    server.connection.close(key, code::NO_ERROR);
+    let answer = server.connection.unsent().to_vec();
+    let [(HEADERS, ..), (DATA, END_STREAM, ..), reset] = &server.sent()[..] else {
+        panic!("an answer");
+    };
+    assert_eq!(*reset, reset_frame(1, code::NO_ERROR));
+    // What was on its way is no offence, and given back to the connection.
+    server.take_seen();
+    for _ in 0..3 {
+        server.feed(&data(0, &[b'x'; 16_384])).unwrap();
+    }
+    server.feed(&data(END_STREAM, b"")).unwrap();
+    let update = |by: u32| (WINDOW_UPDATE, 0, 0, by.to_be_bytes().to_vec());
+    assert_eq!(server.sent(), [update(10_000 + 2 * 16_384)]);
+    assert_eq!(server.take_seen(), []);
+
+    let mut client = End::client();
+    let key = client.ask(false);
+    assert_eq!(client.connection.data(key, b"some", false), 4);
+    client.sent();
+    client.feed(&answer).unwrap();
+    let expected = [
+        Seen::Response(1, 413, false),
+        Seen::Data(1, b"no".to_vec(), true),
+        Seen::Reset(1, code::NO_ERROR, None, false),
+    ];
+    assert_eq!(client.take_seen(), expected);
+    assert_eq!(client.connection.data(key, b"more", true), 0);
+    client.close(1, code::CANCEL);
+    assert_eq!(client.sent(), []);
+}
+
 #[test]
 fn a_long_field_block_continues_in_further_frames() {
     let mut server = End::server();

@@ -11,6 +11,10 @@ fn held(connection: &Connection<u32>) -> usize {
         + connection.out.capacity()
         + connection.events.capacity() * size_of::<Event>()
         + connection.streams.held()
+        + connection
+            .date
+            .as_ref()
+            .map_or(0, |date| size_of_val(&**date) + date.held())
         + connection.reset_streams.held()
         + connection.skipped_streams.held()
         + connection.encoder.held()
