@@ -1,12 +1,10 @@
 //! HTTP/2: what is made of a field section is one message to whoever reads it in HTTP/1, us and a
-//! second parser, and says nothing that was not sent. Frames are the same however their bytes
-//! arrive.
+//! second parser, and says nothing that was not sent.
 
 use lockgate_http::fields::{Field, Fields, Known};
 use lockgate_http::h1::body::{BodyDecoder, BodyPart};
 use lockgate_http::h1::parse::{self, HeadProgress};
 use lockgate_http::h1::{HeadLimits, encode, framing};
-use lockgate_http::h2::frames::{self, FrameEvent as Told, FrameScanner};
 use lockgate_http::h2::request::{self, PseudoFields};
 use lockgate_http::h2::{response, section};
 use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, ResponseHead};
@@ -254,119 +252,4 @@ fn other_lines<'a>(fields: &'a [httparse::Header<'_>]) -> Lines<'a> {
         .iter()
         .map(|field| (field.name.as_bytes(), field.value))
         .collect()
-}
-
-type Seen = (u8, u8, u32, u32, Vec<u8>);
-
-/// Any bytes as the frames of a peer; the first says in what pieces they come.
-pub fn h2_frames(data: &[u8]) {
-    let Some((&step, data)) = data.split_first() else {
-        return;
-    };
-    blocks(usize::from(step), data);
-    for client in [true, false] {
-        let scanner = || {
-            if client {
-                FrameScanner::of_client()
-            } else {
-                FrameScanner::of_server()
-            }
-        };
-        let whole = seen(scanner(), std::iter::once(data));
-        let expected = plainly(
-            data.get(if client { 24 } else { 0 }..).unwrap_or_default(),
-            client,
-        );
-        assert_eq!(whole, expected);
-        assert_eq!(seen(scanner(), data.chunks(1 + usize::from(step))), whole);
-        assert_eq!(seen(scanner(), data.chunks(1)), whole);
-    }
-}
-
-/// Field sections are the same in any pieces, and no longer than their frames. So are streams that
-/// depend on themselves.
-fn blocks(step: usize, data: &[u8]) {
-    let sections = |size: usize| {
-        let (mut scanner, mut sections, mut left) =
-            (FrameScanner::of_server(), vec![Vec::new()], 0);
-        let (mut stream, mut dependent) = (0, Vec::new());
-        for piece in data.chunks(size) {
-            scanner.follow(piece, |seen| match seen {
-                Told::Frame(frame) => (left, stream) = (frame.length as usize, frame.stream),
-                Told::Block(piece) => {
-                    left = left
-                        .checked_sub(piece.len())
-                        .expect("no more than the frame has");
-                    sections
-                        .last_mut()
-                        .expect("one is there")
-                        .extend_from_slice(piece);
-                }
-                Told::Whole => sections.push(Vec::new()),
-                Told::DependsOnItself => dependent.push(stream),
-            });
-        }
-        (sections, dependent)
-    };
-    let (whole, dependent) = sections(1);
-    assert_eq!(sections(1 + step), (whole, dependent.clone()));
-    assert_eq!(dependent, self_dependent(data));
-}
-
-/// The streams of HEADERS that name their own as the one that they depend on (RFC 7540 §5.3.1).
-fn self_dependent(mut data: &[u8]) -> Vec<u32> {
-    let mut dependent = Vec::new();
-    while let [high, middle, low, kind, flags, a, b, c, d, rest @ ..] = data {
-        let length = u32::from_be_bytes([0, *high, *middle, *low]) as usize;
-        let stream = u32::from_be_bytes([*a, *b, *c, *d]) & (u32::MAX >> 1);
-        let from = usize::from(flags & 0x08 != 0);
-        if *kind == frames::HEADERS
-            && flags & 0x20 != 0
-            && length >= from + 5
-            && let Some([a, b, c, d, _]) = rest.get(from..from + 5)
-            && u32::from_be_bytes([*a, *b, *c, *d]) & (u32::MAX >> 1) == stream
-        {
-            dependent.push(stream);
-        }
-        data = rest.get(length..).unwrap_or_default();
-    }
-    dependent
-}
-
-fn seen<'a>(mut scanner: FrameScanner, pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Seen> {
-    let mut seen = Vec::new();
-    for piece in pieces {
-        scanner.scan(piece, |frame| {
-            seen.push((
-                frame.kind,
-                frame.flags,
-                frame.stream,
-                frame.length,
-                frame.payload.to_vec(),
-            ));
-        });
-    }
-    seen
-}
-
-/// The same where all bytes are at hand.
-fn plainly(mut data: &[u8], client: bool) -> Vec<Seen> {
-    let mut seen = Vec::new();
-    while let [high, middle, low, kind, flags, a, b, c, d, rest @ ..] = data {
-        let length = u32::from_be_bytes([0, *high, *middle, *low]);
-        let stream = u32::from_be_bytes([*a, *b, *c, *d]) & (u32::MAX >> 1);
-        let payload = rest.get(..length as usize);
-        let reset = *kind == frames::RST_STREAM && !client;
-        let kept = (reset || *kind == frames::PRIORITY_UPDATE) && length <= 68;
-        if payload.is_some() || !kept {
-            let payload = if kept {
-                payload.unwrap_or_default()
-            } else {
-                b""
-            };
-            seen.push((*kind, *flags, stream, length, payload.to_vec()));
-        }
-        data = rest.get(length as usize..).unwrap_or_default();
-    }
-    seen
 }

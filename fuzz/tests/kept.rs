@@ -23,11 +23,9 @@ fn every_kept_input_holds() {
     replay("h1_response", lockgate_fuzz::h1_response);
     replay("h2_client", lockgate_fuzz::h2_client);
     replay("h2_ends", lockgate_fuzz::h2_ends);
-    replay("h2_frames", lockgate_fuzz::h2_frames);
     replay("h2_head", lockgate_fuzz::h2_head);
     replay("h2_server", lockgate_fuzz::h2_server);
     replay("hpack", lockgate_fuzz::hpack);
-    replay("hpack_account", lockgate_fuzz::hpack_account);
     replay("htpasswd", lockgate_fuzz::htpasswd);
     replay("interface_addresses", lockgate_fuzz::interface_addresses);
     replay("otlp_response", lockgate_fuzz::otlp_response);

@@ -2,7 +2,7 @@
 //! HTTP/1.
 //!
 //! `request` and `response` build heads from decoded fields, `section` has the rules for all fields,
-//! `frames` scans frames without reading them.
+//! `frames` has the numbers of frames.
 //!
 //! A value with a line feed in it is one value to HPACK and two lines to an origin that gets it
 //! in HTTP/1 ("HTTP/2: The Sequel is Always Worse", Kettle 2021), so nothing becomes a head that

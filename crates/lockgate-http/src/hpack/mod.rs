@@ -1,10 +1,9 @@
 //! HPACK (RFC 7541): compression of HTTP/2 heads, both ways, without IO.
 //!
 //! [`HpackDecoder`] decodes a peer's blocks: the cost is bounded by the length of the block and the
-//! size of the dynamic table. [`BlockAccount`] measures blocks without decoding. [`HpackEncoder`]
+//! size of the dynamic table. [`HpackEncoder`]
 //! encodes blocks for senders that repeat themselves. None of them interprets a field.
 
-mod account;
 mod decode;
 mod encode;
 mod huffman;
@@ -13,7 +12,6 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use account::{BlockAccount, SectionSummary};
 pub use decode::HpackDecoder;
 pub use encode::{HpackEncoder, Indexing};
 

@@ -1,4 +1,0 @@
-//! Feeds libFuzzer's bytes to `lockgate_fuzz::hpack_account`, which says what must hold.
-#![no_main]
-
-libfuzzer_sys::fuzz_target!(|data: &[u8]| lockgate_fuzz::hpack_account(data));
