@@ -394,3 +394,6 @@ fn ended_after(goaway: Option<u32>) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

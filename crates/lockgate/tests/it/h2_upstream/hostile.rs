@@ -183,11 +183,10 @@ const CASES: &[Case] = &[
         },
         ..FAILS
     },
-    // Windows. The crate resets the stream without an error: the timeout ends the request.
+    // Windows.
     Case {
         name: "window of the stream overflows",
         script: |peer, stream| peer.window_update(stream, u32::MAX >> 1),
-        told: Whole(504),
         ..FAILS
     },
     Case {
