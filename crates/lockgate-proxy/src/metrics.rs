@@ -43,8 +43,8 @@ pub const HANDSHAKE_REASONS: [&str; 15] = [
 ];
 
 /// Why clients of HTTP/2 were disconnected: for requests that they took back, for frames without a
-/// use, for updates of windows; by the h2 crate, for excess (`calm`) or a breach of the protocol
-/// (`protocol`).
+/// use, for updates of windows, for field sections that cannot be followed, for excess (`calm`) or
+/// another breach of the protocol (`protocol`).
 pub const VIOLATIONS: [&str; 6] = [
     "resets", "control", "updates", "sections", "calm", "protocol",
 ];

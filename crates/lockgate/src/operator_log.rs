@@ -158,8 +158,8 @@ where
     }
 }
 
-/// Everything of `level` or worse, but nothing of the h2 crate: it warns of every mistake of a
-/// peer, and those are in the access log, once, and must not fill this one.
+/// Everything of `level` or worse, but nothing of the h2 crate, over which providers of DNS may be
+/// asked: it warns of every mistake of a peer, and an error tells that once.
 fn levels(level: LevelFilter) -> Targets {
     Targets::new()
         .with_default(level)
