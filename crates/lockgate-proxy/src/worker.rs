@@ -340,6 +340,7 @@ impl Worker {
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.evict_unused();
+            self.h2_buffers.evict_unused();
             self.close_stale();
         }
         self.close_waiting_clients();

@@ -1,7 +1,7 @@
 //! What all HTTP/2 connections of one worker share, since each needs it for a turn only: buffers for
 //! frames, the decoded fields of the section that came last, and memory for the heads of responses.
 
-use std::cell::{RefCell, RefMut};
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
 use lockgate_http::h2::{FieldSection, FieldSink, TurnBuffers};
@@ -21,6 +21,8 @@ const KEPT_HEADS: usize = 64;
 #[derive(Debug, Default)]
 pub struct WorkerBuffers {
     sets: RefCell<Vec<TurnBuffers<StreamSlot>>>,
+    /// The fewest sets that were here since the last eviction: these were not needed.
+    unused: Cell<usize>,
     section: RefCell<ReceivedSection>,
     heads: RefCell<Vec<ResponseHead>>,
 }
@@ -33,7 +35,11 @@ impl WorkerBuffers {
 
     /// Lends a set for a turn.
     pub(super) fn take(&self) -> TurnBuffers<StreamSlot> {
-        self.sets.borrow_mut().pop().unwrap_or_default()
+        // The last used one is in the cache.
+        let mut sets = self.sets.borrow_mut();
+        let set = sets.pop().unwrap_or_default();
+        self.unused.set(self.unused.get().min(sets.len()));
+        set
     }
 
     /// Takes back a set.
@@ -47,6 +53,15 @@ impl WorkerBuffers {
         if sets.len() < kept {
             sets.push(set);
         }
+    }
+
+    /// Keeps only the sets that were used since the last call.
+    pub fn evict_unused(&self) {
+        let mut sets = self.sets.borrow_mut();
+        // Those at the front were used longest ago.
+        let unused = self.unused.get().min(sets.len());
+        sets.drain(..unused);
+        self.unused.set(sets.len());
     }
 
     /// The number of sets that are not lent.
@@ -115,5 +130,28 @@ impl FieldSink for ReceivedSection {
     fn overflow(&mut self) {
         self.is_cut = true;
         self.fields.overflow();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Otherwise a worker keeps for ever what its busiest moment needed.
+    #[test]
+    fn buffers_that_no_connection_needs_are_freed() {
+        let buffers = WorkerBuffers::new();
+        let busy: Vec<_> = (0..10).map(|_| buffers.take()).collect();
+        busy.into_iter().for_each(|set| buffers.give(set));
+        assert_eq!(buffers.spare(), 10);
+        buffers.evict_unused();
+        for _ in 0..3 {
+            let one = buffers.take();
+            buffers.give(one);
+        }
+        buffers.evict_unused();
+        assert_eq!(buffers.spare(), 1);
+        buffers.evict_unused();
+        assert_eq!(buffers.spare(), 0);
     }
 }

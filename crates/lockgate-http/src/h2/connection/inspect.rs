@@ -1,5 +1,6 @@
 //! What a user may ask a connection.
 
+use super::super::frame_header::PREFACE;
 use super::super::streams::MessageState;
 use super::super::{ConnectionError, Key, LocalSettings, PeerSettings};
 use super::{Connection, DrainState};
@@ -82,10 +83,11 @@ impl<S> Connection<S> {
         stalled.sum()
     }
 
-    /// Whether received bytes end within a DATA frame, or between the frames of a field section. A
-    /// part of another frame is left over by [`receive`](Self::receive).
+    /// Whether received bytes end within the preface or a DATA frame, or between the frames of a field
+    /// section. A part of another frame is left over by [`receive`](Self::receive).
     pub fn is_within_message(&self) -> bool {
-        self.data.is_some() || self.section.is_some()
+        let is_within_preface = (1..PREFACE.len()).contains(&self.preface);
+        is_within_preface || self.data.is_some() || self.section.is_some()
     }
 
     /// Whether the connection is [drained](Self::drain).

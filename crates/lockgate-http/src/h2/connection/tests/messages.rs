@@ -336,6 +336,35 @@ fn a_response_is_written_for_http_2() {
 }
 
 /// §4.3, §6.10: a block longer than a frame.
+/// What comes next is the rest of it, for which its sender may wait for an acknowledgement of TCP.
+#[test]
+fn the_rest_of_a_message_is_known_to_be_missing() {
+    let mut server = End::new(Role::Server, SETTINGS_OF_TESTS, FEW);
+    let whole = data(0, b"whole");
+    for (bytes, expected) in [
+        (&PREFACE[..0], false),
+        (&PREFACE[..1], true),
+        (&PREFACE[1..23], true),
+        (&PREFACE[23..], false),
+        (&settings(&[]), false),
+        (&frame(HEADERS, 0, 1, b"\x83\x86"), true),
+        (
+            &frame(CONTINUATION, END_HEADERS, 1, b"\x84\x41\x01a"),
+            false,
+        ),
+        // A part of a header is left over.
+        (&whole[..8], false),
+        (&whole[..10], true),
+        (&whole[10..], false),
+        // Padding is a part of its frame.
+        (&data(0x8, b"\x02x\0\0")[..12], true),
+        (b"\0", false),
+    ] {
+        server.feed_some(bytes).unwrap();
+        assert_eq!(server.connection.is_within_message(), expected, "{bytes:?}");
+    }
+}
+
 /// §8.1: a complete response, and then a request not to send the rest; at both ends.
 #[test]
 fn an_early_response_ends_an_upload_without_an_error() {
