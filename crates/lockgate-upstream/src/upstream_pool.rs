@@ -8,12 +8,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lockgate_http_io::h1::H1Connection;
-use lockgate_http_io::h2::WorkerBuffers;
 use lockgate_limits::MemberIndex;
 use lockgate_limits::clock::ResponseSource;
 use lockgate_limits::member_set::MemberSet;
 use lockgate_net::millis::Millis;
-use lockgate_net::stream::BufferPool;
 use lockgate_rules::{IdleSettings, Retry};
 
 use super::connection_usage::ConnectionUsage;
@@ -21,7 +19,7 @@ use super::h2_pool::H2Pool;
 use super::worker_sockets::IdleSockets;
 use super::{
     Endpoint, EndpointIndex, Member, Pool, Random, ReusePolicy, Settings, SocketPermit,
-    WorkerSockets,
+    UpstreamBuffers, WorkerSockets,
 };
 
 /// The most hundredths of a retry that are saved up, and the initial number: so that the first
@@ -30,15 +28,6 @@ const SAVED: u32 = 1_000;
 
 /// The time for which a superfluous connection is kept.
 const MOMENT: Millis = Millis::from_secs(1);
-
-/// The buffers of a worker, as connections to endpoints use them.
-#[derive(Debug, Clone)]
-pub struct UpstreamBuffers {
-    /// Those of messages.
-    pub blocks: Rc<BufferPool>,
-    /// Those of connections over HTTP/2.
-    pub http2: Rc<WorkerBuffers>,
-}
 
 /// A pool with the connections of one worker.
 pub struct UpstreamPool {

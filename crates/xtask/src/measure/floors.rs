@@ -67,6 +67,7 @@ const MODULES: [(&str, &Floors); 4] = [
                 "preference",
                 "random",
                 "sessions",
+                "upstream_buffers",
                 "upstream_connection",
                 "wait_budget",
             ],

@@ -20,7 +20,7 @@ use crate::h2::{RequestPseudoFields, UpstreamStream};
 use crate::message::{OutgoingHead, OutgoingRequest};
 
 /// An endpoint, and the connection at the other end.
-struct Scene {
+struct EndpointScene {
     reactor: Reactor,
     connection: Rc<SharedConnection>,
     endpoint: Connection<()>,
@@ -37,7 +37,7 @@ struct Scene {
     goaway: Option<u32>,
 }
 
-impl Scene {
+impl EndpointScene {
     fn new() -> Self {
         let reactor = Reactor::new().unwrap();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -236,7 +236,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
 /// RFC 9113 §8.3.1.
 #[test]
 fn a_request_and_its_response_pass_with_their_bodies() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let (mut stream, key) = scene.ask(BodyLength::Known(5));
     let (_, head) = scene.requests.last().unwrap();
     assert_eq!(head.target(), b"/a?b=%3Cc%3E");
@@ -287,7 +287,7 @@ fn a_request_and_its_response_pass_with_their_bodies() {
 #[test]
 fn data_before_a_reset_is_delivered_first() {
     for abrupt in [false, true] {
-        let mut scene = Scene::new();
+        let mut scene = EndpointScene::new();
         let (mut stream, key) = scene.ask(BodyLength::Empty);
         scene.endpoint.respond(key, &ResponseHead::of(200), false);
         scene.endpoint.data(key, b"half", false);
@@ -325,7 +325,7 @@ fn data_before_a_reset_is_delivered_first() {
 /// RFC 9113 §8.1: "Clients MUST NOT discard responses as a result of receiving such a RST_STREAM".
 #[test]
 fn a_whole_response_outlives_the_reset_of_its_request() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let (mut stream, key) = scene.ask(BodyLength::Chunked);
     scene.endpoint.respond(key, &ResponseHead::of(413), false);
     scene.endpoint.data(key, b"much", true);
@@ -358,7 +358,7 @@ fn malformed_responses_are_errors_at_the_right_place() {
         (&[b"\x88\x0f\x0d\x015", b"=four"], true),
     ];
     for (pieces, has_head) in cases {
-        let mut scene = Scene::new();
+        let mut scene = EndpointScene::new();
         let (mut stream, key) = scene.ask(BodyLength::Empty);
         let mut bytes = Vec::new();
         for piece in pieces {
@@ -397,7 +397,7 @@ fn malformed_responses_are_errors_at_the_right_place() {
 /// Interim responses are under no flow control.
 #[test]
 fn a_flood_of_interim_responses_ends_its_request_only() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let (mut stream, key) = scene.ask(BodyLength::Empty);
     let (mut other, other_key) = scene.ask(BodyLength::Empty);
     for _ in 0..100 {
@@ -420,7 +420,7 @@ fn a_flood_of_interim_responses_ends_its_request_only() {
 /// RFC 9113 §6.8, §8.7.
 #[test]
 fn requests_above_the_last_stream_of_goaway_are_unprocessed() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let (mut first, key) = scene.ask(BodyLength::Empty);
     let (mut second, _) = scene.ask(BodyLength::Empty);
     let last = [key.stream().to_be_bytes(), code::NO_ERROR.to_be_bytes()].concat();
@@ -438,7 +438,7 @@ fn requests_above_the_last_stream_of_goaway_are_unprocessed() {
 
 #[test]
 fn an_idle_connection_takes_leave_by_goaway() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let (stream, key) = scene.ask(BodyLength::Empty);
     scene.connection.close_when_idle();
     scene.settle();
@@ -452,7 +452,7 @@ fn an_idle_connection_takes_leave_by_goaway() {
 /// CVE-2023-44487: servers on the h2 crate end a connection with 20 of them.
 #[test]
 fn cancelled_requests_are_reset_as_the_endpoint_reads() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let streams: Vec<_> = (0..40).map(|_| scene.ask(BodyLength::Empty).0).collect();
     drop(streams);
     assert!(UpstreamStream::open(&scene.connection).is_none(), "it rests");
@@ -471,7 +471,7 @@ fn cancelled_requests_are_reset_as_the_endpoint_reads() {
 
 #[test]
 fn empty_data_frames_retire_and_then_end_a_connection() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let (mut stream, key) = scene.ask(BodyLength::Empty);
     scene.endpoint.respond(key, &ResponseHead::of(200), false);
     let empty = frame(frames::DATA, 0, key.stream(), b"");
@@ -501,7 +501,7 @@ fn empty_data_frames_retire_and_then_end_a_connection() {
 /// Bodies of requests share a connection, and an endpoint's windows hold them back.
 #[test]
 fn uploads_wait_for_the_windows_of_the_endpoint() {
-    let mut scene = Scene::new();
+    let mut scene = EndpointScene::new();
     let (mut stream, key) = scene.ask(BodyLength::Chunked);
     let mut sent = 0;
     while let Poll::Ready(Ok(taken)) = poll_write(&mut stream, &[0; 20_000], false) {
