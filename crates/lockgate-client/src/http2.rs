@@ -205,15 +205,23 @@ impl Http2Connection {
         loop {
             let bytes = stream.received();
             let received = connection.receive(bytes, section);
+            let mut taken = Ok(());
             while let Some(event) = connection.next_event() {
-                if let Some(exchange) = exchange {
-                    exchange.take(event, bytes, section)?;
+                if let Some(exchange) = exchange
+                    && taken.is_ok()
+                {
+                    taken = exchange.take(event, bytes, section);
                 }
             }
-            match received {
-                Ok(0) => return Ok(()),
-                Ok(used) => stream.consume(used),
-                Err(error) => return Err(ClientError::Http2(error.to_string())),
+            let used = match received {
+                Ok(used) => used,
+                Err(error) => return taken.and(Err(ClientError::Http2(error.to_string()))),
+            };
+            // Also where the exchange has failed: the connection goes on.
+            stream.consume(used);
+            taken?;
+            if used == 0 {
+                return Ok(());
             }
         }
     }
