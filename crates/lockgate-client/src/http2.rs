@@ -320,7 +320,10 @@ fn words(reset: StreamReset) -> String {
 
 /// Writes the head of a request with a body of this length.
 fn write_head(head: &Parts, scheme: &str, length: usize, block: &mut FieldBlock<'_>) {
-    let authority = head.uri.authority().map_or("", |authority| authority.as_str());
+    let authority = head
+        .uri
+        .authority()
+        .map_or("", |authority| authority.as_str());
     let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
     for (name, value) in [
         (":method", head.method.as_str()),

@@ -163,7 +163,9 @@ impl UpstreamStream {
         // RFC 9113 §8.1.1: what is malformed is a stream error.
         let code = match &error {
             ReadError::Section(_) => code::PROTOCOL_ERROR,
-            ReadError::Reset(Reset { code: Some(code), .. }) => *code,
+            ReadError::Reset(Reset {
+                code: Some(code), ..
+            }) => *code,
             _ => code::CANCEL,
         };
         self.state = StreamState::Failed(key, code);

@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::{
-    Budget, Connection, FieldBlock, FieldSection, Key, LocalSettings, Role, StreamFault, StreamReset,
-    code,
+    Budget, Connection, FieldBlock, FieldSection, Key, LocalSettings, Role, StreamFault,
+    StreamReset, code,
 };
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_http::priority::Priority;

@@ -133,7 +133,10 @@ impl EndpointScene {
         self.socket.read_exact(&mut self.unread[start..]).unwrap();
         self.read += due;
         loop {
-            let used = self.endpoint.receive(&self.unread, &mut self.section).unwrap();
+            let used = self
+                .endpoint
+                .receive(&self.unread, &mut self.section)
+                .unwrap();
             while let Some(event) = self.endpoint.next_event() {
                 match event {
                     Event::Head { key, .. } => {
@@ -199,9 +202,7 @@ impl EndpointScene {
 fn poll_response(stream: &mut UpstreamStream) -> Poll<Result<u16, ReadError>> {
     let cx = &mut Context::from_waker(Waker::noop());
     let mut head = ResponseHead::default();
-    stream
-        .poll_response(cx, &mut head)
-        .map_ok(|_| head.status)
+    stream.poll_response(cx, &mut head).map_ok(|_| head.status)
 }
 
 /// The data that is there, which is used.
@@ -259,18 +260,16 @@ fn a_request_and_its_response_pass_with_their_bodies() {
     assert_eq!(scene.data, 5);
     scene.endpoint.interim(key, &ResponseHead::of(103));
     scene.endpoint.respond(key, &ResponseHead::of(200), false);
-    for (data, last) in [(&[1; 16_384][..], false), (&[2; 16_384], false), (b"", true)] {
+    for (data, last) in [
+        (&[1; 16_384][..], false),
+        (&[2; 16_384], false),
+        (b"", true),
+    ] {
         assert_eq!(scene.endpoint.data(key, data, last), data.len());
     }
     scene.settle();
-    assert!(matches!(
-        poll_response(&mut stream),
-        Poll::Ready(Ok(103))
-    ));
-    assert!(matches!(
-        poll_response(&mut stream),
-        Poll::Ready(Ok(200))
-    ));
+    assert!(matches!(poll_response(&mut stream), Poll::Ready(Ok(103))));
+    assert!(matches!(poll_response(&mut stream), Poll::Ready(Ok(200))));
     let Poll::Ready(Ok(data)) = poll_data(&mut stream) else {
         panic!("it is there");
     };
@@ -300,10 +299,7 @@ fn data_before_a_reset_is_delivered_first() {
             scene.endpoint.close(key, code::INTERNAL_ERROR);
             scene.settle();
         }
-        assert!(matches!(
-            poll_response(&mut stream),
-            Poll::Ready(Ok(200))
-        ));
+        assert!(matches!(poll_response(&mut stream), Poll::Ready(Ok(200))));
         assert!(matches!(poll_data(&mut stream), Poll::Ready(Ok(data)) if data == b"half"));
         let end = poll_data(&mut stream);
         match abrupt {
@@ -336,10 +332,7 @@ fn a_whole_response_outlives_the_reset_of_its_request() {
         matches!(&written, Poll::Ready(Err(WriteError::Reset(_)))),
         "{written:?}"
     );
-    assert!(matches!(
-        poll_response(&mut stream),
-        Poll::Ready(Ok(413))
-    ));
+    assert!(matches!(poll_response(&mut stream), Poll::Ready(Ok(413))));
     assert!(matches!(poll_data(&mut stream), Poll::Ready(Ok(data)) if data == b"much"));
     assert!(stream.is_complete());
 }
@@ -403,7 +396,9 @@ fn a_flood_of_interim_responses_ends_its_request_only() {
     for _ in 0..100 {
         scene.endpoint.interim(key, &ResponseHead::of(103));
     }
-    scene.endpoint.respond(other_key, &ResponseHead::of(204), true);
+    scene
+        .endpoint
+        .respond(other_key, &ResponseHead::of(204), true);
     scene.settle();
     let response = poll_response(&mut stream);
     assert!(
@@ -455,7 +450,10 @@ fn cancelled_requests_are_reset_as_the_endpoint_reads() {
     let mut scene = EndpointScene::new();
     let streams: Vec<_> = (0..40).map(|_| scene.ask(BodyLength::Empty).0).collect();
     drop(streams);
-    assert!(UpstreamStream::open(&scene.connection).is_none(), "it rests");
+    assert!(
+        UpstreamStream::open(&scene.connection).is_none(),
+        "it rests"
+    );
     let mut before = 0;
     while scene.resets.len() < 40 {
         assert!(!scene.exchange());
@@ -482,10 +480,7 @@ fn empty_data_frames_retire_and_then_end_a_connection() {
         let more = UpstreamStream::open(&scene.connection);
         assert_eq!(more.is_some(), takes_more);
     }
-    assert!(matches!(
-        poll_response(&mut stream),
-        Poll::Ready(Ok(200))
-    ));
+    assert!(matches!(poll_response(&mut stream), Poll::Ready(Ok(200))));
     assert!(poll_data(&mut stream).is_pending());
     scene.send(&empty.repeat(MOST_EMPTY as usize));
     assert!(scene.turns(|_| false));
