@@ -12,7 +12,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::{SectionError, frames};
+use lockgate_http::h2::{SectionError, StreamFault, frames};
 use lockgate_net::stream::StreamError;
 
 /// The reset of an HTTP/2 stream, or the loss of its connection (RFC 9113 §7).
@@ -24,10 +24,15 @@ pub struct Reset {
     pub by_peer: bool,
     /// Whether the request was certainly not processed (RFC 9113 §8.7).
     pub unprocessed: bool,
+    /// The fault of an endpoint for which we have reset the stream.
+    pub fault: Option<StreamFault>,
 }
 
 impl fmt::Display for Reset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(fault) = self.fault {
+            return write!(f, "{fault}");
+        }
         let Some(code) = self.code else {
             return f.write_str("the connection has broken");
         };

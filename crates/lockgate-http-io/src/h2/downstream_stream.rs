@@ -382,5 +382,6 @@ impl Reset {
         code: Some(code::CANCEL),
         by_peer: false,
         unprocessed: false,
+        fault: None,
     };
 }

@@ -354,6 +354,7 @@ impl Link {
             code,
             by_peer: false,
             unprocessed: false,
+            fault: None,
         });
         let keys: Vec<Key> = self.connection.keys().collect();
         for key in keys {

@@ -58,6 +58,7 @@ const REFUSED: Reset = Reset {
     code: Some(code::REFUSED_STREAM),
     by_peer: false,
     unprocessed: true,
+    fault: None,
 };
 
 impl UpstreamStream {

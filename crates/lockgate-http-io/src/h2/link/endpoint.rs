@@ -225,6 +225,7 @@ impl Link {
                 code: Some(code::ENHANCE_YOUR_CALM),
                 by_peer: false,
                 unprocessed: false,
+                fault: None,
             });
             slot.wake_for_loss();
         } else {

@@ -253,6 +253,7 @@ impl Link {
             code: Some(reset.code),
             by_peer: reset.fault.is_none(),
             unprocessed: reset.unprocessed,
+            fault: reset.fault.filter(|_| !is_upload),
         });
         // RFC 9113 §8.1: a whole response stays one.
         if is_upload || is_malformed && !slot.has_ended {

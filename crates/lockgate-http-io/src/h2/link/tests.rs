@@ -283,6 +283,7 @@ fn a_reset_of_the_client_ends_the_stream_at_once() {
         code: Some(code::CANCEL),
         by_peer: true,
         unprocessed: false,
+        fault: None,
     };
     assert!(
         matches!(lost, Poll::Ready(Err(ReadError::Reset(reset))) if reset == expected),
