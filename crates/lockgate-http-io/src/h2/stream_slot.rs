@@ -6,8 +6,6 @@ use lockgate_http::fields::Fields;
 use lockgate_http::h2::SectionError;
 use lockgate_http::priority::Priority;
 
-use crate::body::Reset;
-
 /// Data of a frame from which on more of the same body comes soon.
 const BULK: usize = 8 * 1024;
 /// Room for data of such a body: what one read brings.
@@ -40,8 +38,6 @@ pub(super) struct StreamSlot {
     pub(super) has_ended: bool,
     /// Its trailers that are forwarded, or the reason why they are malformed.
     pub(super) trailers: Option<Box<Result<Fields, SectionError>>>,
-    /// The reset of the stream.
-    pub(super) reset: Option<Reset>,
     /// The priority of our message.
     pub(super) priority: Priority,
     /// The number of its last send, and writes of the connection before that.
@@ -59,7 +55,6 @@ impl StreamSlot {
             small_frames: 0,
             has_ended,
             trailers: None,
-            reset: None,
             priority: Priority::default(),
             last_send: 0,
             writes_before: 0,
@@ -119,9 +114,8 @@ impl StreamSlot {
         }
     }
 
-    /// Wakes the task in any wait: the stream is over. Where it is listed it stays so.
+    /// Wakes the task in any wait: the stream is over.
     pub(super) fn wake_for_loss(&mut self) {
-        self.waits &= StreamWait::Turn as u8;
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
