@@ -33,6 +33,8 @@ pub struct DownstreamStream {
     bytes_read: u64,
     /// The most bytes of data that the body may have.
     max_length: u64,
+    /// Whether the request is malformed: it is answered, and the stream is reset instead of ended.
+    is_malformed: bool,
     /// Whether the whole response was taken.
     is_finished: bool,
     is_blocked: bool,
@@ -52,10 +54,17 @@ impl DownstreamStream {
             trailers: None,
             bytes_read: 0,
             max_length: u64::MAX,
+            is_malformed: false,
             is_finished: false,
             is_blocked: false,
             bytes_written: 0,
         }
+    }
+
+    /// Notes that the request is malformed: RFC 9113 §8.1.1 has a stream error for that, with a
+    /// response before it if we like.
+    pub fn mark_malformed(&mut self) {
+        self.is_malformed = true;
     }
 
     /// Resets the stream: the client must not take the sent part for the whole.
@@ -114,10 +123,10 @@ impl DownstreamStream {
 impl Drop for DownstreamStream {
     fn drop(&mut self) {
         // RFC 9113 §8.1: a whole response makes the rest of the request superfluous.
-        let code = if self.is_finished {
-            code::NO_ERROR
-        } else {
-            code::INTERNAL_ERROR
+        let code = match self.is_finished {
+            _ if self.is_malformed => code::PROTOCOL_ERROR,
+            true => code::NO_ERROR,
+            false => code::INTERNAL_ERROR,
         };
         if let Ok(mut link) = self.link.try_borrow_mut() {
             link.close(self.key, code);
@@ -179,7 +188,7 @@ impl BodyWriter for DownstreamStream {
         if let Some(reset) = link.loss(self.key) {
             return Poll::Ready(Err(reset.into()));
         }
-        let written = link.write(self.key, data, last);
+        let written = link.write(self.key, data, last && !self.is_malformed);
         drop(link);
         match written {
             Ok(taken) => {
@@ -196,7 +205,7 @@ impl BodyWriter for DownstreamStream {
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
-        if !std::mem::replace(&mut self.is_finished, true) {
+        if !std::mem::replace(&mut self.is_finished, true) && !self.is_malformed {
             self.link.borrow_mut().finish(self.key, trailers, passes);
         }
     }
@@ -272,9 +281,10 @@ impl ClientExchange for DownstreamStream {
         _persistence: Persistence,
     ) {
         let has_ended = length == BodyLength::Empty;
+        let ends_stream = has_ended && !self.is_malformed;
         self.link
             .borrow_mut()
-            .respond(self.key, has_ended, |block| {
+            .respond(self.key, ends_stream, |block| {
                 response_fields::response(request, head, length, block);
             });
         self.begin_response(has_ended, priority(request, head));

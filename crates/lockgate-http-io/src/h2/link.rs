@@ -175,6 +175,8 @@ pub struct Link {
     /// The limits of trailers.
     limits: HeadLimits,
     most_heads: usize,
+    /// Streams that were reset and have a task.
+    resets: Vec<(Key, Reset)>,
     /// Small frames of bodies that were not fetched.
     small_frames: u32,
     /// Why no stream goes on.
@@ -245,6 +247,7 @@ impl Link {
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
             most_heads: HEADS,
+            resets: Vec::new(),
             small_frames: 0,
             lost: None,
         }
@@ -304,6 +307,7 @@ impl Link {
         }
         if self.connection.active() == 0 {
             self.order.shrink();
+            self.resets.shrink_to_fit();
         }
     }
 
@@ -388,10 +392,12 @@ impl Link {
         if self.lost.is_some() {
             return self.lost;
         }
-        match self.connection.get_mut(key) {
-            Some(slot) => slot.reset,
-            None => Some(Reset::CANCELLED),
+        if let Some(slot) = self.connection.get_mut(key) {
+            return slot.reset;
         }
+        let mut resets = self.resets.iter();
+        let reset = resets.find(|(lost, _)| *lost == key);
+        Some(reset.map_or(Reset::CANCELLED, |(_, reset)| *reset))
     }
 
     /// Completes when a stream does not go on.
@@ -405,17 +411,25 @@ impl Link {
         Poll::Pending
     }
 
-    /// Closes a stream; where it has not ended in both directions, the peer is told by RST_STREAM.
+    /// Closes a stream of which nothing more is wanted; where it has not ended in both directions, the
+    /// peer is told by RST_STREAM.
     pub(super) fn close(&mut self, key: Key, code: u32) {
         let unsent = self.connection.unsent().len();
-        let Some(slot) = self.connection.close(key, code) else {
+        if self.forget(key, code).is_none() {
+            self.resets.retain(|(lost, _)| *lost != key);
             return;
-        };
-        self.small_frames -= slot.small_frames;
-        self.order.forget(key, slot.waits_for(StreamWait::Turn));
-        self.partial_message.end(key.stream());
+        }
         if self.connection.unsent().len() > unsent || self.connection.is_drained() {
             self.wake_driver();
         }
+    }
+
+    /// Frees the slot of a stream.
+    fn forget(&mut self, key: Key, code: u32) -> Option<StreamSlot> {
+        let slot = self.connection.close(key, code)?;
+        self.small_frames -= slot.small_frames;
+        self.order.forget(key, slot.waits_for(StreamWait::Turn));
+        self.partial_message.end(key.stream());
+        Some(slot)
     }
 }

@@ -37,14 +37,14 @@ pub(super) struct StreamSlot {
     received: Vec<u8>,
     /// The small ones of these frames.
     pub(super) small_frames: u32,
-    /// The heads of an endpoint's response that were not fetched.
+    /// The heads of an endpoint's response that were not fetched, and the reset behind what has come of
+    /// it.
     pub(super) heads: ReceivedHeads,
+    pub(super) reset: Option<Reset>,
     /// Whether the peer's message has ended.
     pub(super) has_ended: bool,
     /// Its trailers that are forwarded, or the reason why they are malformed.
     pub(super) trailers: Option<Box<Result<Fields, SectionError>>>,
-    /// The reset of the stream.
-    pub(super) reset: Option<Reset>,
     /// The priority of our message.
     pub(super) priority: Priority,
     /// The number of its last send, and writes of the connection before that.
@@ -61,9 +61,9 @@ impl StreamSlot {
             received: Vec::new(),
             small_frames: 0,
             heads: ReceivedHeads::default(),
+            reset: None,
             has_ended,
             trailers: None,
-            reset: None,
             priority: Priority::default(),
             last_send: 0,
             writes_before: 0,
@@ -124,9 +124,8 @@ impl StreamSlot {
         }
     }
 
-    /// Wakes the task in any wait: the stream is over. Where it is listed it stays so.
+    /// Wakes the task in any wait: the stream is over.
     pub(super) fn wake_for_loss(&mut self) {
-        self.waits &= StreamWait::Turn as u8;
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }

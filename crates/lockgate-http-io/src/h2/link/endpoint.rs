@@ -233,6 +233,27 @@ impl Link {
         }
     }
 
+    /// Notes a reset. What has come before it is still the response, unless that is malformed, and a
+    /// whole response stays one (RFC 9113 §8.1).
+    pub(super) fn spoil_response(&mut self, key: Key, reset: &StreamReset) {
+        self.partial_message.end(key.stream());
+        let endpoint = self.endpoint.as_ref();
+        let is_malformed = endpoint.is_some_and(|endpoint| endpoint.is_malformed(key, reset));
+        let Some(slot) = self.connection.get_mut(key) else {
+            return;
+        };
+        if is_malformed && !slot.has_ended {
+            slot.drop_message();
+        }
+        slot.reset = Some(Reset {
+            code: Some(reset.code),
+            by_peer: reset.fault.is_none(),
+            unprocessed: reset.unprocessed,
+            fault: reset.fault,
+        });
+        slot.wake_for_loss();
+    }
+
     pub(super) fn take_goaway(&mut self, code: u32) {
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.goaway = Some(code);

@@ -102,8 +102,7 @@ impl Link {
     /// Makes the head of the request that [`poll_event`](Self::poll_event) has told of.
     ///
     /// # Errors
-    /// When it is malformed, or there is no room for it. What is malformed counts against the client
-    /// as a reset does.
+    /// When it is malformed, or there is no room for it.
     pub fn read_head(
         &mut self,
         key: Key,
@@ -117,10 +116,7 @@ impl Link {
         }
         let section = self.buffers.section();
         let read = section.fields.request(limits, head);
-        read.map_err(|error| {
-            self.connection.penalize();
-            HeadRefusal::Malformed(error, section.method)
-        })
+        read.map_err(|error| HeadRefusal::Malformed(error, section.method))
     }
 
     /// Handles the next frames among the received bytes.
@@ -175,6 +171,7 @@ impl Link {
             block.status(431);
             block.field(b"content-length", b"0", Indexing::Plain);
         });
+        // Such a head costs us as much as one that is reset.
         self.connection.penalize();
         // RFC 9113 §8.1: the rest of the request is superfluous.
         self.connection.close(key, code::NO_ERROR);
@@ -239,26 +236,24 @@ impl Link {
         Some(slot)
     }
 
+    /// Closes a stream at once: the client may open another one in its place, and what it still sends
+    /// on this one is a mistake (RFC 9113 §5.1). The stream's task finds the reset later.
     fn take_reset(&mut self, key: Key, reset: StreamReset) {
-        self.partial_message.end(key.stream());
-        // A client that resets a stream does not want what it has sent to be used. What an endpoint has
-        // sent before is its response, unless that is malformed.
-        let is_upload = self.endpoint.is_none();
-        let endpoint = self.endpoint.as_ref();
-        let is_malformed = endpoint.is_some_and(|endpoint| endpoint.is_malformed(key, &reset));
-        let Some(slot) = self.connection.get_mut(key) else {
+        if self.endpoint.is_some() {
+            return self.spoil_response(key, &reset);
+        }
+        let Some(mut slot) = self.forget(key, reset.code) else {
             return;
         };
-        slot.reset = Some(Reset {
-            code: Some(reset.code),
-            by_peer: reset.fault.is_none(),
-            unprocessed: reset.unprocessed,
-            fault: reset.fault.filter(|_| !is_upload),
-        });
-        // RFC 9113 §8.1: a whole response stays one.
-        if is_upload || is_malformed && !slot.has_ended {
-            slot.drop_message();
-        }
+        self.resets.push((
+            key,
+            Reset {
+                code: Some(reset.code),
+                by_peer: reset.fault.is_none(),
+                unprocessed: reset.unprocessed,
+                fault: None,
+            },
+        ));
         slot.wake_for_loss();
     }
 

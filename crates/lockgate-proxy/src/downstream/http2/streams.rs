@@ -157,6 +157,9 @@ impl H2ClientConnection {
         method: Method,
         began: Instant,
     ) {
+        if error.status() == 400 {
+            stream.mark_malformed();
+        }
         let fault = HttpFault::of_head(error.status());
         let failure = ExchangeFailure::because(fault, error.to_string());
         let connection = &self.connection;
