@@ -30,7 +30,7 @@ use super::send_order::SendOrder;
 use super::stream_slot::{StreamSlot, StreamWait};
 use super::worker_buffers::WorkerBuffers;
 use crate::body::Reset;
-use refill::BudgetRefill;
+use refill::{BudgetRefill, TinyFrames};
 use windows::BodyWindows;
 
 pub use receive::HeadRefusal;
@@ -110,9 +110,9 @@ pub enum LinkViolation {
     /// It has violated the protocol, or used up its budget.
     #[error(transparent)]
     Rule(ConnectionError),
-    /// It sends bodies in frames of a few bytes, faster than they are read.
-    #[error("too many small DATA frames")]
-    SmallFrames,
+    /// It sends bodies in frames that are smaller than their headers.
+    #[error("too many tiny DATA frames")]
+    TinyFrames,
 }
 
 impl LinkViolation {
@@ -120,7 +120,7 @@ impl LinkViolation {
     pub fn label(self) -> &'static str {
         match self {
             Self::Rule(error) => error.label(),
-            Self::SmallFrames => "calm",
+            Self::TinyFrames => "calm",
         }
     }
 
@@ -128,7 +128,7 @@ impl LinkViolation {
     pub fn code(self) -> u32 {
         match self {
             Self::Rule(error) => error.code(),
-            Self::SmallFrames => code::ENHANCE_YOUR_CALM,
+            Self::TinyFrames => code::ENHANCE_YOUR_CALM,
         }
     }
 
@@ -136,7 +136,7 @@ impl LinkViolation {
     pub fn is_abuse(self) -> bool {
         match self {
             Self::Rule(error) => error.is_abuse(),
-            Self::SmallFrames => true,
+            Self::TinyFrames => true,
         }
     }
 }
@@ -172,8 +172,7 @@ pub struct Link {
     most_heads: usize,
     /// Streams that were reset and have a task.
     resets: Vec<(Key, Reset)>,
-    /// Small frames of bodies that were not fetched.
-    small_frames: u32,
+    tiny_frames: TinyFrames,
     /// Why no stream goes on.
     lost: Option<Reset>,
 }
@@ -225,7 +224,7 @@ impl Link {
             limits: HeadLimits::default(),
             most_heads: HEADS.max(limits.streams as usize * HEADS_EACH),
             resets: Vec::new(),
-            small_frames: 0,
+            tiny_frames: TinyFrames::new(now),
             lost: None,
         }))
     }
@@ -266,6 +265,7 @@ impl Link {
         if let Some(more) = self.refills.due(now) {
             self.connection.refill(more);
         }
+        self.tiny_frames.refill(now);
         self.windows.grow(&mut self.connection);
     }
 
@@ -399,7 +399,6 @@ impl Link {
     /// Frees the slot of a stream.
     fn forget(&mut self, key: Key, code: u32) -> Option<StreamSlot> {
         let slot = self.connection.close(key, code)?;
-        self.small_frames -= slot.small_frames;
         self.order.forget(key, slot.waits_for(StreamWait::Turn));
         self.partial_message.end(key.stream());
         Some(slot)

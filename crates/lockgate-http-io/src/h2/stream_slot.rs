@@ -32,8 +32,6 @@ pub(super) struct StreamSlot {
     /// Received data that the stream's task has not fetched: one buffer, so that a peer's small
     /// frames cost no more than their data.
     received: Vec<u8>,
-    /// The small ones of these frames.
-    pub(super) small_frames: u32,
     /// Whether the peer's message has ended.
     pub(super) has_ended: bool,
     /// Its trailers that are forwarded, or the reason why they are malformed.
@@ -52,7 +50,6 @@ impl StreamSlot {
     pub(super) fn new(has_ended: bool) -> Self {
         Self {
             received: Vec::new(),
-            small_frames: 0,
             has_ended,
             trailers: None,
             priority: Priority::default(),

@@ -14,12 +14,6 @@ use super::super::stream_slot::{StreamSlot, StreamWait};
 use super::{Link, LinkError, LinkEvent, LinkViolation};
 use crate::body::Reset;
 
-/// Small frames of bodies that no stream's task has fetched: beyond so many the client costs more
-/// than it sends.
-const SMALL_FRAMES: u32 = 16_384;
-/// Data of a frame that is not small.
-const NOT_SMALL: usize = 256;
-
 /// Why a request cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadRefusal {
@@ -51,9 +45,9 @@ impl Link {
             if let Some(error) = self.connection.error() {
                 return Poll::Ready(Err(LinkViolation::Rule(error).into()));
             }
-            if self.small_frames > SMALL_FRAMES {
+            if self.tiny_frames.are_too_many() {
                 self.connection.abort(code::ENHANCE_YOUR_CALM);
-                return Poll::Ready(Err(LinkViolation::SmallFrames.into()));
+                return Poll::Ready(Err(LinkViolation::TinyFrames.into()));
             }
             match self.receive()? {
                 Received::Request(request) => return Poll::Ready(Ok(request)),
@@ -204,16 +198,14 @@ impl Link {
         let length = at.len();
         if has_ended {
             self.end_message(key);
+        } else {
+            self.tiny_frames.note_received(length);
         }
         let is_over = self.lost.is_some();
         let Some(slot) = self.connection.get_mut(key).filter(|_| !is_over) else {
             return;
         };
         slot.receive(self.inbox.bytes().get(at).unwrap_or_default());
-        if length < NOT_SMALL {
-            slot.small_frames += 1;
-            self.small_frames += 1;
-        }
         slot.wake(StreamWait::Data);
         if self.connection.kept_bytes() + length <= self.windows.most_kept() {
             self.connection.keep(key, length);
@@ -257,11 +249,8 @@ impl Link {
 
     /// Fetches what has come for a stream.
     pub(in super::super) fn fetch(&mut self, key: Key) -> Vec<u8> {
-        let Some(slot) = self.connection.get_mut(key) else {
-            return Vec::new();
-        };
-        self.small_frames -= std::mem::take(&mut slot.small_frames);
-        slot.take_data()
+        let slot = self.connection.get_mut(key);
+        slot.map(StreamSlot::take_data).unwrap_or_default()
     }
 
     /// The slot of a stream.

@@ -90,6 +90,7 @@ impl Link {
         if taken == 0 && !data.is_empty() {
             return Err(self.blocker(key));
         }
+        self.tiny_frames.note_sent();
         let send = self.order.send(taken);
         let writes = self.order.writes();
         if let Some(slot) = self.connection.get_mut(key) {
