@@ -9,8 +9,8 @@ use super::super::streams::Streams;
 use super::Connection;
 
 /// Buffers for the turn of one connection: for bytes to send, events, decoded strings, slots, and the
-/// Date as it was coded last.
-/// One set serves all connections of a thread, and grows to what the busiest of them needs.
+/// Date as it was coded last. One set serves all connections of a thread, and grows to what the
+/// busiest of them needs.
 #[derive(Debug)]
 pub struct TurnBuffers<S> {
     out: Vec<u8>,

@@ -10,7 +10,7 @@ use super::super::{Key, Role, code};
 use super::control::DRAIN_PING;
 use super::{Connection, DrainState};
 use crate::fields::Fields;
-use crate::head::{Method, ResponseHead};
+use crate::head::Method;
 
 /// Unsent bytes beyond which no data is taken: what one write takes.
 const WRITE_BATCH: usize = 64 * 1024;
@@ -49,7 +49,6 @@ impl<S> Connection<S> {
             },
             is_reset: false,
             wants_room: false,
-            rest: 0,
             method,
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
@@ -61,26 +60,18 @@ impl<S> Connection<S> {
         }))
     }
 
-    /// Writes an interim response (RFC 9110 §15.2), without the fields of a connection. Nothing
-    /// happens on a stream that was reset or has its response.
-    pub fn interim(&mut self, key: Key, head: &ResponseHead) {
-        self.interim_with(key, |block| block.response(head));
-    }
-
-    /// The same with fields that `fill` adds, [status](FieldBlock::status) first.
+    /// Writes an interim response (RFC 9110 §15.2): `fill` adds its [status](FieldBlock::status) first,
+    /// and then its fields, without those of a connection. Nothing happens on a stream that was reset or
+    /// has its response.
     pub fn interim_with(&mut self, key: Key, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         if self.stream_to_send(key, MessageState::Head).is_some() {
             self.write_block(key.stream(), false, fill);
         }
     }
 
-    /// Writes the head of a response, without the fields of a connection; `ended` where no body
-    /// follows. Nothing happens on a stream that was reset or has its response.
-    pub fn respond(&mut self, key: Key, head: &ResponseHead, ended: bool) {
-        self.respond_with(key, ended, |block| block.response(head));
-    }
-
-    /// The same with fields that `fill` adds, [status](FieldBlock::status) first.
+    /// Writes the head of a response: `fill` adds its [status](FieldBlock::status) first, and then its
+    /// fields, without those of a connection; `ended` where no body follows. Nothing happens on a stream
+    /// that was reset or has its response.
     pub fn respond_with(&mut self, key: Key, ended: bool, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         if let Some(stream) = self.stream_to_send(key, MessageState::Head) {
             stream.sent = if ended {
@@ -104,7 +95,6 @@ impl<S> Connection<S> {
         let of_stream = stream.send_window.left();
         stream.wants_room = of_stream < data.len();
         let length = data.len().min(of_stream).min(room).min(MAX_PAYLOAD);
-        stream.rest = u32::try_from(data.len() - length).unwrap_or(u32::MAX);
         let ends = last && length == data.len();
         // The end of a message needs no window (§6.9.1).
         if length == 0 && !ends {
