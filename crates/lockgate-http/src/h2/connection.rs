@@ -252,7 +252,7 @@ impl<S> Connection<S> {
         if !self.is_over
             && let Some(told) = self
                 .receive_window
-                .give(bytes, self.local.connection_window)
+                .give_shared(bytes, self.local.connection_window)
         {
             frame_header::number(&mut self.out, WINDOW_UPDATE, 0, told);
         }

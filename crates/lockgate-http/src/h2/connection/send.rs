@@ -1,7 +1,7 @@
 //! What the user says: requests, responses, data, and ends.
 
 use super::super::field_block::{self, FieldBlock};
-use super::super::frame_header::{self, MAX_PAYLOAD};
+use super::super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
 use super::super::frames::{DATA, END_STREAM, PING, WINDOW_UPDATE};
 use super::super::settings::{self, INITIAL_WINDOW_SIZE};
 use super::super::streams::{MessageState, Stream};
@@ -88,13 +88,15 @@ impl<S> Connection<S> {
     /// stream's window is too small, an [`Event::Room`](super::super::Event::Room) tells when it is
     /// not; where [`data_room`](Self::data_room) is 0, none does.
     pub fn data(&mut self, key: Key, data: &[u8], last: bool) -> usize {
-        let room = self.data_room();
+        let (room, of_connection) = (self.data_room(), self.send_window.left());
         let Some(stream) = self.stream_to_send(key, MessageState::Body) else {
             return 0;
         };
         let of_stream = stream.send_window.left();
         stream.wants_room = of_stream < data.len();
-        let length = data.len().min(of_stream).min(room).min(MAX_PAYLOAD);
+        let windows = of_stream.min(of_connection);
+        let is_cut = windows < data.len().min(MAX_PAYLOAD);
+        let length = data.len().min(windows).min(room).min(MAX_PAYLOAD);
         let ends = last && length == data.len();
         // The end of a message needs no window (§6.9.1).
         if length == 0 && !ends {
@@ -105,8 +107,10 @@ impl<S> Connection<S> {
             stream.sent = MessageState::Ended;
         }
         let flags = if ends { END_STREAM } else { 0 };
+        // The peer decides how often its windows cut our data: such a frame pays for no others.
+        let header = if is_cut { 0 } else { HEADER_LEN };
         self.send_window.take(length);
-        self.budget.note_sent(length);
+        self.budget.note_sent(header + length);
         frame_header::begin(&mut self.out, length, DATA, flags, key.stream());
         self.out.extend_from_slice(&data[..length]);
         length
