@@ -173,7 +173,7 @@ fn data_beyond_the_streams_window_resets_the_stream() {
     server.feed(&frame(DATA, 0, 1, &[b'x'; 10])).unwrap();
     server.feed(&frame(DATA, 0, 1, b"x")).unwrap();
     assert_eq!(server.sent(), [reset_frame(1, code::FLOW_CONTROL_ERROR)]);
-    // Nobody uses it: it is given back when the stream is closed.
+    // It is not used: it is given back when the stream is closed.
     let before = server.connection.receive_window;
     server.close(1, code::CANCEL);
     assert_ne!(server.connection.receive_window, before);
