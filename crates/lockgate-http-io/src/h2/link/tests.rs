@@ -290,7 +290,70 @@ fn a_reset_of_the_client_ends_the_stream_at_once() {
     );
     let cx = &mut Context::from_waker(Waker::noop());
     assert!(stream.poll_gone(cx).is_ready());
+    // The client may have opened another one by now.
+    assert_eq!(scene.link.borrow().connection.active(), 0);
     drop(stream);
+    assert!(scene.link.borrow().resets.is_empty());
+}
+
+/// RFC 9113 §8.1.1: a stream error, before which a response is allowed.
+#[test]
+fn a_malformed_request_is_answered_and_reset() {
+    let mut scene = Scene::new();
+    let key = scene.post();
+    scene.settle();
+    let mut stream = scene.stream(0);
+    stream.mark_malformed();
+    stream.respond(
+        &RequestHead::default(),
+        &ResponseHead::of(400),
+        BodyLength::Known(2),
+        Persistence::KeepAlive,
+    );
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(matches!(
+        stream.poll_write(cx, b"no", true),
+        Poll::Ready(Ok(2))
+    ));
+    assert!(stream.is_finished());
+    drop(stream);
+    scene.flush();
+    assert!(matches!(
+        scene.next_event(),
+        Event::Head { ended: false, .. }
+    ));
+    assert!(matches!(
+        scene.next_event(),
+        Event::Data { ended: false, .. }
+    ));
+    let Event::Reset { key: lost, reset } = scene.next_event() else {
+        panic!("no reset");
+    };
+    assert_eq!((lost, reset.code), (key, code::PROTOCOL_ERROR));
+}
+
+/// RFC 6585 §5. Nothing is kept of such a head, and no task is begun for it.
+#[test]
+fn a_head_beyond_what_is_decoded_gets_a_431() {
+    let mut scene = Scene::new();
+    let long = vec![b'x'; LIMITS.head_list];
+    scene.client.open(Method::Get, (), true, |block| {
+        block.field(b":method", b"GET", Indexing::Keep);
+        block.field(b"x", &long, Indexing::Never);
+    });
+    scene.send();
+    let sent = scene.sent;
+    scene
+        .turns(|link| link.bytes_moved().1 == sent && is_flushed(link))
+        .unwrap();
+    assert!(matches!(
+        scene.next_event(),
+        Event::Head { ended: true, .. }
+    ));
+    let mut head = ResponseHead::default();
+    let limits = HeadLimits::default();
+    scene.section.response(&limits, &mut head).unwrap();
+    assert_eq!((head.status, scene.opened.len()), (431, 0));
     assert_eq!(scene.link.borrow().connection.active(), 0);
 }
 
