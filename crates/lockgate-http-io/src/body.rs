@@ -12,7 +12,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::{SectionError, frames};
+use lockgate_http::h2::{SectionError, StreamFault, frames};
 use lockgate_net::stream::StreamError;
 
 /// The reset of an HTTP/2 stream, or the loss of its connection (RFC 9113 §7).
@@ -20,6 +20,8 @@ use lockgate_net::stream::StreamError;
 pub struct Reset {
     /// The error code; none where the connection has broken.
     pub code: Option<u32>,
+    /// The peer's violation for which we have reset it.
+    pub fault: Option<StreamFault>,
     /// Whether the peer has sent it.
     pub by_peer: bool,
     /// Whether the request was certainly not processed (RFC 9113 §8.7).
@@ -32,7 +34,9 @@ impl fmt::Display for Reset {
             return f.write_str("the connection has broken");
         };
         let name = frames::error_name(code).unwrap_or("an unknown error");
-        if self.by_peer {
+        if let Some(fault) = self.fault {
+            write!(f, "{fault}: {name}")
+        } else if self.by_peer {
             write!(f, "reset: {name}")
         } else {
             f.write_str(name)

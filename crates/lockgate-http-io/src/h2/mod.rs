@@ -40,6 +40,7 @@ impl From<&h2::Error> for Reset {
         let refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
         Self {
             code: error.reason().map(u32::from),
+            fault: None,
             by_peer: error.is_remote(),
             // A GOAWAY ends only the streams that it names as not processed (RFC 9113 §6.8).
             unprocessed: error.is_remote() && (refused || error.is_go_away()),

@@ -60,11 +60,15 @@ impl StreamSlot {
         }
     }
 
-    /// Adds received data.
-    pub(super) fn receive(&mut self, data: &[u8]) {
-        if self.received.capacity() == 0 && data.len() >= BULK {
+    /// Adds received data; `is_last` where none follows.
+    pub(super) fn receive(&mut self, data: &[u8], is_last: bool) {
+        if self.received.capacity() == 0 && data.len() >= BULK && !is_last {
             // Grown step by step, the same bytes are copied several times.
             self.received.reserve_exact(BULK_ROOM);
+        } else if self.received.capacity() - self.received.len() < data.len() {
+            // By half, and not by as much again: it is waiting, and counts by its bytes.
+            let more = data.len().max(self.received.len() / 2);
+            self.received.reserve_exact(more);
         }
         self.received.extend_from_slice(data);
     }
@@ -159,7 +163,7 @@ mod tests {
     fn small_frames_are_kept_in_one_buffer() {
         let mut slot = StreamSlot::new(false);
         for _ in 0..2_000 {
-            slot.receive(b"23 bytes of a message\r\n");
+            slot.receive(b"23 bytes of a message\r\n", false);
         }
         assert_eq!(slot.received.len(), 46_000);
         assert!(slot.received.capacity() <= 2 * 46_000);

@@ -13,6 +13,8 @@ use super::stream_slot::StreamSlot;
 /// The most sets of buffers that are kept: as many connections as are between their turns at once,
 /// each with unsent frames of its streams.
 const KEPT: usize = 64;
+/// The least memory of what is left of a set that is kept.
+const WORTH_KEEPING: usize = 4 * 1024;
 
 /// The buffers of one worker.
 #[derive(Debug, Default)]
@@ -29,17 +31,26 @@ impl WorkerBuffers {
         Rc::default()
     }
 
-    /// Lends a set for a turn.
+    /// Lends a set for a turn. Its memory belongs to the borrower meanwhile.
     pub(super) fn take(&self) -> TurnBuffers<StreamSlot> {
         // The last used one is in the cache.
         let mut sets = self.sets.borrow_mut();
         let set = sets.pop().unwrap_or_default();
         self.unused.set(self.unused.get().min(sets.len()));
+        memory::lend(set.memory().cast_signed());
         set
+    }
+
+    /// Takes back what a connection has not taken of a set: it has buffers of its own.
+    pub(super) fn give_rest(&self, rest: TurnBuffers<StreamSlot>) {
+        if rest.memory() >= WORTH_KEEPING {
+            self.give(rest);
+        }
     }
 
     /// Takes back a set.
     pub(super) fn give(&self, set: TurnBuffers<StreamSlot>) {
+        let bytes = set.memory();
         let mut sets = self.sets.borrow_mut();
         let kept = if memory::level() == MemoryLevel::Easy {
             KEPT
@@ -47,6 +58,7 @@ impl WorkerBuffers {
             1
         };
         if sets.len() < kept {
+            memory::lend(-bytes.cast_signed());
             sets.push(set);
         }
     }

@@ -88,8 +88,7 @@ impl<S> Streams<S> {
         self.slots.capacity() == 0
     }
 
-    /// The memory of the slots in bytes, for tests of its bounds.
-    #[cfg(test)]
+    /// The memory of the slots in bytes.
     pub(super) fn held(&self) -> usize {
         let numbers = self.free.capacity() + self.index.capacity();
         self.slots.capacity() * size_of::<Option<Stream<S>>>() + numbers * size_of::<u32>()

@@ -1,6 +1,7 @@
 //! What comes from the peer: bytes, their events, and what streams get of them.
 
 use std::ops::Range;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use lockgate_http::fields::Fields;
@@ -25,8 +26,8 @@ pub enum HeadRefusal {
 
 /// The outcome of the next frames among the received bytes.
 enum Received {
-    /// A stream that the client has opened.
-    Request(LinkEvent),
+    /// A stream that the client has opened; `has_ended` where its head was the end.
+    Request { key: Key, has_ended: bool },
     /// Frames that were handled; more may be there.
     Frames,
     /// No whole frame is left.
@@ -50,12 +51,15 @@ impl Link {
                 return Poll::Ready(Err(LinkViolation::TinyFrames.into()));
             }
             match self.receive()? {
-                Received::Request(request) => return Poll::Ready(Ok(request)),
+                Received::Request { key, has_ended } => {
+                    return Poll::Ready(Ok(LinkEvent::Request { key, has_ended }));
+                }
                 Received::Frames => continue,
                 Received::Nothing => {}
             }
             if self.has_ended {
-                return Poll::Ready(Ok(LinkEvent::Ended));
+                let is_cut = !self.has_begun() || self.is_within_frame();
+                return Poll::Ready(Ok(LinkEvent::Ended { is_cut }));
             }
             if self.connection.is_full() {
                 self.is_read_due = true;
@@ -118,7 +122,7 @@ impl Link {
         if self.inbox.is_empty() {
             return Ok(Received::Nothing);
         }
-        let buffers = std::rc::Rc::clone(&self.buffers);
+        let buffers = Rc::clone(&self.buffers);
         let mut section = buffers.section();
         let received = self.connection.receive(self.inbox.bytes(), &mut *section);
         let mut outcome = Received::Nothing;
@@ -129,7 +133,11 @@ impl Link {
                     self.refuse_long(key);
                     Received::Frames
                 } else {
-                    Received::Request(self.open(key, ended))
+                    self.open(key, ended);
+                    Received::Request {
+                        key,
+                        has_ended: ended,
+                    }
                 };
                 continue;
             }
@@ -143,14 +151,13 @@ impl Link {
     }
 
     /// Opens a stream with the head that has come.
-    fn open(&mut self, key: Key, has_ended: bool) -> LinkEvent {
+    fn open(&mut self, key: Key, has_ended: bool) {
         self.connection.attach(key, StreamSlot::new(has_ended));
         if has_ended {
             self.partial_message.end(key.stream());
         } else {
             self.partial_message.begin(key.stream());
         }
-        LinkEvent::Request { key, has_ended }
     }
 
     /// Answers a request with more fields than are decoded, and than any head may have: at the least
@@ -168,9 +175,19 @@ impl Link {
 
     fn handle(&mut self, event: Event, section: &FieldSection) {
         match event {
-            Event::Data { key, at, ended, .. } => self.take_data(key, at, ended),
+            Event::Data {
+                key,
+                at,
+                ended,
+                wire,
+            } => self.take_data(key, at, ended, wire),
             Event::Trailers { key, .. } => {
-                let trailers = trailers(section, &self.limits);
+                // They take room as heads do.
+                let trailers = if self.connection.held_heads() > self.most_heads {
+                    Some(Box::new(Err(SectionError::TooLong)))
+                } else {
+                    trailers(section, &self.limits)
+                };
                 if let Some(slot) = self.end_message(key) {
                     slot.trailers = trailers;
                     slot.wake(StreamWait::Data);
@@ -183,32 +200,53 @@ impl Link {
                 }
             }
             Event::Priority { stream, priority } => self.order.update(stream, priority),
-            // A client's GOAWAY only says that it accepts no pushes, and only clients get heads of
-            // responses. We have sent no PING that is of interest here.
-            Event::Goaway { .. }
-            | Event::Pong { .. }
-            | Event::Head { .. }
-            | Event::Interim { .. } => {}
+            Event::Goaway { code } => self.goaway = Some(code),
+            // Only clients get heads of responses, and we have sent no PING that matters here.
+            Event::Pong { .. } | Event::Head { .. } | Event::Interim { .. } => {}
         }
     }
 
     /// Keeps data until the stream's task fetches it. As long as there is room for it beside the
     /// connection's window, it does not stop other bodies.
-    fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool) {
+    fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool, wire: usize) {
         let length = at.len();
         if has_ended {
             self.end_message(key);
-        } else {
-            self.tiny_frames.note_received(length);
         }
         let is_over = self.lost.is_some();
         let Some(slot) = self.connection.get_mut(key).filter(|_| !is_over) else {
             return;
         };
-        slot.receive(self.inbox.bytes().get(at).unwrap_or_default());
+        // A frame's first piece has its header. One that finds nothing waiting costs no more than it
+        // must: it is used as fast as it comes.
+        let is_whole = wire > length;
+        if is_whole && !has_ended && slot.has_data() {
+            self.tiny_frames.note_received(length);
+        }
+        slot.receive(self.inbox.bytes().get(at).unwrap_or_default(), has_ended);
         slot.wake(StreamWait::Data);
         if self.connection.kept_bytes() + length <= self.windows.most_kept() {
             self.connection.keep(key, length);
+        } else {
+            self.is_keeping_due = true;
+        }
+    }
+
+    /// Keeps data that there was no room for, where there is some now.
+    pub(super) fn keep_more(&mut self) {
+        let most = self.windows.most_kept();
+        if !self.is_keeping_due || self.connection.kept_bytes() > most / 2 {
+            return;
+        }
+        self.is_keeping_due = false;
+        let keys: Vec<Key> = self.connection.keys().collect();
+        for key in keys {
+            let room = most.saturating_sub(self.connection.kept_bytes());
+            if room == 0 {
+                self.is_keeping_due = true;
+                break;
+            }
+            self.connection.keep(key, room);
         }
     }
 
@@ -230,6 +268,7 @@ impl Link {
             key,
             Reset {
                 code: Some(reset.code),
+                fault: reset.fault,
                 by_peer: reset.fault.is_none(),
                 unprocessed: reset.unprocessed,
             },
@@ -242,6 +281,7 @@ impl Link {
         let unsent = self.connection.unsent().len();
         self.windows.note_used(bytes);
         self.connection.used(key, bytes);
+        self.keep_more();
         if self.connection.unsent().len() > unsent {
             self.wake_driver();
         }

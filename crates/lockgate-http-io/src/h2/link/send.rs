@@ -105,8 +105,7 @@ impl Link {
             return Some(SendWait::Turn);
         }
         if self.connection.stream_window(key) == 0 {
-            // Asked for one byte, it tells when there is room.
-            self.connection.data(key, &[0], false);
+            self.connection.want_room(key);
             return Some(SendWait::StreamWindow);
         }
         (self.connection.data_room() == 0).then(|| self.blocker(key))

@@ -140,6 +140,14 @@ impl<S> Connection<S> {
             .min(WRITE_BATCH.saturating_sub(unsent))
     }
 
+    /// Asks for an [`Event::Room`](super::super::Event::Room) when a stream's window, which is used up,
+    /// is open again.
+    pub fn want_room(&mut self, key: Key) {
+        if let Some(stream) = self.stream_to_send(key, MessageState::Body) {
+            stream.wants_room |= stream.send_window.left() == 0;
+        }
+    }
+
     /// Gives the windows back for data that was used: of what is kept, first.
     pub fn used(&mut self, key: Key, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(key) {
