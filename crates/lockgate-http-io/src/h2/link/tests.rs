@@ -5,7 +5,8 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::task::{Poll, Waker};
 
-use lockgate_http::h2::{Event, FieldSection, frames};
+use lockgate_http::fields::Fields;
+use lockgate_http::h2::{Event, FieldSection, SectionError, frames};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
 use lockgate_http::hpack::Indexing;
 use lockgate_net::reactor::Reactor;
@@ -431,6 +432,88 @@ fn a_flood_ends_the_link_and_its_streams() {
         ),
         "{lost:?}"
     );
+}
+
+/// A reference of one byte may stand for 4,000 in the trailers of each stream (CVE-2016-6581).
+#[test]
+fn trailers_of_open_streams_take_bounded_memory() {
+    let mut scene = Scene::new();
+    let long = [b'x'; 3_900];
+    let mut fields = Fields::default();
+    for _ in 0..7 {
+        fields.append(b"x-long", &long);
+    }
+    for _ in 0..100 {
+        let key = scene.post();
+        scene.client.trailers(key, &fields);
+        scene.settle();
+    }
+    let refused = |at| {
+        let mut stream = scene.stream(at);
+        let read = poll_data(&mut stream);
+        matches!(
+            read,
+            Poll::Ready(Err(ReadError::Section(SectionError::TooLong)))
+        )
+    };
+    let refused: Vec<bool> = (0..100).map(refused).collect();
+    // Of 1 MB.
+    let kept = refused.iter().filter(|refused| !**refused).count();
+    assert!((30..40).contains(&kept), "{kept}");
+    assert!(!refused[0] && refused[99]);
+}
+
+/// RFC 9113 §6.8: a client that leaves has its responses first.
+#[test]
+fn a_goaway_of_the_client_counts_when_all_is_answered() {
+    let mut scene = Scene::new();
+    scene.post();
+    scene.send();
+    let goaway = [
+        0,
+        0,
+        8,
+        frames::GOAWAY,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        2,
+    ];
+    scene.socket.write_all(&goaway).unwrap();
+    scene.sent += goaway.len() as u64;
+    scene.settle();
+    let stream = scene.stream(0);
+    assert_eq!(scene.link.borrow().goaway(), None);
+    drop(stream);
+    assert_eq!(scene.link.borrow().goaway(), Some(code::INTERNAL_ERROR));
+}
+
+/// Otherwise the log says that a client has got what it has cancelled.
+#[test]
+fn a_response_to_a_stream_that_was_reset_is_not_delivered() {
+    let mut scene = Scene::new();
+    let key = scene.post();
+    scene.client.close(key, code::CANCEL);
+    scene.settle();
+    let mut stream = scene.stream(0);
+    stream.respond(
+        &RequestHead::default(),
+        &ResponseHead::of(204),
+        BodyLength::Empty,
+        Persistence::KeepAlive,
+    );
+    assert!(stream.is_finished());
+    let cx = &mut Context::from_waker(Waker::noop());
+    assert!(matches!(stream.poll_flush(cx), Poll::Ready(Err(_))));
 }
 
 /// Otherwise a page over a slow link loses its images: they wait as long as the responses before
