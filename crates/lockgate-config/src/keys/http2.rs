@@ -19,9 +19,10 @@ table! {
         &WholeNumber::new(1, 10_000),
         "128",
         "64",
-        "Concurrent requests on one connection; a client holds back further ones. The heads of a \
-         connection's requests may take 8 KB for each stream, and at least 1 MB, together. A \
-         request beyond that is refused with REFUSED_STREAM, and the client may send it again.",
+        "Concurrent requests on one connection; a client holds back further ones. The heads and \
+         trailers of a connection's requests may take 8 KB for each stream, and at least 1 MB, \
+         together. A request whose head is beyond that is refused with REFUSED_STREAM, and the \
+         client may send it again. One whose trailers are beyond it fails.",
     );
 
     const WINDOW: Defaulted<u64> = ConfigKey::defaulted(

@@ -192,8 +192,8 @@ table! {
          - A field section is limited by `limits.head` and `limits.fields`: a longer one gets 431, \
          and one that is several times as long ends the connection. CONTINUATION frames are limited \
          to what a section of that length needs.\n\
-         - The decoded heads of all open requests of a connection are limited together: see \
-         `streams`.\n\
+         - The decoded heads and trailers of all open requests of a connection are limited \
+         together: see `streams`.\n\
          - Bodies that endpoints do not read are kept, and other bodies of the connection go on \
          meanwhile: see `connection_window`.\n\
          - A connection ends if its bodies come in tiny pieces that nothing reads: of DATA frames \
