@@ -1,5 +1,6 @@
 //! HTTP/2 as a layer: whatever a peer sends, an end of it neither panics nor grows, says whole frames
-//! only, and is told the same however the bytes arrive. Two ends of it never call each other wrong.
+//! only, and is told the same however the bytes arrive. Two ends of it never call each other wrong,
+//! also while windows grow. Between turns an end holds no buffers, and counts the heads of its streams.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,8 @@ use lockgate_http::fields::Fields;
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::frames::GOAWAY;
 use lockgate_http::h2::{
-    Budget, Connection, ConnectionError, Event, FieldSection, Key, LocalSettings, Role, code,
+    Budget, Connection, ConnectionError, Event, FieldSection, Key, LocalSettings, Role, TurnBuffers,
+    code,
 };
 use lockgate_http::head::{Method, RequestHead, ResponseHead};
 use lockgate_http::hpack::Indexing;
@@ -85,28 +87,37 @@ fn told(role: Role, bytes: &[u8], step: usize) -> Told {
             connection.open(method, place, place % 2 == 0, request);
         }
     }
-    let (mut unread, mut held) = (Vec::new(), 0);
+    let (mut unread, mut held, mut buffers) = (Vec::new(), 0, TurnBuffers::default());
     let mut sent = connection.unsent().to_vec();
     connection.note_sent(sent.len());
     'pieces: for piece in bytes.chunks(step) {
         unread.extend_from_slice(piece);
         loop {
+            connection.lend(&mut buffers);
             let given = unread.len();
             let received = connection.receive(&unread, &mut section);
             while let Some(event) = connection.next_event() {
                 take(&mut connection, event, &unread, &section, &mut held, &mut told);
             }
-            assert!(held <= SETTINGS.connection_window as usize);
-            assert!(connection.active() <= SETTINGS.streams as usize);
+            let window = connection.local_settings().connection_window as usize;
+            assert!(held <= window + connection.kept_bytes());
+            assert!(connection.active() <= 2 * SETTINGS.streams as usize);
+            let heads: usize = connection.keys().map(|key| connection.head_size(key)).sum();
+            assert_eq!(connection.held_heads(), heads);
+            // Each has a head and trailers at most.
+            assert!(heads <= 2 * SETTINGS.head_list as usize * connection.active());
             let unsent = connection.unsent();
             assert!(unsent.len() <= 3 * given + 64 * 1024, "{} for {given}", unsent.len());
             sent.extend_from_slice(unsent);
             connection.note_sent(unsent.len());
+            connection.give_back(&mut buffers);
             match received {
                 Ok(0) => break,
                 Ok(used) => drop(unread.drain(..used)),
                 Err(error) => {
                     told.error = Some(error);
+                    assert_eq!(connection.error(), Some(error));
+                    assert!(ConnectionError::LABELS.contains(&error.label()));
                     assert_eq!(connection.receive(&unread, &mut section), Err(error));
                     break 'pieces;
                 }
@@ -115,6 +126,20 @@ fn told(role: Role, bytes: &[u8], step: usize) -> Told {
         // A frame that is not DATA is kept until it is whole.
         assert!(unread.len() < 9 + 16_384);
     }
+    // The end: one GOAWAY, if there was none, and what comes then is of no more use.
+    connection.abort(code::NO_ERROR);
+    let goodbye = connection.unsent().len();
+    assert_eq!(goodbye, if told.error.is_some() { 0 } else { 17 });
+    let keys: Vec<_> = connection.keys().collect();
+    for key in keys {
+        connection.close(key, code::PROTOCOL_ERROR);
+    }
+    assert_eq!((connection.held_heads(), connection.kept_bytes()), (0, 0));
+    if told.error.is_none() {
+        assert_eq!(connection.receive(bytes, &mut section), Ok(bytes.len()));
+        assert_eq!(connection.next_event(), None);
+    }
+    assert_eq!(connection.unsent().len(), goodbye);
     let last = frames(&sent, &mut told.resets);
     let is_error = |code: u32| told.error.is_some_and(|error| error.code() == code);
     assert!(told.error.is_none() || last.is_some_and(is_error), "{last:?}");
@@ -157,6 +182,9 @@ fn take(
             // Some bodies are never used.
             if key.stream() % 8 == 3 {
                 *held += data.len();
+                if key.stream() % 16 == 3 {
+                    connection.keep(key, data.len());
+                }
             } else {
                 connection.used(key, data.len());
             }
@@ -200,20 +228,27 @@ fn take(
 }
 
 fn respond(connection: &mut Connection<u32>, key: Key) {
-    let mut head = ResponseHead::of(200);
-    head.fields.append(b"X-Stream", b"any");
     match key.stream() % 8 {
         1 => {
-            connection.respond(key, &head, true);
+            answer(connection, key, true);
             connection.close(key, code::NO_ERROR);
         }
         5 => {
-            connection.respond(key, &head, false);
+            answer(connection, key, false);
             connection.data(key, &[b'x'; 70_000], true);
+            let local = *connection.local_settings();
+            connection.grow_windows(2 * local.window, 2 * local.connection_window);
         }
         7 => drop(connection.close(key, code::PROTOCOL_ERROR)),
-        _ => connection.respond(key, &head, false),
+        _ => answer(connection, key, false),
     }
+}
+
+fn answer<S>(connection: &mut Connection<S>, key: Key, ended: bool) {
+    connection.respond_with(key, ended, |block| {
+        block.status(200);
+        block.field(b"x-stream", b"any", Indexing::Keep);
+    });
 }
 
 fn request(block: &mut lockgate_http::h2::FieldBlock<'_>) {
@@ -226,6 +261,9 @@ fn request(block: &mut lockgate_http::h2::FieldBlock<'_>) {
         block.field(name.as_bytes(), value.as_bytes(), Indexing::Keep);
     }
 }
+
+/// The data of each PING of an end.
+const PING_DATA: [u8; 8] = *b"the data";
 
 /// One of two ends, with what it has sent and got of each stream's body.
 struct End {
@@ -289,7 +327,7 @@ fn act(ends: &mut [End; 2], action: u8, number: usize) {
         }
         (1, Some(key)) if side == 1 => {
             let ended = number % 5 == 0 && !end.sent.contains_key(&key.stream());
-            end.connection.respond(key, &ResponseHead::of(200), ended);
+            answer(&mut end.connection, key, ended);
             end.sent.entry(key.stream()).or_insert((0, ended));
         }
         (2, Some(key)) => {
@@ -319,6 +357,17 @@ fn act(ends: &mut [End; 2], action: u8, number: usize) {
             }
         }
         (6, _) if side == 1 && number == 0xff => end.connection.drain(),
+        (7, _) if number < 0x40 => {
+            let local = *end.connection.local_settings();
+            let (window, all) = (local.window + 1_000, local.connection_window + 1_000);
+            let connection = &mut end.connection;
+            match number % 4 {
+                0 => connection.grow_windows(window, all),
+                1 => connection.grow_windows(0, all),
+                2 => connection.probe_settings(),
+                _ => connection.ping(PING_DATA),
+            };
+        }
         _ => pass(ends, side, 1 + number * number),
     }
 }
@@ -328,7 +377,13 @@ fn pass(ends: &mut [End; 2], from: usize, most: usize) {
     let unsent = ends[from].connection.unsent();
     let bytes = unsent[..unsent.len().min(most)].to_vec();
     ends[from].connection.note_sent(bytes.len());
+    // Both ends have the same buffers, one after the other.
+    let mut buffers = TurnBuffers::default();
+    ends[from].connection.give_back(&mut buffers);
+    ends[1 - from].connection.lend(&mut buffers);
     ends[1 - from].receive(&bytes);
+    ends[1 - from].connection.give_back(&mut buffers);
+    ends[from].connection.lend(&mut buffers);
 }
 
 impl End {
@@ -374,6 +429,7 @@ impl End {
                 self.keys.retain(|other| *other != key);
             }
             Event::Interim { .. } | Event::Room { .. } | Event::Goaway { .. } => {}
+            Event::Pong { data } => assert_eq!(data, PING_DATA),
             Event::Priority { .. } => unreachable!("none was sent"),
         }
     }

@@ -6,14 +6,13 @@
 use std::fmt;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
 use lockgate_content::change::ChangeError;
 use lockgate_content::coding::DecodeError;
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::{SectionError, frames};
+use lockgate_http::h2::{SectionError, StreamFault, frames};
 use lockgate_net::stream::StreamError;
 
 /// The reset of an HTTP/2 stream, or the loss of its connection (RFC 9113 §7).
@@ -21,6 +20,8 @@ use lockgate_net::stream::StreamError;
 pub struct Reset {
     /// The error code; none where the connection has broken.
     pub code: Option<u32>,
+    /// The peer's violation for which we have reset it.
+    pub fault: Option<StreamFault>,
     /// Whether the peer has sent it.
     pub by_peer: bool,
     /// Whether the request was certainly not processed (RFC 9113 §8.7).
@@ -33,7 +34,9 @@ impl fmt::Display for Reset {
             return f.write_str("the connection has broken");
         };
         let name = frames::error_name(code).unwrap_or("an unknown error");
-        if self.by_peer {
+        if let Some(fault) = self.fault {
+            write!(f, "{fault}: {name}")
+        } else if self.by_peer {
             write!(f, "reset: {name}")
         } else {
             f.write_str(name)
@@ -139,19 +142,6 @@ pub trait BodyWriter {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>>;
-
-    /// The same for shared data, which HTTP/2 need not copy.
-    ///
-    /// # Errors
-    /// When the connection has broken.
-    fn poll_write_shared(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &Bytes,
-        last: bool,
-    ) -> Poll<Result<usize, WriteError>> {
-        self.poll_write(cx, data, last)
-    }
 
     /// Completes when no taken data waits here for room: data that is read meanwhile would only be
     /// buffered. A writer without a buffer of its own always has room.

@@ -16,6 +16,7 @@ use foldhash::HashSet;
 use lockgate_content::coding::Encoders;
 use lockgate_http::date;
 use lockgate_http::head::{RequestHead, ResponseHead};
+use lockgate_http_io::h2::WorkerBuffers;
 use lockgate_limits::clients::Clients;
 use lockgate_limits::clock::{Clock, Cut, Ticker, WaitReason, Watch};
 use lockgate_limits::connections::ConnectionLimit;
@@ -152,6 +153,8 @@ pub struct Worker {
     pub relay_buffers: Rc<RelayBuffers>,
     /// Buffers of messages.
     pub blocks: Rc<BufferPool>,
+    /// Buffers of connections over HTTP/2.
+    pub h2_buffers: Rc<WorkerBuffers>,
     /// Its counters that belong to no configuration.
     pub cells: SharedCells<ProcessCells>,
     generation: RefCell<Rc<Generation>>,
@@ -226,6 +229,7 @@ impl Worker {
         let sockets = WorkerSockets::new(Arc::clone(&setup.shared.sockets), setup.index);
         Rc::new(Self {
             blocks,
+            h2_buffers: WorkerBuffers::new(),
             files: files::FileCache::new(setup.files),
             encoders: RefCell::default(),
             request_heads: Recycler::default(),
@@ -328,6 +332,7 @@ impl Worker {
         if self.clock.now() >= self.tidied_at.get() + TIDIED_EVERY {
             self.tidied_at.set(self.clock.now());
             self.blocks.evict_unused();
+            self.h2_buffers.evict_unused();
             self.close_stale();
         }
         self.close_waiting_clients();
@@ -387,6 +392,7 @@ impl Worker {
     fn free_memory(&self) {
         self.files.clear();
         self.blocks.shrink();
+        self.h2_buffers.shrink();
         self.request_heads.clear();
         self.response_heads.clear();
         self.encoders.take();

@@ -1,93 +1,363 @@
 //! A client's stream of HTTP/2: its request, and the response to it.
 
-use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::rc::Rc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
-use bytes::Bytes;
-use h2::server::SendResponse;
-use h2::{Reason, RecvStream};
 use lockgate_http::fields::{Field, Fields};
-use lockgate_http::h1::HeadLimits;
-use lockgate_http::h2::{self as words, SectionError};
+use lockgate_http::h2::{self as layer, Key, code};
 use lockgate_http::head::{BodyLength, RequestHead, ResponseHead};
 use lockgate_http::priority::Priority;
 use lockgate_net::listen;
 
-use super::outgoing::Outgoing;
-use super::send_scheduler::ScheduledStream;
-use super::{FrameIo, Incoming, SendScheduler, heads};
+use super::link::{SendWait, SharedLink};
+use super::response_fields;
+use super::stream_slot::StreamWait;
 use crate::body::{BodyReader, BodyWriter, ReadError, Reset, Tunnel, WriteError};
 use crate::message::{ClientExchange, Persistence};
 
 /// A client's stream. Dropped before the response is complete, it is reset.
 #[derive(Debug)]
 pub struct DownstreamStream {
-    incoming: Incoming,
-    outgoing: Outgoing,
-    respond: SendResponse<Bytes>,
-    /// Whether the response has begun.
-    responded: bool,
-    frame_io: Rc<RefCell<FrameIo>>,
-    scheduler: Rc<SendScheduler>,
-    id: u32,
+    link: SharedLink,
+    key: Key,
+    /// Fetched data; it is used up to `used`.
+    data: Vec<u8>,
+    used: usize,
+    /// Whether the request has ended with the fetched data.
+    has_ended: bool,
+    /// Whether further data is no body, but belongs to the protocol after a switch.
+    is_held: bool,
+    trailers: Option<Box<Fields>>,
+    bytes_read: u64,
+    /// The most bytes of data that the body may have.
+    max_length: u64,
+    /// Whether the request is malformed: it is answered, and the stream is reset instead of ended.
+    is_malformed: bool,
+    /// Whether the whole response was taken.
+    is_finished: bool,
+    /// Why a part of the response could not be written.
+    lost: Option<Reset>,
+    is_blocked: bool,
+    bytes_written: u64,
 }
 
 impl DownstreamStream {
-    /// A stream that the client has opened, with the body behind its head.
-    pub fn new(
-        body: RecvStream,
-        respond: SendResponse<Bytes>,
-        limits: HeadLimits,
-        frame_io: &Rc<RefCell<FrameIo>>,
-        scheduler: &Rc<SendScheduler>,
-    ) -> Self {
+    /// A stream that the client has opened; `has_ended` where its request has no body.
+    pub fn new(link: &SharedLink, key: Key, has_ended: bool) -> Self {
         Self {
-            id: respond.stream_id().as_u32(),
-            scheduler: Rc::clone(scheduler),
-            incoming: Incoming::new(body, limits),
-            outgoing: Outgoing::default(),
-            respond,
-            responded: false,
-            frame_io: Rc::clone(frame_io),
+            link: Rc::clone(link),
+            key,
+            data: Vec::new(),
+            used: 0,
+            has_ended,
+            is_held: false,
+            trailers: None,
+            bytes_read: 0,
+            max_length: u64::MAX,
+            is_malformed: false,
+            is_finished: false,
+            lost: None,
+            is_blocked: false,
+            bytes_written: 0,
         }
     }
 
-    /// Decodes the request's head to that of HTTP/1.
-    ///
-    /// # Errors
-    /// When it is malformed, or longer than `limits` say.
-    pub fn read(
-        parts: &http::request::Parts,
-        limits: &HeadLimits,
-        head: &mut RequestHead,
-    ) -> Result<(), SectionError> {
-        heads::decode_request(parts, limits, head)
+    /// Notes that the request is malformed: RFC 9113 §8.1.1 has a stream error for that, with a
+    /// response before it if we like.
+    pub fn mark_malformed(&mut self) {
+        self.is_malformed = true;
     }
 
     /// Resets the stream: the client must not take the sent part for the whole.
-    pub fn reset(&mut self, reason: Reason) {
-        if self.responded {
-            self.outgoing.reset(reason);
-        } else {
-            self.respond.send_reset(reason);
+    pub fn reset(&mut self, code: u32) {
+        self.link.borrow_mut().close(self.key, code);
+    }
+
+    /// Fetches what has come behind the data that was used.
+    fn poll_fetch(&mut self, cx: &Context<'_>) -> Poll<Result<(), ReadError>> {
+        let mut link = self.link.borrow_mut();
+        if let Some(reset) = link.loss(self.key) {
+            return Poll::Ready(Err(reset.into()));
         }
+        let Some(slot) = link.slot(self.key) else {
+            return Poll::Ready(Err(Reset::CANCELLED.into()));
+        };
+        if !slot.has_data() && !slot.has_ended {
+            slot.wait(StreamWait::Data, cx);
+            slot.wait(StreamWait::Loss, cx);
+            return Poll::Pending;
+        }
+        self.has_ended = slot.has_ended;
+        let trailers = slot.trailers.take().map(|trailers| *trailers);
+        (self.data, self.used) = (link.fetch(self.key), 0);
+        match trailers {
+            None => {}
+            Some(Ok(trailers)) => self.trailers = Some(Box::new(trailers)),
+            Some(Err(error)) => {
+                self.is_malformed |= error.is_malformed();
+                return Poll::Ready(Err(error.into()));
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Whether no further data belongs to the body.
+    fn has_no_more(&self) -> bool {
+        self.has_ended || self.is_held
+    }
+
+    /// Waits before data is sent.
+    fn wait_to_send(&mut self, wait: SendWait, cx: &Context<'_>) {
+        // A stream that waits behind others does not wait for the client: whether the client takes
+        // anything, the connection knows.
+        self.is_blocked = wait.is_for_peer();
+        self.link.borrow_mut().wait_to_send(self.key, wait, cx);
+    }
+
+    fn begin_response(&mut self, has_ended: bool, priority: Priority) {
+        self.is_finished = has_ended;
+        self.link.borrow_mut().schedule(self.key, priority);
     }
 }
 
 impl Drop for DownstreamStream {
     fn drop(&mut self) {
-        if !self.outgoing.is_finished() {
-            self.reset(Reason::INTERNAL_ERROR);
+        // RFC 9113 §8.1: a whole response makes the rest of the request superfluous.
+        let code = match self.is_finished {
+            _ if self.is_malformed => code::PROTOCOL_ERROR,
+            true => code::NO_ERROR,
+            false => code::INTERNAL_ERROR,
+        };
+        if let Ok(mut link) = self.link.try_borrow_mut() {
+            link.close(self.key, code);
         }
-        self.scheduler.forget(self.id);
-        if let Ok(mut frame_io) = self.frame_io.try_borrow_mut()
-            && let Some(abuse_limits) = frame_io.abuse_limits()
-        {
-            abuse_limits.end_stream(self.id, self.incoming.is_ended());
+    }
+}
+
+impl BodyReader for DownstreamStream {
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
+        if self.data().is_empty() && !self.has_no_more() {
+            ready!(self.poll_fetch(cx))?;
         }
+        if self.data().len() as u64 > self.max_length.saturating_sub(self.bytes_read) {
+            return Poll::Ready(Err(ReadError::TooLong));
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn data(&self) -> &[u8] {
+        &self.data[self.used..]
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.used = self.data.len().min(self.used + count);
+        self.bytes_read += count as u64;
+        if self.used == self.data.len() {
+            (self.data, self.used) = (Vec::new(), 0);
+        } else if self.used > self.data.len() / 2 {
+            // Its windows are given back, so that as much may come again.
+            self.data.drain(..self.used);
+            self.data.shrink_to_fit();
+            self.used = 0;
+        }
+        self.link.borrow_mut().note_used(self.key, count);
+    }
+
+    fn is_last(&self) -> bool {
+        self.has_no_more() && self.trailers.is_none()
+    }
+
+    fn is_complete(&self) -> bool {
+        self.has_no_more() && self.data().is_empty()
+    }
+
+    fn bytes_read(&self) -> u64 {
+        self.bytes_read
+    }
+
+    fn trailers(&self) -> Option<&Fields> {
+        self.trailers.as_deref().filter(|_| self.has_ended)
+    }
+
+    fn release_memory(&mut self, _cx: &mut Context<'_>) {}
+}
+
+impl BodyWriter for DownstreamStream {
+    fn poll_write(
+        &mut self,
+        cx: &mut Context<'_>,
+        data: &[u8],
+        last: bool,
+    ) -> Poll<Result<usize, WriteError>> {
+        let mut link = self.link.borrow_mut();
+        if let Some(reset) = link.loss(self.key) {
+            return Poll::Ready(Err(reset.into()));
+        }
+        let written = link.write(self.key, data, last && !self.is_malformed);
+        drop(link);
+        match written {
+            Ok(taken) => {
+                self.is_blocked = false;
+                self.is_finished = last && taken == data.len();
+                self.bytes_written += taken as u64;
+                Poll::Ready(Ok(taken))
+            }
+            Err(wait) => {
+                self.wait_to_send(wait, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
+        if std::mem::replace(&mut self.is_finished, true) {
+            return;
+        }
+        let mut link = self.link.borrow_mut();
+        self.lost = self.lost.or_else(|| link.loss(self.key));
+        if !self.is_malformed {
+            link.finish(self.key, trailers, passes);
+        }
+    }
+
+    /// Taken data belongs to the connection, so nothing is flushed here; reports a known error.
+    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.is_blocked = false;
+        let lost = match self.lost {
+            None if !self.is_finished => self.link.borrow_mut().loss(self.key),
+            lost => lost,
+        };
+        Poll::Ready(lost.map_or(Ok(()), |reset| Err(reset.into())))
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_finished
+    }
+
+    fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    fn bytes_written(&self) -> u64 {
+        self.bytes_written
+    }
+
+    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.link.borrow_mut().poll_loss(self.key, cx)
+    }
+}
+
+impl Tunnel for DownstreamStream {
+    /// Done by [`ClientExchange::switch`] already.
+    fn begin_tunnel(&mut self) -> Result<(), ReadError> {
+        Ok(())
+    }
+
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        self.poll_flush(cx)
+    }
+}
+
+impl ClientExchange for DownstreamStream {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.poll_broken(cx)
+    }
+
+    fn local_address(&self) -> Option<SocketAddr> {
+        listen::local_address(self.link.borrow().stream().socket()).ok()
+    }
+
+    fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
+        let length = layer::request::length(head, self.has_ended)
+            .inspect_err(|error| self.is_malformed |= error.is_malformed())?;
+        self.is_held = length == BodyLength::Empty && !self.has_ended;
+        Ok(length)
+    }
+
+    fn limit_body(&mut self, most: u64) {
+        self.max_length = most;
+    }
+
+    fn interim(&mut self, _request: &RequestHead, head: &ResponseHead) {
+        self.link
+            .borrow_mut()
+            .interim(self.key, |block| response_fields::interim(head, block));
+    }
+
+    fn respond(
+        &mut self,
+        request: &RequestHead,
+        head: &ResponseHead,
+        length: BodyLength,
+        _persistence: Persistence,
+    ) {
+        let has_ended = length == BodyLength::Empty;
+        let ends_stream = has_ended && !self.is_malformed;
+        let mut link = self.link.borrow_mut();
+        self.lost = link.loss(self.key);
+        link.respond(self.key, ends_stream, |block| {
+            response_fields::response(request, head, length, block);
+        });
+        drop(link);
+        self.begin_response(has_ended, priority(request, head));
+    }
+
+    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
+        let mut link = self.link.borrow_mut();
+        if let Some(reset) = link.loss(self.key) {
+            return Poll::Ready(Err(reset.into()));
+        }
+        let wait = link.send_wait(self.key);
+        drop(link);
+        match wait {
+            None => {
+                self.is_blocked = false;
+                Poll::Ready(Ok(()))
+            }
+            Some(wait) => {
+                self.wait_to_send(wait, cx);
+                Poll::Pending
+            }
+        }
+    }
+
+    fn supports_sendfile(&self) -> bool {
+        false
+    }
+
+    fn poll_send_file(
+        &mut self,
+        _cx: &mut Context<'_>,
+        _part: (BorrowedFd<'_>, u64, usize),
+        _last: bool,
+    ) -> Poll<Result<Option<usize>, WriteError>> {
+        Poll::Ready(Ok(None))
+    }
+
+    /// RFC 8441 §5: the switch of an origin is a 200 on a stream that stays open.
+    fn switch(&mut self, request: &RequestHead, head: &ResponseHead) {
+        self.is_held = false;
+        self.link.borrow_mut().respond(self.key, false, |block| {
+            response_fields::switched(head, block);
+        });
+        // Messages of people and programs: few bytes, which must leave at once.
+        let priority = Priority::of(&request.fields).unwrap_or(Priority {
+            urgency: 1,
+            incremental: true,
+        });
+        self.begin_response(false, priority);
+    }
+
+    fn discard(&mut self) {}
+
+    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.link.borrow_mut().poll_drained(self.key, cx)
+    }
+
+    fn abort(&mut self) {
+        self.reset(code::INTERNAL_ERROR);
     }
 }
 
@@ -130,209 +400,11 @@ fn by_type(kind: &[u8]) -> Priority {
     }
 }
 
-impl BodyReader for DownstreamStream {
-    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        let wrong = self
-            .frame_io
-            .borrow_mut()
-            .abuse_limits()
-            .and_then(|abuse_limits| abuse_limits.wrong(self.id));
-        if let Some(wrong) = wrong {
-            // RFC 9113 §8.1.1: a stream error.
-            self.reset(Reason::PROTOCOL_ERROR);
-            return Poll::Ready(Err(wrong.into()));
-        }
-        self.incoming.poll_data(cx)
-    }
-
-    fn data(&self) -> &[u8] {
-        self.incoming.data()
-    }
-
-    fn consume(&mut self, count: usize) {
-        self.incoming.consume(count);
-        self.scheduler.count_used(count);
-    }
-
-    fn is_last(&self) -> bool {
-        self.incoming.is_last()
-    }
-
-    fn is_complete(&self) -> bool {
-        self.incoming.is_complete()
-    }
-
-    fn bytes_read(&self) -> u64 {
-        self.incoming.bytes_read()
-    }
-
-    fn trailers(&self) -> Option<&Fields> {
-        self.incoming.trailers()
-    }
-
-    fn release_memory(&mut self, _cx: &mut Context<'_>) {}
-}
-
-impl BodyWriter for DownstreamStream {
-    fn poll_write(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &[u8],
-        last: bool,
-    ) -> Poll<Result<usize, WriteError>> {
-        self.outgoing.poll_write(cx, data, last)
-    }
-
-    fn poll_write_shared(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &Bytes,
-        last: bool,
-    ) -> Poll<Result<usize, WriteError>> {
-        self.outgoing.poll_write_shared(cx, data, last)
-    }
-
-    fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
-        self.outgoing.finish(trailers, passes);
-    }
-
-    fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.outgoing.poll_flush()
-    }
-
-    fn is_finished(&self) -> bool {
-        self.outgoing.is_finished()
-    }
-
-    fn is_blocked(&self) -> bool {
-        self.outgoing.is_blocked()
-    }
-
-    fn bytes_written(&self) -> u64 {
-        self.outgoing.bytes_written()
-    }
-
-    fn poll_broken(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if self.responded {
-            self.outgoing.poll_reset(cx)
-        } else {
-            self.respond.poll_reset(cx).map(|_| ())
-        }
-    }
-}
-
-impl Tunnel for DownstreamStream {
-    /// Done by [`ClientExchange::switch`] already.
-    fn begin_tunnel(&mut self) -> Result<(), ReadError> {
-        Ok(())
-    }
-
-    fn poll_end(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.outgoing.poll_flush()
-    }
-}
-
-impl ClientExchange for DownstreamStream {
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.poll_broken(cx)
-    }
-
-    fn local_address(&self) -> Option<SocketAddr> {
-        listen::local_address(self.frame_io.borrow().stream().socket()).ok()
-    }
-
-    fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
-        let length = words::request::length(head, self.incoming.is_ended())?;
-        if length == BodyLength::Empty {
-            self.incoming.hold();
-        }
-        Ok(length)
-    }
-
-    fn limit_body(&mut self, most: u64) {
-        self.incoming.limit_body(most);
-    }
-
-    fn interim(&mut self, _request: &RequestHead, head: &ResponseHead) {
-        // It fails for a stream that is gone, which the response will report.
-        let _ = self.respond.send_informational(heads::interim(head));
-    }
-
-    fn respond(
-        &mut self,
-        request: &RequestHead,
-        head: &ResponseHead,
-        length: BodyLength,
-        _persistence: Persistence,
-    ) {
-        let ended = length == BodyLength::Empty;
-        let stream = self
-            .respond
-            .send_response(heads::response(request, head, length), ended);
-        self.outgoing.begin(stream, ended);
-        if !ended {
-            self.outgoing.schedule(ScheduledStream::new(
-                &self.scheduler,
-                self.id,
-                priority(request, head),
-            ));
-        }
-        self.responded = true;
-    }
-
-    fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.outgoing.poll_room(cx)
-    }
-
-    fn supports_sendfile(&self) -> bool {
-        false
-    }
-
-    fn poll_send_file(
-        &mut self,
-        _cx: &mut Context<'_>,
-        _part: (BorrowedFd<'_>, u64, usize),
-        _last: bool,
-    ) -> Poll<Result<Option<usize>, WriteError>> {
-        Poll::Ready(Ok(None))
-    }
-
-    /// RFC 8441 §5: the switch of an origin is a 200 on a stream that stays open.
-    fn switch(&mut self, request: &RequestHead, head: &ResponseHead) {
-        let mut response = heads::interim(head);
-        *response.status_mut() = http::StatusCode::OK;
-        // It belongs to a key between us and the endpoint (RFC 8441 §5).
-        response
-            .headers_mut()
-            .remove(http::header::SEC_WEBSOCKET_ACCEPT);
-        self.incoming.release();
-        let stream = self.respond.send_response(response, false);
-        self.outgoing.begin(stream, false);
-        // Messages of people and programs: few bytes, which must leave at once.
-        let priority = Priority::of(&request.fields).unwrap_or(Priority {
-            urgency: 1,
-            incremental: true,
-        });
-        self.outgoing
-            .schedule(ScheduledStream::new(&self.scheduler, self.id, priority));
-        self.responded = true;
-    }
-
-    fn discard(&mut self) {}
-
-    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.outgoing.poll_drained(cx)
-    }
-
-    fn abort(&mut self) {
-        self.reset(Reason::INTERNAL_ERROR);
-    }
-}
-
 impl Reset {
     /// The reset of a stream that is gone for no known reason.
     pub(super) const CANCELLED: Self = Self {
-        code: Some(8),
+        code: Some(code::CANCEL),
+        fault: None,
         by_peer: false,
         unprocessed: false,
     };

@@ -1,4 +1,5 @@
-//! The byte stream below the h2 crate, with one read and one write in a turn of the driver.
+//! The byte stream below the h2 crate, which speaks with endpoints: with one read and one write in a
+//! turn of the driver.
 //!
 //! The h2 crate writes frame by frame and flushes whenever its own buffer is full. Here its frames
 //! are gathered, and leave together when the driver has let the crate do all that it can do now.
@@ -13,7 +14,6 @@ use lockgate_net::acknowledge::ReadPauses;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::abuse_limits::AbuseLimits;
 use super::endpoint_frames::EndpointFrames;
 
 /// Bytes of gathered frames beyond which the crate must wait: gathered frames cannot be reordered
@@ -31,7 +31,7 @@ const READS: usize = 8;
 
 /// The bytes of an HTTP/2 connection, both ways.
 #[derive(Debug)]
-pub struct FrameIo {
+pub(super) struct FrameIo {
     stream: Stream,
     inbox: ReadBuffer,
     blocks: Rc<BufferPool>,
@@ -42,138 +42,79 @@ pub struct FrameIo {
     blocked: bool,
     /// Reads left in this turn.
     reads: usize,
-    /// Whether nothing is read after a violation.
-    enforced: bool,
     /// Bytes sent, and bytes received.
     moved: (u64, u64),
-    /// The limits on a client's frames.
-    abuse_limits: Option<AbuseLimits>,
-    /// The checks of an endpoint's frames.
-    endpoint_frames: Option<EndpointFrames>,
+    /// The checks of the endpoint's frames.
+    endpoint_frames: EndpointFrames,
     pauses: ReadPauses,
     /// Why the connection broke, of which the crate sees only an I/O error.
     broken: Option<StreamError>,
 }
 
 impl FrameIo {
-    /// The bytes of a connection from which `received` was read already.
-    pub fn new(
-        stream: Stream,
-        blocks: &Rc<BufferPool>,
-        received: &[u8],
-        abuse_limits: Option<AbuseLimits>,
-    ) -> Self {
-        let mut inbox = ReadBuffer::new(blocks);
-        inbox.extend(received);
-        let mut frame_io = Self {
+    /// The bytes of a new connection to an endpoint that may send fields of up to `longest` bytes.
+    pub(super) fn to_endpoint(stream: Stream, blocks: &Rc<BufferPool>, longest: usize) -> Self {
+        Self {
             stream,
-            inbox,
+            inbox: ReadBuffer::new(blocks),
             blocks: Rc::clone(blocks),
             out: Vec::new(),
             sent: 0,
             blocked: false,
             reads: READS,
-            enforced: false,
             moved: (0, 0),
-            abuse_limits,
-            endpoint_frames: None,
+            endpoint_frames: EndpointFrames::new(longest),
             pauses: ReadPauses::default(),
             broken: None,
-        };
-        if let Some(abuse_limits) = &mut frame_io.abuse_limits {
-            abuse_limits.observe(received, 0);
-        }
-        frame_io
-    }
-
-    /// The bytes of a new connection to an endpoint that may send fields of up to `longest` bytes.
-    pub(crate) fn to_endpoint(stream: Stream, blocks: &Rc<BufferPool>, longest: usize) -> Self {
-        Self {
-            endpoint_frames: Some(EndpointFrames::new(longest)),
-            ..Self::new(stream, blocks, &[], None)
         }
     }
 
     /// The connection.
-    pub fn stream(&self) -> &Stream {
+    pub(super) fn stream(&self) -> &Stream {
         &self.stream
     }
 
-    /// The limits on a client's frames.
-    pub fn abuse_limits(&mut self) -> Option<&mut AbuseLimits> {
-        self.abuse_limits.as_mut()
-    }
-
-    /// The checks of an endpoint's frames.
-    pub(super) fn endpoint_frames(&mut self) -> Option<&mut EndpointFrames> {
-        self.endpoint_frames.as_mut()
+    /// The checks of the endpoint's frames.
+    pub(super) fn endpoint_frames(&mut self) -> &mut EndpointFrames {
+        &mut self.endpoint_frames
     }
 
     /// Takes the reason why the connection broke, if it did.
-    pub fn take_broken(&mut self) -> Option<StreamError> {
+    pub(super) fn take_broken(&mut self) -> Option<StreamError> {
         self.broken.take()
     }
 
     /// Whether the peer is waited for: it takes no bytes now.
-    pub fn is_blocked(&self) -> bool {
+    pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
 
     /// Bytes of frames sent, and received.
-    pub fn bytes_moved(&self) -> (u64, u64) {
+    pub(super) fn bytes_moved(&self) -> (u64, u64) {
         self.moved
     }
 
     /// Begins a turn of the driver, with a limited number of reads: then the worker's other
     /// connections are served.
-    pub fn begin_turn(&mut self) {
+    pub(super) fn begin_turn(&mut self) {
         self.reads = READS;
     }
 
     /// Ends a turn: received bytes are acknowledged at once where the rest of a message is waited
     /// for, unless bytes sent in this turn carry the acknowledgement.
-    pub fn await_rest(&mut self) {
-        let (within, partial_message) = match (&mut self.abuse_limits, &mut self.endpoint_frames) {
-            (Some(abuse_limits), _) => (
-                abuse_limits.is_within_frame(),
-                abuse_limits.partial_message(),
-            ),
-            (None, Some(endpoint_frames)) => (
-                endpoint_frames.is_within_frame(),
-                endpoint_frames.partial_message(),
-            ),
-            (None, None) => return,
-        };
+    pub(super) fn await_rest(&mut self) {
+        let within = self.endpoint_frames.is_within_frame();
+        let partial_message = self.endpoint_frames.partial_message();
         if (within || partial_message.is_awaited()) && self.stream.await_rest() {
             partial_message.acknowledged();
         }
-    }
-
-    /// From now on nothing is read after a violation. Before the handshake is complete, no GOAWAY
-    /// could say why.
-    pub fn enforce(&mut self) {
-        self.enforced = true;
-    }
-
-    fn is_violated(&self) -> bool {
-        self.abuse_limits
-            .as_ref()
-            .is_some_and(|abuse_limits| abuse_limits.violation().is_some())
-    }
-
-    /// Reads and drops bytes; `false` when the peer has ended.
-    pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
-        self.inbox.consume(self.inbox.bytes().len());
-        self.stream
-            .poll_read(cx, &mut self.inbox)
-            .map(|read| matches!(read, Ok(true)))
     }
 
     /// Sends the gathered frames.
     ///
     /// # Errors
     /// When the connection has broken.
-    pub fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.blocked = true;
         while self.sent < self.out.len() {
             let sent = ready!(
@@ -200,16 +141,8 @@ impl FrameIo {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.enforced && self.is_violated() {
-            // The crate must not act on further frames.
-            return Poll::Pending;
-        }
         if self.inbox.is_empty() {
-            let full = self
-                .abuse_limits
-                .as_ref()
-                .is_some_and(|abuse_limits| abuse_limits.is_full());
-            if self.reads == 0 || full {
+            if self.reads == 0 {
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
             }
@@ -218,19 +151,10 @@ impl FrameIo {
                 Poll::Ready(Ok(true)) => {
                     self.pauses.note(self.stream.socket(), None);
                     self.moved.1 += self.inbox.bytes().len() as u64;
-                    if let Some(abuse_limits) = &mut self.abuse_limits {
-                        abuse_limits.observe(self.inbox.bytes(), self.moved.0);
-                    }
-                    if self.enforced && self.is_violated() {
-                        cx.waker().wake_by_ref();
-                        return Poll::Pending;
-                    }
-                    if let Some(endpoint_frames) = &mut self.endpoint_frames {
-                        endpoint_frames.observe(self.inbox.bytes());
-                        if endpoint_frames.is_flooded() {
-                            let error = io::Error::other("too many interim responses");
-                            return Poll::Ready(Err(self.record_failure(error.into())));
-                        }
+                    self.endpoint_frames.observe(self.inbox.bytes());
+                    if self.endpoint_frames.is_flooded() {
+                        let error = io::Error::other("too many interim responses");
+                        return Poll::Ready(Err(self.record_failure(error.into())));
                     }
                 }
                 Poll::Ready(Ok(false)) => return Poll::Ready(Ok(())),
@@ -258,9 +182,6 @@ impl FrameIo {
             self.out.reserve_exact(MOST_GATHERED);
         }
         self.out.extend_from_slice(bytes);
-        if let Some(abuse_limits) = &mut self.abuse_limits {
-            abuse_limits.observe_sent(bytes);
-        }
     }
 
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -276,7 +197,7 @@ impl FrameIo {
 
 /// The crate's end of a [`FrameIo`]; only the driver of the connection polls it.
 #[derive(Debug)]
-pub struct Io(pub Rc<RefCell<FrameIo>>);
+pub(super) struct Io(pub(super) Rc<RefCell<FrameIo>>);
 
 impl AsyncRead for Io {
     fn poll_read(

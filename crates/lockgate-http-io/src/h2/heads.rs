@@ -1,4 +1,4 @@
-//! Conversion of heads between HTTP/1 and the h2 crate.
+//! Conversion of heads between HTTP/1 and the h2 crate, which speaks with endpoints.
 
 use std::borrow::Cow;
 
@@ -6,13 +6,12 @@ use bytes::Bytes;
 use h2::ext::Protocol;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{Response, StatusCode, Uri};
-use lockgate_http::fields::{Field, Fields, Known};
-use lockgate_http::forwarding::{self, EndToEndFields};
+use http::{Response, Uri};
+use lockgate_http::fields::{Field, Fields};
+use lockgate_http::forwarding;
 use lockgate_http::h1::HeadLimits;
-use lockgate_http::h2::request::PseudoFields;
 use lockgate_http::h2::{self as words, SectionError};
-use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
+use lockgate_http::head::ResponseHead;
 
 use crate::message::{FieldSink, OutgoingRequest};
 
@@ -21,45 +20,6 @@ const LONGEST_PATH: usize = u16::MAX as usize - 1;
 /// The authority of a request without a host to an endpoint without a name, as behind a Unix
 /// socket.
 const NO_HOST: &str = "localhost";
-
-/// Decodes a request to the head of HTTP/1.
-///
-/// # Errors
-/// When it is malformed, or longer than `limits` allow.
-pub(super) fn decode_request(
-    parts: &http::request::Parts,
-    limits: &HeadLimits,
-    head: &mut RequestHead,
-) -> Result<(), SectionError> {
-    let scheme = parts.uri.scheme_str().map(str::as_bytes);
-    let path = parts
-        .uri
-        .path_and_query()
-        .map(|path| path.as_str().as_bytes());
-    let connects = parts.method == http::Method::CONNECT;
-    let protocol = parts.extensions.get::<Protocol>();
-    let plain = connects && protocol.is_none();
-    let pseudo = PseudoFields {
-        method: parts.method.as_str().as_bytes(),
-        // The crate requires one, and drops it beside a path without an authority.
-        scheme: if plain {
-            scheme
-        } else {
-            scheme.or(Some(b"https"))
-        },
-        authority: parts
-            .uri
-            .authority()
-            .map(|authority| authority.as_str().as_bytes()),
-        path: if plain { None } else { path },
-        protocol: protocol.map(|protocol| protocol.as_str().as_bytes()),
-    };
-    let fields = parts
-        .headers
-        .iter()
-        .map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
-    words::request::request(&pseudo, fields, limits, head)
-}
 
 /// The pseudo-fields of a request to an endpoint: `:method`, `:path` and `:authority`. Made before
 /// an endpoint is chosen, since the client is at fault where HTTP/2 has none.
@@ -250,47 +210,6 @@ fn put(map: &mut HeaderMap, field: &Field<'_>) {
         value.set_sensitive(is_sensitive || name == "x-request-id");
         map.append(name, value);
     }
-}
-
-/// Encodes a response's head, with the length of its body.
-pub(super) fn response(
-    request: &RequestHead,
-    head: &ResponseHead,
-    length: BodyLength,
-) -> Response<()> {
-    let mut response = interim(head);
-    let told = head.fields.first(Known::ContentLength);
-    let length = match length {
-        BodyLength::Known(length) => Some(HeaderValue::from(length)),
-        // RFC 9110 §8.6: to HEAD and in a 304 the length is that of a response to GET; a 204 has
-        // none.
-        BodyLength::Empty if request.method == Method::Head || head.status == 304 => {
-            told.and_then(|told| HeaderValue::from_bytes(told).ok())
-        }
-        BodyLength::Empty if head.status != 204 => Some(HeaderValue::from(0)),
-        _ => None,
-    };
-    if let Some(length) = length {
-        response
-            .headers_mut()
-            .insert(header::CONTENT_LENGTH, length);
-    }
-    response
-}
-
-/// Encodes the head of an interim response, or of one without a length.
-pub(super) fn interim(head: &ResponseHead) -> Response<()> {
-    let mut response = Response::new(());
-    *response.status_mut() = StatusCode::from_u16(head.status).unwrap_or(StatusCode::BAD_GATEWAY);
-    let onward = EndToEndFields::of(&head.fields);
-    let map = response.headers_mut();
-    map.reserve(head.fields.len() + 1);
-    for field in head.fields.iter() {
-        if onward.passes(&field) && words::response::passes(&field) {
-            put(map, &field);
-        }
-    }
-    response
 }
 
 pub(super) fn encode_trailers(

@@ -17,7 +17,7 @@ const SHORT: usize = 1024;
 
 /// The message from the peer on one stream, behind its head.
 #[derive(Debug)]
-pub struct Incoming {
+pub(super) struct Incoming {
     stream: RecvStream,
     /// Received data that was not consumed.
     data: Bytes,
@@ -31,13 +31,11 @@ pub struct Incoming {
     trailers: Fields,
     limits: HeadLimits,
     taken: u64,
-    /// The most bytes of data that the body may have.
-    max_length: u64,
 }
 
 impl Incoming {
     /// The body behind a received head, with trailers up to `limits`.
-    pub fn new(stream: RecvStream, limits: HeadLimits) -> Self {
+    pub(super) fn new(stream: RecvStream, limits: HeadLimits) -> Self {
         let ended = stream.is_end_stream();
         let (data, more, short, trailers) = Default::default();
         Self {
@@ -50,27 +48,17 @@ impl Incoming {
             trailers,
             limits,
             taken: 0,
-            max_length: u64::MAX,
         }
     }
 
-    /// Notes that there is no body: further data is for after a [switch](Self::release).
+    /// Notes that there is no body: further data belongs to another protocol.
     pub(super) fn hold(&mut self) {
         self.held = !self.ended;
     }
 
-    /// Notes the switch: further data belongs to the other protocol.
-    pub(super) fn release(&mut self) {
-        self.held = false;
-    }
-
     /// Whether the stream has ended, as far as its frames were handled.
-    pub(crate) fn is_ended(&self) -> bool {
+    pub(super) fn is_ended(&self) -> bool {
         self.ended
-    }
-
-    pub(super) fn limit_body(&mut self, max_length: u64) {
-        self.max_length = max_length;
     }
 
     pub(super) fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
@@ -92,9 +80,6 @@ impl Incoming {
                     self.ended = true;
                 }
             }
-        }
-        if self.data.len() as u64 > self.max_length.saturating_sub(self.taken) {
-            return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))
     }

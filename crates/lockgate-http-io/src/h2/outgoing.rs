@@ -7,7 +7,6 @@ use h2::{Reason, SendStream};
 use lockgate_http::fields::{Field, Fields};
 
 use super::heads;
-use super::send_scheduler::ScheduledStream;
 use crate::body::{Reset, WriteError};
 
 /// The most data that is handed to the connection at once.
@@ -21,8 +20,6 @@ pub(super) struct Outgoing {
     finished: bool,
     moved: u64,
     blocked: bool,
-    /// Its position in the order of streams, towards clients.
-    scheduled: Option<ScheduledStream>,
     broken: Option<Reset>,
 }
 
@@ -30,11 +27,6 @@ impl Outgoing {
     /// Whether the whole message was taken.
     pub(super) fn is_finished(&self) -> bool {
         self.finished
-    }
-
-    /// Sends data in the scheduled order from now on.
-    pub(super) fn schedule(&mut self, scheduled: ScheduledStream) {
-        self.scheduled = Some(scheduled);
     }
 
     /// Begins the body behind a head; `ended` where the head was the end.
@@ -57,43 +49,13 @@ impl Outgoing {
         data: &[u8],
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
-        self.poll_piece(cx, data.len(), last, |here| {
-            Bytes::copy_from_slice(&data[..here])
-        })
-    }
-
-    pub(super) fn poll_write_shared(
-        &mut self,
-        cx: &mut Context<'_>,
-        data: &Bytes,
-        last: bool,
-    ) -> Poll<Result<usize, WriteError>> {
-        self.poll_piece(cx, data.len(), last, |here| data.slice(..here))
-    }
-
-    /// Completes when data would be taken.
-    pub(super) fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
-        self.poll_capacity(cx, PIECE).map_ok(|_| ())
-    }
-
-    /// Takes as much of `len` bytes of data as there is room for; `piece` makes the piece.
-    fn poll_piece(
-        &mut self,
-        cx: &mut Context<'_>,
-        len: usize,
-        last: bool,
-        piece: impl FnOnce(usize) -> Bytes,
-    ) -> Poll<Result<usize, WriteError>> {
-        let here = ready!(self.poll_capacity(cx, len.min(PIECE)))?;
+        let here = ready!(self.poll_capacity(cx, data.len().min(PIECE)))?;
         let Some(stream) = &mut self.stream else {
             return Poll::Pending;
         };
-        let ends = last && here == len;
-        let sent = stream.send_data(piece(here), ends);
+        let ends = last && here == data.len();
+        let sent = stream.send_data(Bytes::copy_from_slice(&data[..here]), ends);
         sent.map_err(|error| Reset::from(&error))?;
-        if let Some(scheduled) = &mut self.scheduled {
-            scheduled.sent(here);
-        }
         self.moved += here as u64;
         self.finished = ends;
         Poll::Ready(Ok(here))
@@ -108,18 +70,10 @@ impl Outgoing {
         if let Some(broken) = self.broken {
             return Poll::Ready(Err(broken.into()));
         }
-        // A stream that waits behind others does not wait for the client: whether the client takes
-        // anything, the connection knows.
-        self.blocked = false;
-        let scheduled = match &self.scheduled {
-            Some(scheduled) => ready!(scheduled.poll(cx)),
-            None => PIECE,
-        };
         self.blocked = true;
         let Some(stream) = &mut self.stream else {
             return Poll::Pending;
         };
-        let wanted = wanted.min(scheduled);
         let mut room = stream.capacity();
         if room < wanted {
             stream.reserve_capacity(wanted);
@@ -165,13 +119,6 @@ impl Outgoing {
         Poll::Ready(self.broken.map_or(Ok(()), |broken| Err(broken.into())))
     }
 
-    /// Completes when all taken data has left the connection.
-    pub(super) fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.scheduled
-            .as_ref()
-            .map_or(Poll::Ready(()), |scheduled| scheduled.poll_drained(cx))
-    }
-
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
@@ -191,33 +138,5 @@ impl Outgoing {
         if let Some(stream) = &mut self.stream {
             stream.send_reset(reason);
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::Waker;
-
-    use lockgate_http::priority::Priority;
-
-    use super::super::SendScheduler;
-    use super::*;
-
-    /// Otherwise a page over a slow link loses its images: they wait as long as the responses
-    /// before them take.
-    #[test]
-    fn waiting_behind_other_streams_is_not_waiting_for_the_client() {
-        let scheduler = SendScheduler::new();
-        let cx = &mut Context::from_waker(Waker::noop());
-        let mut outgoing = Outgoing::default();
-        outgoing.schedule(ScheduledStream::new(&scheduler, 3, Priority::default()));
-        assert!(outgoing.poll_write(cx, b"data", true).is_pending());
-        assert!(
-            outgoing.is_blocked(),
-            "it has its turn, and its window is closed"
-        );
-        ScheduledStream::new(&scheduler, 1, Priority::default()).sent(usize::MAX);
-        assert!(outgoing.poll_write(cx, b"data", true).is_pending());
-        assert!(!outgoing.is_blocked(), "it has not had its turn");
     }
 }

@@ -27,16 +27,24 @@ impl PartialMessage {
             frames::RST_STREAM => true,
             _ => return,
         };
-        if !ends && frame.kind == frames::HEADERS {
-            self.0 = Some(Message {
-                stream: frame.stream,
-                told: 0,
-            });
-        } else if ends
-            && self
-                .0
-                .as_ref()
-                .is_some_and(|message| message.stream == frame.stream)
+        if ends {
+            self.end(frame.stream);
+        } else if frame.kind == frames::HEADERS {
+            self.begin(frame.stream);
+        }
+    }
+
+    /// Notes a received head that did not end its message.
+    pub(super) fn begin(&mut self, stream: u32) {
+        self.0 = Some(Message { stream, told: 0 });
+    }
+
+    /// Notes the end of the message on a stream.
+    pub(super) fn end(&mut self, stream: u32) {
+        if self
+            .0
+            .as_ref()
+            .is_some_and(|message| message.stream == stream)
         {
             self.0 = None;
         }

@@ -253,9 +253,7 @@ impl SharedConnection {
     fn seen(&self) -> ConnectionActivity {
         let mut frame_io = self.frame_io.borrow_mut();
         let ((sent, received), blocked) = (frame_io.bytes_moved(), frame_io.is_blocked());
-        let responses = frame_io
-            .endpoint_frames()
-            .map_or(0, |frames| frames.frames());
+        let responses = frame_io.endpoint_frames().frames();
         ConnectionActivity {
             sent,
             received,
@@ -299,16 +297,18 @@ impl SharedConnection {
         let asked = send
             .send_request(head, ended)
             .map_err(|error| Reset::from(&error))?;
-        if let Some(frames) = self.frame_io.borrow_mut().endpoint_frames() {
-            frames.begin_request(asked.0.stream_id().as_u32());
-        }
+        let mut frame_io = self.frame_io.borrow_mut();
+        frame_io
+            .endpoint_frames()
+            .begin_request(asked.0.stream_id().as_u32());
+        drop(frame_io);
         self.note_request();
         Ok(asked)
     }
 
     /// The error in the response on this stream that the crate does not report.
     pub(super) fn wrong(&self, stream: u32) -> Option<SectionError> {
-        self.frame_io.borrow_mut().endpoint_frames()?.wrong(stream)
+        self.frame_io.borrow_mut().endpoint_frames().wrong(stream)
     }
 
     /// Cancels a request without a response. An endpoint that sees too many of these ends the
@@ -326,9 +326,9 @@ impl SharedConnection {
 
     /// Gives a reserved stream back, and forgets its request.
     pub(super) fn release(&self, stream: Option<u32>) {
-        if let (Some(stream), Some(frames)) = (stream, self.frame_io.borrow_mut().endpoint_frames())
-        {
-            frames.end_request(stream);
+        if let Some(stream) = stream {
+            let mut frame_io = self.frame_io.borrow_mut();
+            frame_io.endpoint_frames().end_request(stream);
         }
         self.streams.set(self.streams.get() - 1);
         if self.leaving.get() {
@@ -423,9 +423,8 @@ impl Driver {
         let sent = frame_io.poll_send(cx);
         frame_io.await_rest();
         let broken = frame_io.take_broken().map(|error| error.to_string());
-        let (worn, lost) = frame_io.endpoint_frames().map_or((false, false), |frames| {
-            (frames.is_worn(), frames.is_lost())
-        });
+        let frames = frame_io.endpoint_frames();
+        let (worn, lost) = (frames.is_worn(), frames.is_lost());
         drop(frame_io);
         match (ended, sent) {
             (Poll::Ready(Ok(())), _) => {

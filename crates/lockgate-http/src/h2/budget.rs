@@ -21,9 +21,9 @@ const UNSEEN: u32 = 1_024;
 pub struct Budget {
     /// Resets of streams: those that it sends, and those that it makes us send.
     pub resets: u32,
-    /// Frames that carry nothing for a message: PING, SETTINGS, PRIORITY, PRIORITY_UPDATE, unknown
-    /// ones, empty DATA and CONTINUATION that end nothing, DATA and HEADERS of streams that we have
-    /// reset.
+    /// Frames that carry nothing for a message, or hardly anything: PING, SETTINGS, PRIORITY,
+    /// PRIORITY_UPDATE, unknown ones, DATA that is empty or mostly padding and CONTINUATION below 1 KB
+    /// where they end nothing, DATA and HEADERS of streams that we have reset.
     pub control: u32,
     /// WINDOW_UPDATE frames that the data we sent does not account for.
     pub updates: u32,

@@ -18,5 +18,7 @@ pub const REFUSED_STREAM: u32 = 0x7;
 pub const CANCEL: u32 = 0x8;
 /// The tables of HPACK can no longer be followed.
 pub const COMPRESSION_ERROR: u32 = 0x9;
+/// The connection of a CONNECT request has ended with an error (§8.5).
+pub const CONNECT_ERROR: u32 = 0xa;
 /// The peer costs too much.
 pub const ENHANCE_YOUR_CALM: u32 = 0xb;

@@ -6,18 +6,23 @@
 //! user, which the user closes.
 //!
 //! # Memory
-//! A connection holds at most, for any peer:
-//! - a slot for each stream: at a server as many as [`LocalSettings::streams`], at a client as many
-//!   as the user opens. Data is lent, not held; what the user holds of it is at most the windows;
-//! - the front of a field section, of [`LocalSettings::head_list`] and 16 KB more;
+//! What is only needed within a turn is [lent](Connection::lend) by the user for it. A connection
+//! holds at most, for any peer:
+//! - a slot for each stream: at a server up to twice [`LocalSettings::streams`], at a client as many
+//!   as the user opens. Data is lent, not held; what the user holds of it is at most the windows, and
+//!   what it [keeps](Connection::keep);
+//! - the front of a field section, of four times [`LocalSettings::head_list`], or of 16 KB more where
+//!   that is more;
 //! - the tables of HPACK, 17 KB in both directions, and two buffers for decoded strings, each of 1.6
 //!   times that front at most;
-//! - bytes to send: 256 KB, heads that the user adds, and three times what one call of `receive` is
-//!   given: the user does not call it while the connection [`is_full`](Connection::is_full);
+//! - bytes to send: 256 KB, heads that the user adds, and three times what the user has read already
+//!   when the connection [`is_full`](Connection::is_full): it reads nothing more while it is;
 //! - one event, or as many as there are streams, and as many ranges of IDs, at least 128.
 
+mod buffers;
 mod control;
 mod data;
+mod inspect;
 mod receive;
 mod sections;
 mod send;
@@ -27,8 +32,9 @@ mod tests;
 use std::collections::VecDeque;
 
 use super::budget::PeerBudget;
+use super::coded_date::CodedDate;
 use super::frame_header::{self, PREFACE};
-use super::frames::{GOAWAY, RST_STREAM, SETTINGS, WINDOW_UPDATE};
+use super::frames::{GOAWAY, RST_STREAM, WINDOW_UPDATE};
 use super::streams::{IdRanges, MessageState, Streams};
 use super::windows::{DEFAULT_WINDOW, ReceiveWindow, SendWindow};
 use super::{
@@ -36,6 +42,7 @@ use super::{
     StreamReset,
 };
 use crate::hpack::{HpackDecoder, HpackEncoder, TABLE_SIZE};
+pub use buffers::TurnBuffers;
 use data::PartialData;
 use sections::CutSection;
 
@@ -61,8 +68,10 @@ enum DrainState {
 pub struct Connection<S> {
     role: Role,
     local: LocalSettings,
-    /// Whether the peer has acknowledged our SETTINGS.
-    is_acknowledged: bool,
+    /// Whether the peer has acknowledged our first SETTINGS.
+    has_acknowledged: bool,
+    /// Whether it has acknowledged all.
+    is_settled: bool,
     peer: PeerSettings,
     /// Whether the peer's first SETTINGS have come.
     has_settings: bool,
@@ -72,8 +81,12 @@ pub struct Connection<S> {
     out: Vec<u8>,
     sent: usize,
     encoder: HpackEncoder,
+    date: Option<Box<CodedDate>>,
     decoder: HpackDecoder,
     streams: Streams<S>,
+    /// The sums of the heads of all slots, and of received data that the user keeps.
+    held_heads: usize,
+    kept: usize,
     /// Streams that we have reset lately: frames of these may still be on their way (§5.1, closed).
     reset_streams: IdRanges,
     /// Streams that the client has passed over lately.
@@ -94,6 +107,11 @@ pub struct Connection<S> {
     /// Whether the peer has sent GOAWAY.
     is_leaving: bool,
     drain: DrainState,
+    /// The data of the user's PING that is not acknowledged.
+    ping: Option<[u8; 8]>,
+    /// Whether our last GOAWAY was written: nothing more is, and what comes is of no use.
+    is_over: bool,
+    /// The peer's violation for which it is.
     error: Option<ConnectionError>,
 }
 
@@ -105,9 +123,7 @@ impl<S> Connection<S> {
         if role == Role::Client {
             out.extend_from_slice(PREFACE);
         }
-        let payload = local.payload(role);
-        frame_header::begin(&mut out, payload.len(), SETTINGS, 0, 0);
-        out.extend_from_slice(&payload);
+        local.write(role, &mut out);
         let more = local.connection_window - DEFAULT_WINDOW;
         if more > 0 {
             frame_header::number(&mut out, WINDOW_UPDATE, 0, more);
@@ -115,7 +131,8 @@ impl<S> Connection<S> {
         Self {
             role,
             local,
-            is_acknowledged: false,
+            has_acknowledged: false,
+            is_settled: false,
             peer: PeerSettings::default(),
             has_settings: false,
             preface: if role == Role::Client {
@@ -126,8 +143,11 @@ impl<S> Connection<S> {
             out,
             sent: 0,
             encoder: HpackEncoder::new(),
+            date: None,
             decoder: HpackDecoder::new(TABLE_SIZE),
             streams: Streams::new(),
+            held_heads: 0,
+            kept: 0,
             reset_streams: IdRanges::new(REMEMBERED.max(local.streams as usize)),
             skipped_streams: IdRanges::new(SKIPPED),
             next_id: 1,
@@ -141,6 +161,8 @@ impl<S> Connection<S> {
             budget: PeerBudget::new(budget),
             is_leaving: false,
             drain: DrainState::None,
+            ping: None,
+            is_over: false,
             error: None,
         }
     }
@@ -158,8 +180,10 @@ impl<S> Connection<S> {
     /// Drops bytes that were sent from the front of [`unsent`](Self::unsent).
     pub fn note_sent(&mut self, bytes: usize) {
         self.sent = self.out.len().min(self.sent.saturating_add(bytes));
-        if self.sent == self.out.len() {
-            self.out.clear();
+        // A peer that always leaves something to send must not make the buffer grow for ever: what
+        // was sent is dropped when it is more than what is moved for it.
+        if self.sent > self.out.len() - self.sent {
+            self.out.drain(..self.sent);
             self.sent = 0;
         }
     }
@@ -168,21 +192,6 @@ impl<S> Connection<S> {
     /// our acknowledgements gets no more of them.
     pub fn is_full(&self) -> bool {
         self.unsent().len() > MAX_UNSENT
-    }
-
-    /// What the peer allows; `None` before its first SETTINGS.
-    pub fn peer_settings(&self) -> Option<&PeerSettings> {
-        self.has_settings.then_some(&self.peer)
-    }
-
-    /// The number of slots in use.
-    pub fn active(&self) -> usize {
-        self.streams.len()
-    }
-
-    /// The keys of all slots in use, in no order.
-    pub fn keys(&self) -> impl Iterator<Item = Key> {
-        self.streams.iter().map(|(key, _)| key)
     }
 
     /// Gives a stream that the peer has opened the user's part.
@@ -206,7 +215,7 @@ impl<S> Connection<S> {
     /// Ends the connection after a violation: tells the peer, and refuses all that it sends.
     fn fail(&mut self, error: ConnectionError) {
         self.error = Some(error);
-        self.write_goaway(self.accepted_id, error.code());
+        self.abort(error.code());
     }
 
     /// Resets a stream for a violation.
@@ -239,11 +248,11 @@ impl<S> Connection<S> {
 
     /// Gives back the connection's window for used data.
     fn give(&mut self, bytes: u32) {
-        // Behind a GOAWAY for an error nothing is said any more.
-        if self.error.is_none()
+        // Behind the last GOAWAY nothing is said any more.
+        if !self.is_over
             && let Some(told) = self
                 .receive_window
-                .give(bytes, self.local.connection_window)
+                .give_shared(bytes, self.local.connection_window)
         {
             frame_header::number(&mut self.out, WINDOW_UPDATE, 0, told);
         }
@@ -274,10 +283,17 @@ impl<S> Connection<S> {
             || self.reset_streams.contains(id)
     }
 
+    /// Whether one more stream keeps to a limit of streams. Streams that are over do not count (§5.1.2),
+    /// unless the user leaves so many of their slots.
+    fn has_room(&self, limit: u32) -> bool {
+        let (slots, limit) = (self.streams.len(), limit as usize);
+        slots < limit || slots / 2 < limit && self.streams.open() < limit
+    }
+
     /// The window of a stream that begins now. Before the peer knows a smaller one, that of the
     /// protocol holds (§6.5.3).
     fn initial_receive_window(&self) -> u32 {
-        if self.is_acknowledged {
+        if self.has_acknowledged {
             self.local.window
         } else {
             self.local.window.max(DEFAULT_WINDOW)

@@ -63,6 +63,11 @@ pub enum Event {
         /// The error code.
         code: u32,
     },
+    /// The acknowledgement of our [`ping`](super::Connection::ping).
+    Pong {
+        /// Its data.
+        data: [u8; 8],
+    },
     /// The priority of a request, perhaps of one that has not come (RFC 9218 §7.1); servers only.
     Priority {
         /// The ID of its stream.

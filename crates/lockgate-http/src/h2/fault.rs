@@ -40,6 +40,13 @@ pub enum ConnectionError {
     /// A field block longer than it may be, and cannot be ignored, since it changes the table.
     #[error("a field section is too long")]
     SectionTooLong,
+    /// A field that is not decoded for its length: a name, or behind a section that is too large
+    /// already a value, beyond the head list (§4.3).
+    #[error("a field is too long")]
+    FieldTooLong,
+    /// HEADERS that make their stream depend on itself (RFC 7540 §5.3.1), which are not decoded (§4.3).
+    #[error("a stream depends on itself")]
+    SelfDependency,
     /// A PUSH_PROMISE (§8.4): we do not allow it.
     #[error("a push is not allowed")]
     Push,
@@ -79,13 +86,36 @@ impl ConnectionError {
         match self {
             Self::FrameTooLong | Self::FrameLength => code::FRAME_SIZE_ERROR,
             Self::ClosedStream => code::STREAM_CLOSED,
-            Self::Hpack(_) => code::COMPRESSION_ERROR,
+            Self::Hpack(_) | Self::FieldTooLong | Self::SelfDependency => code::COMPRESSION_ERROR,
             Self::WindowOverflow | Self::FlowControl => code::FLOW_CONTROL_ERROR,
             Self::SectionTooLong | Self::Resets | Self::Control | Self::Updates => {
                 code::ENHANCE_YOUR_CALM
             }
             _ => code::PROTOCOL_ERROR,
         }
+    }
+
+    /// The label for metrics, which stays the same: one of [`LABELS`](Self::LABELS).
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Resets => "resets",
+            Self::Control => "control",
+            Self::Updates => "updates",
+            Self::Hpack(_) | Self::FieldTooLong | Self::SelfDependency => "sections",
+            Self::SectionTooLong => "calm",
+            _ => "protocol",
+        }
+    }
+
+    /// All labels.
+    pub const LABELS: [&'static str; 6] = [
+        "resets", "control", "updates", "sections", "calm", "protocol",
+    ];
+
+    /// Whether the peer costs too much, or its field sections cannot be followed: limits, where other
+    /// violations are only mistakes.
+    pub fn is_abuse(self) -> bool {
+        self.label() != "protocol"
     }
 }
 
@@ -142,6 +172,39 @@ impl StreamFault {
             Self::FlowControl | Self::WindowOverflow => code::FLOW_CONTROL_ERROR,
             Self::PriorityLength => code::FRAME_SIZE_ERROR,
             _ => code::PROTOCOL_ERROR,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Dashboards have these labels: those of `lockgate_http2_violations_total`.
+    #[test]
+    fn violations_have_labels_that_stay() {
+        use ConnectionError::*;
+        for (error, label, code) in [
+            (Resets, "resets", code::ENHANCE_YOUR_CALM),
+            (Control, "control", code::ENHANCE_YOUR_CALM),
+            (Updates, "updates", code::ENHANCE_YOUR_CALM),
+            (SectionTooLong, "calm", code::ENHANCE_YOUR_CALM),
+            (
+                Hpack(HpackError::Index),
+                "sections",
+                code::COMPRESSION_ERROR,
+            ),
+            (FieldTooLong, "sections", code::COMPRESSION_ERROR),
+            (SelfDependency, "sections", code::COMPRESSION_ERROR),
+            (Preface, "protocol", code::PROTOCOL_ERROR),
+            (FrameTooLong, "protocol", code::FRAME_SIZE_ERROR),
+            (ClosedStream, "protocol", code::STREAM_CLOSED),
+            (FlowControl, "protocol", code::FLOW_CONTROL_ERROR),
+            (Push, "protocol", code::PROTOCOL_ERROR),
+        ] {
+            assert_eq!((error.label(), error.code()), (label, code), "{error}");
+            assert!(ConnectionError::LABELS.contains(&error.label()));
+            assert_eq!(error.is_abuse(), label != "protocol", "{error}");
         }
     }
 }

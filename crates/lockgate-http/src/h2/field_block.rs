@@ -3,17 +3,17 @@
 //! A block changes the encoder's table, so its place among the other blocks must be that in which it
 //! was encoded (RFC 9113 §4.3): it is written into the connection's bytes to send, never before.
 
+use super::coded_date::CodedDate;
 use super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
 use super::frames::{CONTINUATION, END_HEADERS, END_STREAM, HEADERS};
-use super::response;
-use crate::fields::{Fields, Known};
-use crate::head::ResponseHead;
+use crate::fields::{Field, Fields, Known};
 use crate::hpack::{HpackEncoder, Indexing};
 
 /// A field block that is being written.
 #[derive(Debug)]
 pub struct FieldBlock<'a> {
     encoder: &'a mut HpackEncoder,
+    date: &'a mut Option<Box<CodedDate>>,
     out: &'a mut Vec<u8>,
     /// The place of the first field.
     start: usize,
@@ -24,6 +24,23 @@ impl FieldBlock<'_> {
     /// name and value.
     pub fn field(&mut self, name: &[u8], value: &[u8], indexing: Indexing) {
         self.encoder.encode(name, value, indexing, self.out);
+    }
+
+    /// Adds the pseudo-header field of a response, before all others.
+    pub fn status(&mut self, status: u16) {
+        let mut digits = itoa::Buffer::new();
+        let status = digits.format(status);
+        self.field(b":status", status.as_bytes(), Indexing::Keep);
+    }
+
+    /// Adds a field of a message, with a name in any case. Its use of the table goes by its name: what
+    /// soon changes is not added, and neither are secrets.
+    pub fn message_field(&mut self, field: &Field<'_>) {
+        if field.known == Some(Known::Date) {
+            let date = self.date.get_or_insert_default();
+            return date.write(field.value, self.encoder, self.out);
+        }
+        self.lower(field.name, field.value, field.known);
     }
 
     /// The number of changes of the encoder's table (see [`HpackEncoder::changes`]).
@@ -42,19 +59,9 @@ impl FieldBlock<'_> {
         self.out.extend_from_slice(written);
     }
 
-    pub(super) fn response(&mut self, head: &ResponseHead) {
-        let mut digits = itoa::Buffer::new();
-        let status = digits.format(head.status);
-        self.field(b":status", status.as_bytes(), Indexing::Keep);
-        let passed = head.fields.iter().filter(response::passes);
-        for field in passed {
-            self.lower(field.name, field.value, field.known);
-        }
-    }
-
     pub(super) fn trailers(&mut self, fields: &Fields) {
         for field in fields.iter() {
-            self.lower(field.name, field.value, field.known);
+            self.message_field(&field);
         }
     }
 
@@ -80,7 +87,7 @@ impl FieldBlock<'_> {
 /// The use of the table for a field of a message.
 fn indexing(name: &[u8], known: Option<Known>) -> Indexing {
     match (known, name) {
-        (Some(Known::Date | Known::ContentLength | Known::XRequestId), _) => Indexing::Plain,
+        (Some(Known::ContentLength | Known::XRequestId), _) => Indexing::Plain,
         (Some(_), _) => Indexing::Keep,
         (None, b"set-cookie" | b"cookie" | b"authorization" | b"proxy-authorization") => {
             Indexing::Never
@@ -92,7 +99,7 @@ fn indexing(name: &[u8], known: Option<Known>) -> Indexing {
 /// Writes HEADERS, and CONTINUATION where the block is too long for one frame (RFC 9113 §6.10).
 pub(super) fn write(
     out: &mut Vec<u8>,
-    encoder: &mut HpackEncoder,
+    (encoder, date): (&mut HpackEncoder, &mut Option<Box<CodedDate>>),
     stream: u32,
     ended: bool,
     fill: impl FnOnce(&mut FieldBlock<'_>),
@@ -105,6 +112,7 @@ pub(super) fn write(
     let start = out.len();
     fill(&mut FieldBlock {
         encoder,
+        date,
         out,
         start,
     });

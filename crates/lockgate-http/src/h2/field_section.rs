@@ -11,7 +11,8 @@ pub trait FieldSink {
     /// A section begins: what is there of an earlier one is of no more use.
     fn begin(&mut self);
 
-    /// The next field. Pseudo-fields come first, once each; the caller has checked nothing else.
+    /// The next field. The caller has checked nothing but the pseudo-fields of responses and trailers,
+    /// which come first, and once.
     fn field(&mut self, name: &[u8], value: &[u8]);
 
     /// No more fields come: they exceed [`head_list`](super::LocalSettings::head_list).
@@ -28,13 +29,20 @@ pub struct FieldSection {
     is_too_long: bool,
 }
 
+/// Text and lines beyond which memory is not kept for the next section.
+const KEPT_TEXT: usize = 64 * 1024;
+const KEPT_LINES: usize = 1024;
+
 impl FieldSink for FieldSection {
     fn begin(&mut self) {
         self.text.clear();
+        self.text.shrink_to(KEPT_TEXT);
         self.lines.clear();
+        self.lines.shrink_to(KEPT_LINES);
         self.is_too_long = false;
     }
 
+    #[inline]
     fn field(&mut self, name: &[u8], value: &[u8]) {
         let start = self.text.len();
         self.text.extend_from_slice(name);
@@ -57,18 +65,31 @@ impl FieldSection {
     /// # Errors
     /// When it is malformed or exceeds `limits` or the head list.
     pub fn request(&self, limits: &HeadLimits, head: &mut RequestHead) -> Result<(), SectionError> {
+        let mut method = None;
         let mut pseudo = request::PseudoFields::default();
         for (name, value) in self.fields().take_while(|(name, _)| is_pseudo(name)) {
-            match name {
-                b":method" => pseudo.method = value,
-                b":scheme" => pseudo.scheme = Some(value),
-                b":authority" => pseudo.authority = Some(value),
-                b":path" => pseudo.path = Some(value),
-                b":protocol" => pseudo.protocol = Some(value),
+            let before = match name {
+                b":method" => method.replace(value),
+                b":scheme" => pseudo.scheme.replace(value),
+                b":authority" => pseudo.authority.replace(value),
+                b":path" => pseudo.path.replace(value),
+                b":protocol" => pseudo.protocol.replace(value),
                 _ => return Err(SectionError::PseudoFields),
+            };
+            if before.is_some() {
+                return Err(SectionError::PseudoFields);
             }
         }
-        request::request(&pseudo, self.regular()?, limits, head)
+        pseudo.method = method.unwrap_or_default();
+        request::request(&pseudo, self.regular()?, limits, head).map_err(|error| {
+            // RFC 9113 §8.3: before all others. No name of a field has a colon, so that it failed.
+            let mut behind = self.fields().skip_while(|(name, _)| is_pseudo(name));
+            if behind.any(|(name, _)| is_pseudo(name)) {
+                SectionError::PseudoFields
+            } else {
+                error
+            }
+        })
     }
 
     /// Makes the head of a response, with all checks of [`response::response`].
@@ -128,6 +149,7 @@ fn status(value: &[u8]) -> Option<u16> {
 #[derive(Debug)]
 pub(super) struct SectionScan {
     role: Role,
+    head_list: u32,
     /// The bytes of the head list that are left.
     left: usize,
     /// Pseudo-fields that were there, as bits.
@@ -135,6 +157,8 @@ pub(super) struct SectionScan {
     has_regular: bool,
     is_misplaced: bool,
     pub(super) is_too_long: bool,
+    /// Whether a field is too long to be passed over.
+    pub(super) is_excessive: bool,
     pub(super) status: Option<u16>,
     /// The last valid Content-Length; heads with several are refused as they are made.
     pub(super) content_length: Option<u64>,
@@ -149,11 +173,13 @@ impl SectionScan {
     pub(super) fn new(role: Role, head_list: u32) -> Self {
         Self {
             role,
+            head_list,
             left: head_list as usize,
             pseudo: 0,
             has_regular: false,
             is_misplaced: false,
             is_too_long: false,
+            is_excessive: false,
             status: None,
             content_length: None,
         }
@@ -176,7 +202,12 @@ impl SectionScan {
                 self.left = left;
                 true
             }
-            _ => false,
+            _ => {
+                let longest = self.head_list as usize;
+                self.is_excessive |=
+                    name.len() > longest || self.is_too_long && value.len() > longest;
+                false
+            }
         }
     }
 
@@ -195,6 +226,11 @@ impl SectionScan {
         };
         self.is_misplaced |= bit == UNKNOWN || self.pseudo & bit != 0 || self.has_regular;
         self.pseudo |= bit;
+    }
+
+    /// The bytes of fields within the head list.
+    pub(super) fn size(&self) -> u32 {
+        self.head_list - self.left as u32
     }
 
     /// Whether a pseudo-field is repeated, unknown, or behind another field (RFC 9113 §8.3).
@@ -267,6 +303,43 @@ mod tests {
             .trailers(&LIMITS, &mut trailers)
             .unwrap();
         assert_eq!(trailers.len(), 1);
+    }
+
+    /// RFC 9113 §8.3: pseudo-fields come first and once, and are those of a request.
+    #[test]
+    fn misplaced_pseudo_fields_make_no_request() {
+        let whole = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":path", "/"),
+            (":authority", "a"),
+        ];
+        let made =
+            |fields: &[(&str, &str)]| section(fields).request(&LIMITS, &mut RequestHead::default());
+        assert_eq!(made(&whole), Ok(()));
+        for twice in whole {
+            assert_eq!(
+                made(&[&whole[..], &[twice]].concat()),
+                Err(SectionError::PseudoFields)
+            );
+        }
+        for place in 0..4 {
+            let mut fields = whole.to_vec();
+            fields.insert(place, ("x", "1"));
+            assert_eq!(made(&fields), Err(SectionError::PseudoFields), "{place}");
+        }
+        for other in [":status", ":x", ":"] {
+            let fields = [&whole[..], &[(other, "1")]].concat();
+            assert_eq!(made(&fields), Err(SectionError::PseudoFields), "{other}");
+        }
+        // What came before in the same buffers is of no meaning.
+        let mut section = section(&[("x", "1"), (":path", "/")]);
+        section.begin();
+        for (name, value) in whole {
+            section.field(name.as_bytes(), value.as_bytes());
+        }
+        let mut head = RequestHead::default();
+        assert_eq!(section.request(&LIMITS, &mut head), Ok(()));
     }
 
     #[test]

@@ -1,22 +1,25 @@
 //! Settings of both sides (RFC 9113 §6.5), and the rules for their values.
 
+use super::frame_header;
+use super::frames::SETTINGS;
 use super::windows::{DEFAULT_WINDOW, MAX_WINDOW};
 use super::{ConnectionError, Role};
 
 const HEADER_TABLE_SIZE: u16 = 0x1;
 const ENABLE_PUSH: u16 = 0x2;
 const MAX_CONCURRENT_STREAMS: u16 = 0x3;
-const INITIAL_WINDOW_SIZE: u16 = 0x4;
+pub(super) const INITIAL_WINDOW_SIZE: u16 = 0x4;
 const MAX_FRAME_SIZE: u16 = 0x5;
 const MAX_HEADER_LIST_SIZE: u16 = 0x6;
 /// RFC 8441 §3.
 const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
 
-/// What we allow the peer. It is sent once, at the beginning.
+/// What we allow the peer. It is sent at the beginning; only [windows
+/// grow](super::Connection::grow_windows) later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalSettings {
-    /// Streams that a client may have at once, with those that have ended and are not closed; more
-    /// are refused. No meaning for a client.
+    /// Streams that a client may have at once; more are refused. So are more than twice as many with
+    /// those that are over and not closed. No meaning for a client.
     pub streams: u32,
     /// The window of each stream in bytes, at most 2³¹ − 1.
     pub window: u32,
@@ -39,8 +42,8 @@ impl LocalSettings {
         }
     }
 
-    /// The payload of our SETTINGS frame.
-    pub(super) fn payload(self, role: Role) -> Vec<u8> {
+    /// Writes our first SETTINGS frame.
+    pub(super) fn write(self, role: Role, out: &mut Vec<u8>) {
         let own = match role {
             Role::Client => [Some((ENABLE_PUSH, 0)), None],
             Role::Server => [
@@ -53,12 +56,17 @@ impl LocalSettings {
             Some((INITIAL_WINDOW_SIZE, self.window)),
             Some((MAX_HEADER_LIST_SIZE, self.head_list)),
         ];
-        let mut payload = Vec::new();
-        for (name, value) in own.into_iter().chain(both).flatten() {
-            payload.extend_from_slice(&name.to_be_bytes());
-            payload.extend_from_slice(&value.to_be_bytes());
-        }
-        payload
+        let values: Vec<_> = own.into_iter().chain(both).flatten().collect();
+        write(out, &values);
+    }
+}
+
+/// Writes a SETTINGS frame with these values.
+pub(super) fn write(out: &mut Vec<u8>, settings: &[(u16, u32)]) {
+    frame_header::begin(out, 6 * settings.len(), SETTINGS, 0, 0);
+    for (name, value) in settings {
+        out.extend_from_slice(&name.to_be_bytes());
+        out.extend_from_slice(&value.to_be_bytes());
     }
 }
 

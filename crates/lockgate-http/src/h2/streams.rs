@@ -47,6 +47,10 @@ pub(super) struct Stream<S> {
     pub(super) receive_window: ReceiveWindow,
     /// Received bytes that the user has not used.
     pub(super) unused: u32,
+    /// Those of them for which the connection's window was given back.
+    pub(super) kept: u32,
+    /// The size of the received head and trailers (RFC 9113 §6.5.2).
+    pub(super) head: u32,
     /// Bytes that Content-Length leaves to come, where there is one.
     pub(super) due: Option<u64>,
     /// The user's part; none before the user has given one.
@@ -79,9 +83,25 @@ impl<S> Streams<S> {
         }
     }
 
+    /// Whether it has no memory.
+    pub(super) fn is_unallocated(&self) -> bool {
+        self.slots.capacity() == 0
+    }
+
+    /// The memory of the slots in bytes.
+    pub(super) fn held(&self) -> usize {
+        let numbers = self.free.capacity() + self.index.capacity();
+        self.slots.capacity() * size_of::<Option<Stream<S>>>() + numbers * size_of::<u32>()
+    }
+
     /// The number of streams.
     pub(super) fn len(&self) -> usize {
         self.slots.len() - self.free.len()
+    }
+
+    /// The number of those that are not over.
+    pub(super) fn open(&self) -> usize {
+        self.iter().filter(|(_, stream)| !stream.is_over()).count()
     }
 
     pub(super) fn get(&self, key: Key) -> Option<&Stream<S>> {
@@ -237,6 +257,12 @@ impl IdRanges {
         }
     }
 
+    /// Its memory in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.ranges.capacity() * size_of::<(u32, u32)>()
+    }
+
     /// Adds the IDs from `first` to `last`; both are odd, or both even.
     pub(super) fn insert(&mut self, first: u32, last: u32) {
         // Streams that are refused follow one another.
@@ -278,6 +304,8 @@ mod tests {
             send_window: SendWindow::new(1),
             receive_window: ReceiveWindow::new(1),
             unused: 0,
+            kept: 0,
+            head: 0,
             due: None,
             user: Some(id),
         }

@@ -7,7 +7,7 @@ pub(super) const DEFAULT_WINDOW: u32 = 65_535;
 
 /// What may be sent; negative after the peer has lowered the initial window (§6.9.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct SendWindow(i64);
+pub(super) struct SendWindow(i32);
 
 /// A window that exceeds [`MAX_WINDOW`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub(super) struct Overflow;
 
 impl SendWindow {
     pub(super) fn new(size: u32) -> Self {
-        Self(size.into())
+        Self(size.min(MAX_WINDOW) as i32)
     }
 
     /// The number of bytes that may be sent.
@@ -25,25 +25,26 @@ impl SendWindow {
 
     /// Uses up a part of what is left.
     pub(super) fn take(&mut self, bytes: usize) {
-        self.0 -= bytes as i64;
+        self.0 -= bytes as i32;
     }
 
     /// Changes the window: by a WINDOW_UPDATE, or by a new initial window.
     pub(super) fn shift(&mut self, by: i64) -> Result<(), Overflow> {
-        let shifted = self.0.saturating_add(by);
+        let shifted = i64::from(self.0).saturating_add(by);
         if shifted > i64::from(MAX_WINDOW) {
             return Err(Overflow);
         }
-        self.0 = shifted;
+        // What was sent was allowed then, so it never goes below −(2³¹ − 1).
+        self.0 = i32::try_from(shifted).unwrap_or(i32::MIN);
         Ok(())
     }
 }
 
 /// What the peer may send. Used data is told to it in bulk: each WINDOW_UPDATE gives back at least
-/// half of the window.
+/// half of the window, and of the connection's at least as much as the peer has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
-    left: i64,
+    left: i32,
     /// Used bytes that the peer has not been told of.
     untold: u32,
 }
@@ -51,19 +52,20 @@ pub(super) struct ReceiveWindow {
 impl ReceiveWindow {
     pub(super) fn new(size: u32) -> Self {
         Self {
-            left: size.into(),
+            left: size.min(MAX_WINDOW) as i32,
             untold: 0,
         }
     }
 
     /// Counts received bytes; `false`: they are more than allowed.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
-        let left = self.left - bytes as i64;
-        let allowed = left >= 0;
-        if allowed {
-            self.left = left;
+        match usize::try_from(self.left) {
+            Ok(left) if bytes <= left => {
+                self.left -= bytes as i32;
+                true
+            }
+            _ => false,
         }
-        allowed
     }
 
     /// Counts used bytes of a window of `size`; the increment to tell the peer, if it is time.
@@ -73,13 +75,30 @@ impl ReceiveWindow {
             return None;
         }
         let told = std::mem::take(&mut self.untold);
-        self.left += i64::from(told);
+        self.shift(told.into());
         Some(told)
     }
 
-    /// Changes the window by that of the initial window, once the peer knows it.
+    /// The same for the connection's window. Some streams may hold most of it unused, for as long as they
+    /// like: so the others get what they have used before half of the whole is used.
+    pub(super) fn give_shared(&mut self, bytes: u32, size: u32) -> Option<u32> {
+        let untold = self.untold.saturating_add(bytes);
+        let has_run_low = i64::from(untold) >= i64::from(self.left);
+        self.give(bytes, if has_run_low { 0 } else { size })
+    }
+
+    /// Makes the window larger; the increment to tell the peer, with what it has not been told of.
+    pub(super) fn grow(&mut self, by: u32) -> u32 {
+        let told = by + std::mem::take(&mut self.untold);
+        self.shift(told.into());
+        told
+    }
+
+    /// Changes the window by that of the initial window.
     pub(super) fn shift(&mut self, by: i64) {
-        self.left += by;
+        let shifted = i64::from(self.left).saturating_add(by);
+        // What is left, unused and untold is the size of the window together, at most 2³¹ − 1.
+        self.left = i32::try_from(shifted).unwrap_or(i32::MAX);
     }
 }
 
@@ -112,5 +131,35 @@ mod tests {
         let mut one = ReceiveWindow::new(1);
         assert!(one.take(1));
         assert_eq!((one.give(0, 1), one.give(1, 1)), (None, Some(1)));
+    }
+
+    /// RFC 9113 §5.2.2: one stream must not stop the others by data that is not used.
+    #[test]
+    fn a_shared_window_is_given_back_when_little_is_left() {
+        let mut window = ReceiveWindow::new(100);
+        assert!(window.take(75), "unused by one stream, for ever");
+        assert!(window.take(15), "used by another one");
+        assert_eq!(window.give(4, 100), None);
+        assert_eq!(window.give_shared(5, 100), None);
+        assert_eq!(window.give_shared(6, 100), Some(15));
+        assert!(window.take(25) && !window.take(1));
+        assert_eq!(window.give_shared(0, 100), None);
+        assert_eq!(window.give_shared(1, 100), Some(1));
+    }
+
+    /// RFC 9113 §6.9.1: the largest window, and one that grows to it.
+    #[test]
+    fn a_receive_window_grows_with_what_was_not_told() {
+        let mut window = ReceiveWindow::new(10);
+        assert!(window.take(8));
+        assert_eq!(window.give(3, 10), None);
+        assert_eq!(window.grow(10), 13);
+        assert!(window.take(15) && !window.take(1));
+        let mut largest = ReceiveWindow::new(DEFAULT_WINDOW);
+        assert_eq!(
+            largest.grow(MAX_WINDOW - DEFAULT_WINDOW),
+            MAX_WINDOW - DEFAULT_WINDOW
+        );
+        assert!(largest.take(MAX_WINDOW as usize) && !largest.take(1));
     }
 }

@@ -1,6 +1,8 @@
 //! A decoder of field blocks.
 
-use super::table::{DynamicTable, OVERHEAD, STATIC};
+use std::mem;
+
+use super::table::{DynamicTable, LARGEST_TABLE, OVERHEAD, STATIC};
 use super::{HpackError, huffman, integer};
 
 /// Decodes the blocks of one connection, in the order of arrival.
@@ -15,14 +17,28 @@ pub struct HpackDecoder {
 
 impl HpackDecoder {
     /// With a dynamic table of at most `allowed` bytes, as RFC 7541 §4.1 counts them: the size that
-    /// the peer was told, or [`TABLE_SIZE`](super::TABLE_SIZE).
+    /// the peer was told, or [`TABLE_SIZE`](super::TABLE_SIZE); 16 KB is the most.
     pub fn new(allowed: usize) -> Self {
+        let allowed = allowed.min(LARGEST_TABLE);
         Self {
             table: DynamicTable::new(allowed),
             allowed,
             name: Vec::new(),
             value: Vec::new(),
         }
+    }
+
+    /// The memory that it holds in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        self.table.held() + self.name.capacity() + self.value.capacity()
+    }
+
+    /// Exchanges the buffers for decoded strings, which are of use within a call only.
+    pub fn swap_buffers(&mut self, buffers: &mut [Vec<u8>; 2]) {
+        let [name, value] = buffers;
+        mem::swap(&mut self.name, name);
+        mem::swap(&mut self.value, value);
     }
 
     /// Decodes a whole block. `take` gets each name and value unchecked. All fields together may

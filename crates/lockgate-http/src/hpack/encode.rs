@@ -1,7 +1,7 @@
 //! An encoder of field blocks, for senders that repeat themselves: a field stays in the dynamic
 //! table from its first use on.
 
-use super::table::{OVERHEAD, STATIC};
+use super::table::{OVERHEAD, STATIC, STEP};
 use super::{TABLE_SIZE, huffman, integer};
 
 /// The use of the dynamic table for one field.
@@ -47,6 +47,8 @@ struct KeptField {
     value: u16,
     /// The number of the next older entry of the same group, or 0.
     older: u8,
+    /// The index of its name in the static table, or 0: equal names need no comparison then.
+    fixed: u8,
 }
 
 /// What the tables have of a field, as indexes (RFC 7541 §2.3.3).
@@ -71,6 +73,14 @@ impl HpackEncoder {
             changes: 0,
             updates: Vec::new(),
         }
+    }
+
+    /// The memory that it holds in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(crate) fn held(&self) -> usize {
+        let entries = self.entries.capacity() * size_of::<KeptField>();
+        let updates = self.updates.capacity() * size_of::<usize>();
+        entries + self.text.capacity() + self.newest.capacity() + updates
     }
 
     /// The number of changes of the table: after a change, earlier blocks are invalid.
@@ -110,7 +120,7 @@ impl HpackEncoder {
         let mut found = fixed(name, value, hash);
         // Of a field that is not added, only the name can be there.
         if found.field.is_none() && (indexing == Indexing::Keep || found.name.is_none()) {
-            let kept = self.find(name, value, hash);
+            let kept = self.find(name, value, hash, found.name);
             found = TableMatch {
                 field: kept.field,
                 name: found.name.or(kept.name),
@@ -133,18 +143,24 @@ impl HpackEncoder {
         }
         string(value, out);
         if is_kept {
-            self.insert(name, value, hash);
+            let fixed = found.name.filter(|index| *index <= STATIC.len());
+            self.insert(name, value, hash, fixed);
         }
     }
 
-    fn find(&self, name: &[u8], value: &[u8], hash: u8) -> TableMatch {
+    /// What the dynamic table has of a field; `fixed` is the index of its name in the static one.
+    fn find(&self, name: &[u8], value: &[u8], hash: u8, fixed: Option<usize>) -> TableMatch {
         let mut found = TableMatch::default();
         let mut number = self.newest.get(group(hash)).copied().unwrap_or(0);
         while let Some(place) = usize::from(number).checked_sub(1) {
             let entry = self.entries[place];
             let (own_name, rest) =
                 self.text[usize::from(entry.start)..].split_at(usize::from(entry.name));
-            if own_name == name {
+            let is_same = match fixed {
+                Some(index) => usize::from(entry.fixed) == index,
+                None => own_name == name,
+            };
+            if is_same {
                 // The newest has the lowest index.
                 let index = STATIC.len() + self.entries.len() - place;
                 found.name = found.name.or(Some(index));
@@ -159,7 +175,7 @@ impl HpackEncoder {
     }
 
     /// Adds an entry, for which there is room.
-    fn insert(&mut self, name: &[u8], value: &[u8], hash: u8) {
+    fn insert(&mut self, name: &[u8], value: &[u8], hash: u8, fixed: Option<usize>) {
         if self.newest.is_empty() {
             self.newest.resize(GROUPS, 0);
         }
@@ -170,8 +186,13 @@ impl HpackEncoder {
             name: name.len() as u16,
             value: value.len() as u16,
             older: *newest,
+            fixed: fixed.unwrap_or(0) as u8,
         });
         *newest = self.entries.len() as u8;
+        let length = name.len() + value.len();
+        if self.text.capacity() - self.text.len() < length {
+            self.text.reserve_exact(length.max(STEP));
+        }
         self.text.extend_from_slice(name);
         self.text.extend_from_slice(value);
         self.size += name.len() + value.len() + OVERHEAD;
@@ -238,6 +259,8 @@ fn fixed(name: &[u8], value: &[u8], hash: u8) -> TableMatch {
 /// Writes a string (RFC 7541 §5.2), Huffman-coded if that is shorter.
 fn string(text: &[u8], out: &mut Vec<u8>) {
     let coded = huffman::encoded_len(text);
+    // With the number of its length.
+    out.reserve(text.len() + 5);
     if coded < text.len() {
         integer::encode(out, 0x80, 7, coded);
         huffman::encode(text, out);

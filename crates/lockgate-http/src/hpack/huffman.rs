@@ -321,10 +321,15 @@ pub(super) fn encode(text: &[u8], out: &mut Vec<u8>) {
         let length = u32::from(LENGTHS[usize::from(*byte)]);
         bits = bits << length | u64::from(CODE.codes[usize::from(*byte)]);
         have += length;
-        while have >= 8 {
-            have -= 8;
-            out.push((bits >> have) as u8);
+        // No code is longer than 30 bits, so that the next one has room.
+        if have >= 32 {
+            have -= 32;
+            out.extend_from_slice(&((bits >> have) as u32).to_be_bytes());
         }
+    }
+    while have >= 8 {
+        have -= 8;
+        out.push((bits >> have) as u8);
     }
     if have > 0 {
         out.push((bits << (8 - have)) as u8 | 0xff >> have);

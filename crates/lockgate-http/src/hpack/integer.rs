@@ -34,14 +34,19 @@ fn decode_large(rest: &mut &[u8], full: usize) -> Result<usize, HpackError> {
 }
 
 /// Writes a number; its first byte has a prefix of `bits` bits beside `marks`.
+#[inline]
 pub(super) fn encode(out: &mut Vec<u8>, marks: u8, bits: u32, number: usize) {
     let full = (1 << bits) - 1;
     if number < full {
         out.push(marks | number as u8);
-        return;
+    } else {
+        out.push(marks | full as u8);
+        encode_large(out, number - full);
     }
-    out.push(marks | full as u8);
-    let mut left = number - full;
+}
+
+/// The same behind a full prefix.
+fn encode_large(out: &mut Vec<u8>, mut left: usize) {
     while left >= 0x80 {
         out.push(0x80 | (left & 0x7f) as u8);
         left >>= 7;

@@ -5,7 +5,6 @@
 //! How a linger ends makes no difference: whether the client waits for it or not, the connection or
 //! the stream is over.
 
-use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::task::{Poll, ready};
@@ -14,7 +13,7 @@ use std::time::Duration;
 use lockgate_http::head::BodyLength;
 use lockgate_http_io::body::BodyReader;
 use lockgate_http_io::h1::H1Connection;
-use lockgate_http_io::h2::{DownstreamStream, FrameIo};
+use lockgate_http_io::h2::{DownstreamStream, SharedLink};
 use lockgate_http_io::message::ClientExchange;
 use lockgate_limits::clock::{Guard, WaitReason};
 use lockgate_net::socket::Socket;
@@ -117,14 +116,14 @@ pub(super) async fn linger_over_http1(
 }
 
 /// Waits until the client has closed; the last frames were sent.
-pub(super) async fn linger_over_http2(guard: &Guard, frame_io: &RefCell<FrameIo>) {
+pub(super) async fn linger_over_http2(guard: &Guard, link: &SharedLink) {
     guard.begin_phase(SHORT_LINGER);
     guard.watch().set_wait(WaitReason::ForClose);
     let mut reads = 0;
     let _ = guard
         .within(poll_fn(|cx| {
             while reads < READS_OF_FRAMES {
-                match frame_io.borrow_mut().poll_discard(cx) {
+                match link.borrow_mut().poll_discard(cx) {
                     Poll::Ready(true) => reads += 1,
                     Poll::Ready(false) => return Poll::Ready(()),
                     Poll::Pending => return Poll::Pending,

@@ -55,13 +55,17 @@ impl<S> Connection<S> {
         Ok(())
     }
 
-    /// §6.5.3: from now on the peer keeps to our initial window.
+    /// §6.5.3: from now on the peer keeps to our initial window. A window that has grown since holds
+    /// already.
     fn recv_settings_ack(&mut self, payload: &[u8]) -> Result<(), ConnectionError> {
         if !payload.is_empty() {
             return Err(ConnectionError::FrameLength);
         }
-        if std::mem::replace(&mut self.is_acknowledged, true) {
+        if std::mem::replace(&mut self.is_settled, true) {
             return Err(ConnectionError::SettingsAck);
+        }
+        if std::mem::replace(&mut self.has_acknowledged, true) {
+            return Ok(());
         }
         let less = i64::from(DEFAULT_WINDOW) - i64::from(self.local.window);
         if less > 0 {
@@ -86,6 +90,11 @@ impl<S> Connection<S> {
             self.budget.ping()?;
             frame_header::begin(&mut self.out, data.len(), PING, ACK, 0);
             self.out.extend_from_slice(data);
+            return Ok(());
+        }
+        if self.ping == Some(*data) {
+            self.ping = None;
+            self.events.push_back(Event::Pong { data: *data });
             return Ok(());
         }
         if self.drain == DrainState::Announced && *data == DRAIN_PING {

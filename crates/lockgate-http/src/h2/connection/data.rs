@@ -8,6 +8,9 @@ use super::super::streams::MessageState;
 use super::super::{ConnectionError, Event, Key, StreamFault, code};
 use super::Connection;
 
+/// Frames with less data than this and with more padding than data are counted as useless (§10.7).
+const SHORT_DATA: usize = 64;
+
 /// A DATA frame that has come in part.
 #[derive(Debug)]
 pub(super) struct PartialData {
@@ -44,7 +47,10 @@ impl<S> Connection<S> {
         let key = self.accept_data(header, data, ended)?;
         match (key, padding_field + padding) {
             (Some(_), 0) => {}
-            (Some(key), padding) => self.give_stream(key, padding as u32),
+            (Some(key), padding) => {
+                self.give_stream(key, padding as u32);
+                self.give(padding as u32);
+            }
             (None, _) => self.give(header.length as u32),
         }
         Ok(PartialData {
@@ -102,7 +108,8 @@ impl<S> Connection<S> {
             *due -= data as u64;
         }
         stream.unused += data as u32;
-        if data == 0 && !ended {
+        let padding = header.length - data;
+        if !ended && (data == 0 || data < SHORT_DATA && data < padding) {
             self.budget.control()?;
         }
         Ok(Some(key))

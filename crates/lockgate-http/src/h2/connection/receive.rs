@@ -12,7 +12,8 @@ impl<S> Connection<S> {
     /// Handles the frames at the front of `bytes`, and returns their length: what is behind them is
     /// to be given again, with more bytes. Stops at the first frame with [events](Self::next_event),
     /// which must be taken before the next call; `0` means that there is no whole frame. Data
-    /// need not be whole. The fields of a head or trailers go to `sink`.
+    /// need not be whole. The fields of a head or trailers go to `sink`. After
+    /// [`abort`](Self::abort), all bytes are dropped.
     ///
     /// # Errors
     /// The peer has violated the protocol or used up its budget: a GOAWAY waits to be sent, the last
@@ -24,6 +25,9 @@ impl<S> Connection<S> {
     ) -> Result<usize, ConnectionError> {
         if let Some(error) = self.error {
             return Err(error);
+        }
+        if self.is_over {
+            return Ok(bytes.len());
         }
         let mut at = 0;
         while self.events.is_empty() {

@@ -9,6 +9,9 @@ use super::super::{ConnectionError, Event, FieldSink, Key, Role, StreamFault, co
 use super::Connection;
 use crate::head::Method;
 
+/// CONTINUATION frames below this size that do not end their section are counted as useless.
+const SHORT_CONTINUATION: usize = 1024;
+
 /// A field section without its last CONTINUATION.
 #[derive(Debug)]
 pub(super) struct CutSection {
@@ -21,12 +24,17 @@ pub(super) struct CutSection {
 struct SectionFront {
     stream: u32,
     ended: bool,
-    depends_on_itself: bool,
     /// Bytes of its frames so far, frame headers included.
     wire: usize,
 }
 
 impl CutSection {
+    /// Its memory in bytes, for tests of its bounds.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.block.capacity()
+    }
+
     pub(super) fn stream(&self) -> u32 {
         self.front.stream
     }
@@ -67,10 +75,13 @@ impl<S> Connection<S> {
             block,
             depends_on_itself,
         } = header.headers(payload).ok_or(ConnectionError::Padding)?;
+        if depends_on_itself {
+            self.refuse(header.stream, code::PROTOCOL_ERROR);
+            return Err(ConnectionError::SelfDependency);
+        }
         let front = SectionFront {
             stream: header.stream,
             ended: header.has(END_STREAM),
-            depends_on_itself,
             wire: HEADER_LEN + payload.len(),
         };
         if header.has(END_HEADERS) {
@@ -92,10 +103,13 @@ impl<S> Connection<S> {
         let mut section = self.section.take().ok_or(ConnectionError::Continuation)?;
         section.front.wire += HEADER_LEN + payload.len();
         // Frame headers count, so that the number of frames is bounded as well (CVE-2024-27316).
-        if section.front.wire > (self.local.head_list as usize).saturating_add(MAX_PAYLOAD) {
+        let list = self.local.head_list as usize;
+        let most = list.saturating_mul(4).max(list.saturating_add(MAX_PAYLOAD));
+        if section.front.wire > most {
             return Err(ConnectionError::SectionTooLong);
         }
-        if payload.is_empty() && !header.has(END_HEADERS) {
+        // Honest ones fill their frames.
+        if payload.len() < SHORT_CONTINUATION && !header.has(END_HEADERS) {
             self.budget.control()?;
         }
         section.block.extend_from_slice(payload);
@@ -121,7 +135,7 @@ impl<S> Connection<S> {
             SectionPurpose::Late
         } else if id <= self.last_id {
             SectionPurpose::Closed
-        } else if self.streams.len() < self.local.streams as usize {
+        } else if self.has_room(self.local.streams) {
             SectionPurpose::Request
         } else {
             SectionPurpose::Refused
@@ -159,6 +173,9 @@ impl<S> Connection<S> {
                 sink.overflow();
             }
         })?;
+        if scan.is_excessive {
+            return Err(ConnectionError::FieldTooLong);
+        }
         match purpose {
             SectionPurpose::Request => self.open_request(front, &scan)?,
             SectionPurpose::Response(key) => self.tell_response(key, front, &scan)?,
@@ -166,7 +183,7 @@ impl<S> Connection<S> {
             SectionPurpose::Refused => {
                 self.note_opened(front.stream);
                 self.refuse(front.stream, code::REFUSED_STREAM);
-                self.budget.refusal(self.is_acknowledged)?;
+                self.budget.refusal(self.has_acknowledged)?;
             }
             SectionPurpose::Ended(key) => self.fault(key, StreamFault::Closed)?,
             SectionPurpose::Late => {
@@ -208,13 +225,14 @@ impl<S> Connection<S> {
             stream: id, ended, ..
         } = front;
         self.note_opened(id);
-        // RFC 8441 §3: a pseudo-field that was not negotiated.
-        let is_unasked = scan.has_protocol() && !self.local.connect_protocol;
-        if scan.is_misplaced() || is_unasked || front.depends_on_itself {
+        // RFC 8441 §3: a pseudo-field that was not negotiated. What is malformed otherwise makes no
+        // head, and the user may answer that.
+        if scan.has_protocol() && !self.local.connect_protocol {
             self.refuse(id, code::PROTOCOL_ERROR);
             return self.budget.reset();
         }
         self.accepted_id = id;
+        self.held_heads += scan.size() as usize;
         let key = self.streams.insert(Stream {
             id,
             received: if ended {
@@ -229,6 +247,8 @@ impl<S> Connection<S> {
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
             unused: 0,
+            kept: 0,
+            head: scan.size(),
             due: scan.content_length,
             user: None,
         });
@@ -254,7 +274,6 @@ impl<S> Connection<S> {
             stream.received = MessageState::Ended;
         }
         let status = match scan.status {
-            _ if front.depends_on_itself => return self.fault(key, StreamFault::SelfDependency),
             _ if scan.is_misplaced() => return self.fault(key, StreamFault::PseudoFields),
             // §8.6.
             None | Some(101) => return self.fault(key, StreamFault::Status),
@@ -283,6 +302,7 @@ impl<S> Connection<S> {
         if !ended {
             stream.received = MessageState::Body;
         }
+        self.hold_head(key, scan);
         self.events.push_back(Event::Head { key, ended, wire });
         Ok(())
     }
@@ -299,9 +319,7 @@ impl<S> Connection<S> {
         if front.ended {
             stream.received = MessageState::Ended;
         }
-        let fault = if front.depends_on_itself {
-            Some(StreamFault::SelfDependency)
-        } else if !front.ended {
+        let fault = if !front.ended {
             Some(StreamFault::Trailers)
         } else if scan.has_pseudo_fields() {
             Some(StreamFault::PseudoFields)
@@ -313,10 +331,20 @@ impl<S> Connection<S> {
         if let Some(fault) = fault {
             return self.fault(key, fault);
         }
+        self.hold_head(key, scan);
         self.events.push_back(Event::Trailers {
             key,
             wire: front.wire,
         });
         Ok(())
+    }
+
+    /// Counts a field section that the user may hold while the stream has its slot.
+    fn hold_head(&mut self, key: Key, scan: &SectionScan) {
+        if let Some(stream) = self.streams.get_mut(key) {
+            let before = stream.head;
+            stream.head = before.saturating_add(scan.size());
+            self.held_heads += (stream.head - before) as usize;
+        }
     }
 }

@@ -77,8 +77,8 @@ impl Http2Connection {
                 }
             }
             Event::Goaway { code } => self.goaway = Some(code),
-            // A server's are refused by the layer.
-            Event::Priority { .. } => {}
+            // A server's are refused by the layer; no PING is sent.
+            Event::Priority { .. } | Event::Pong { .. } => {}
         }
     }
 

@@ -164,9 +164,9 @@ impl Delivery {
             if !self.piece.is_empty() {
                 let last = self.parts.is_empty();
                 let taken = if self.piece.len() <= allowed {
-                    ready!(down.poll_write_shared(cx, &self.piece, last))?
+                    ready!(down.poll_write(cx, &self.piece, last))?
                 } else {
-                    ready!(down.poll_write_shared(cx, &self.piece.slice(..allowed), false))?
+                    ready!(down.poll_write(cx, &self.piece[..allowed], false))?
                 };
                 self.piece.advance(taken);
                 spend(shaper.as_deref_mut(), taken);

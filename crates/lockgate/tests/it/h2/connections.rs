@@ -9,6 +9,7 @@ use lockgate_testkit::{
     Folder, Http, Lockgate, Message, Origin, Serving, Signal, Wire, eventually,
 };
 
+use super::floods::site_for;
 use super::plain_site;
 use crate::http::{plain_site as http1_site, secure_site};
 use crate::scene::{NAME, Site, lockgate};
@@ -258,7 +259,8 @@ fn a_response_may_take_longer_than_the_head_timeout() {
     ];
     let end = flag::END_HEADERS | flag::END_STREAM;
     let request = frame(kind::HEADERS, end, 1, hpack::section(&fields));
-    peer.send([PREFACE, &settings(&[]), &request].concat());
+    let settings = frame(kind::SETTINGS, 0, 0, settings(&[]));
+    peer.send([PREFACE, &settings, &request].concat());
     let mut upstream = origin.http();
     upstream.request();
     upstream.send("HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\nhalf");
@@ -393,6 +395,22 @@ fn a_stalled_request_body_blocks_no_other_stream() {
     upstream.request();
     upstream.send(OK);
     assert_eq!(other.answer().text(), "ok");
+}
+
+/// The same where the bodies together are larger than the window of the connection.
+#[test]
+fn many_stalled_request_bodies_block_no_other_body() {
+    let (deaf, application) = (Origin::tcp(), application());
+    let gate = lockgate().start(&site_for(&deaf.address(), &application));
+    let client = Client::connect(gate.address());
+    let mut uploads: Vec<_> = (0..30)
+        .map(|_| client.begin(Client::request(Method::POST, "/"), false))
+        .collect();
+    for upload in &mut uploads {
+        upload.send(vec![b'x'; 500_000], false);
+    }
+    let answer = client.post("/probe", vec![b'y'; 200_000]);
+    assert_eq!((answer.status, answer.text()), (200, "ok"));
 }
 
 /// grpc-go measures the round trip by a PING behind the first DATA that it gets, again as soon as

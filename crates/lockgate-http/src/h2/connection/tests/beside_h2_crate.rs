@@ -112,6 +112,11 @@ fn of_ours(bytes: &[u8]) -> Verdict {
     let mut server = End::new(Role::Server, SETTINGS_OF_TESTS, Budget::UNLIMITED);
     // The error is in the GOAWAY.
     let _ = server.feed_some(bytes);
+    for seen in server.take_seen() {
+        if let Seen::Malformed(stream) = seen {
+            server.close(stream, code::PROTOCOL_ERROR);
+        }
+    }
     verdict(&server.sent())
 }
 

@@ -173,7 +173,7 @@ fn data_beyond_the_streams_window_resets_the_stream() {
     server.feed(&frame(DATA, 0, 1, &[b'x'; 10])).unwrap();
     server.feed(&frame(DATA, 0, 1, b"x")).unwrap();
     assert_eq!(server.sent(), [reset_frame(1, code::FLOW_CONTROL_ERROR)]);
-    // Nobody uses it: it is given back when the stream is closed.
+    // It is not used: it is given back when the stream is closed.
     let before = server.connection.receive_window;
     server.close(1, code::CANCEL);
     assert_ne!(server.connection.receive_window, before);
@@ -252,4 +252,256 @@ fn a_zero_window_client_holds_no_data_here() {
     let key = server.key(1);
     assert_eq!(server.connection.data(key, &[b'x'; 1 << 20], true), 0);
     assert_eq!(server.sent(), []);
+}
+
+/// A client behind its preface whose ACK of our SETTINGS is still to come.
+fn unsettled(local: LocalSettings) -> End {
+    let mut server = End::new(Role::Server, local, FEW);
+    server.feed(PREFACE).unwrap();
+    server.feed(&settings(&[])).unwrap();
+    server.sent();
+    server
+}
+
+/// §6.9.2: those of open and of later streams; §6.9.3: the connection's only by WINDOW_UPDATE.
+#[test]
+fn windows_grow_for_open_and_later_streams_and_the_connection() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    for _ in 0..3 {
+        server.feed(&frame(DATA, 0, 1, &[b'x'; 10_000])).unwrap();
+    }
+    let key = server.key(1);
+    server.connection.used(key, 20_000);
+    assert_eq!(server.sent(), []);
+    assert!(server.connection.grow_windows(100_000, 200_000));
+    let grown = settings(&[(INITIAL_WINDOW_SIZE, 100_000)]);
+    // With the 20,000 bytes that it has not been told of.
+    let more = update_frame(0, 200_000 - 65_535 + 20_000);
+    assert_eq!(server.sent(), [frames_of(&grown)[0].clone(), more]);
+    let local = server.connection.local_settings();
+    assert_eq!((local.window, local.connection_window), (100_000, 200_000));
+    // They hold at once: the acknowledgement may be behind data. 70,000 are left, and 20,000 used.
+    for length in [16_000, 16_000, 16_000, 16_000, 6_000] {
+        server
+            .feed(&frame(DATA, 0, 1, &vec![b'x'; length]))
+            .unwrap();
+    }
+    assert_eq!(server.sent(), []);
+    server.feed(&headers(0, 3, POST)).unwrap();
+    for length in [16_384, 16_384, 16_384, 16_384, 16_384, 16_384, 1_696] {
+        server
+            .feed(&frame(DATA, 0, 3, &vec![b'x'; length]))
+            .unwrap();
+    }
+    server.feed(&frame(DATA, 0, 1, b"x")).unwrap();
+    server.feed(&frame(DATA, 0, 3, b"x")).unwrap();
+    let code = code::FLOW_CONTROL_ERROR;
+    assert_eq!(server.sent(), [reset_frame(1, code), reset_frame(3, code)]);
+}
+
+/// Half of the window that holds now is given back at once.
+#[test]
+fn grown_windows_are_given_back_by_their_halves() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    let key = server.key(1);
+    assert!(server.connection.grow_windows(80_000, 120_000));
+    server.sent();
+    for (used, told) in [
+        (39_999, vec![]),
+        (1, vec![update_frame(1, 40_000)]),
+        (19_999, vec![]),
+        (1, vec![update_frame(0, 60_000)]),
+        (20_000, vec![update_frame(1, 40_000)]),
+    ] {
+        for length in [used / 3, used / 3, used - 2 * (used / 3)] {
+            server
+                .feed(&frame(DATA, 0, 1, &vec![b'x'; length]))
+                .unwrap();
+        }
+        server.connection.used(key, used);
+        assert_eq!(server.sent(), told, "{used}");
+    }
+}
+
+/// §6.5.3, §6.9.1: not before an acknowledgement, never smaller, at most 2³¹ − 1.
+#[test]
+fn windows_do_not_grow_without_need() {
+    const MAX: u32 = (1 << 31) - 1;
+    let mut server = unsettled(SETTINGS_OF_TESTS);
+    assert!(!server.connection.grow_windows(100_000, 100_000));
+    assert!(!server.connection.probe_settings());
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(!server.connection.grow_windows(65_535, 10));
+    assert_eq!(server.sent(), []);
+    // That of the connection alone needs no SETTINGS.
+    assert!(server.connection.grow_windows(10, 65_536));
+    assert_eq!(server.sent(), [update_frame(0, 1)]);
+    assert!(server.connection.is_settled());
+    assert!(server.connection.grow_windows(65_536, 10));
+    assert!(!server.connection.is_settled());
+    assert!(!server.connection.grow_windows(70_000, 70_000));
+    server.sent();
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(server.connection.grow_windows(u32::MAX, u32::MAX));
+    let grown = settings(&[(INITIAL_WINDOW_SIZE, MAX)]);
+    let expected = [frames_of(&grown)[0].clone(), update_frame(0, MAX - 65_536)];
+    assert_eq!(server.sent(), expected);
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(!server.connection.grow_windows(u32::MAX, u32::MAX));
+    // An acknowledgement of nothing.
+    assert_eq!(
+        server.feed(&frame(SETTINGS, ACK, 0, b"")),
+        Err(ConnectionError::SettingsAck)
+    );
+}
+
+/// A window below that of the protocol, which was lowered by its acknowledgement, grows again.
+#[test]
+fn a_small_window_grows_after_its_acknowledgement() {
+    let mut server = unsettled(LocalSettings {
+        window: 10,
+        ..SETTINGS_OF_TESTS
+    });
+    server.feed(&headers(0, 1, POST)).unwrap();
+    server.feed(&frame(DATA, 0, 1, &[b'x'; 30])).unwrap();
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    // It is −20 now.
+    assert!(server.connection.grow_windows(40, 0));
+    server.feed(&frame(DATA, 0, 1, &[b'x'; 10])).unwrap();
+    server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    server.sent();
+    server.feed(&frame(DATA, 0, 1, b"x")).unwrap();
+    assert_eq!(server.sent(), [reset_frame(1, code::FLOW_CONTROL_ERROR)]);
+}
+
+/// §6.5.3: its acknowledgement shows that the peer has read all before.
+#[test]
+fn settings_that_change_nothing_are_acknowledged() {
+    let mut client = End::client();
+    assert!(client.connection.probe_settings());
+    assert_eq!(client.sent(), [(SETTINGS, 0, 0, vec![])]);
+    assert!(!client.connection.is_settled() && !client.connection.probe_settings());
+    client.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+    assert!(client.connection.is_settled() && client.connection.probe_settings());
+}
+
+/// §6.9.2: what a stream's window leaves; a negative one leaves no less than none.
+#[test]
+fn a_streams_window_is_seen() {
+    let mut server = End::server();
+    server
+        .feed(&settings(&[(INITIAL_WINDOW_SIZE, 100)]))
+        .unwrap();
+    server.feed(&headers(END_STREAM, 1, GET)).unwrap();
+    server.answer(1, false);
+    let key = server.key(1);
+    let left = |server: &End| server.connection.stream_window(key);
+    assert_eq!(left(&server), 100);
+    assert_eq!(server.connection.data(key, &[b'x'; 70], false), 70);
+    assert_eq!(left(&server), 30);
+    assert_eq!(server.connection.data(key, &[b'x'; 70], false), 30);
+    assert_eq!(left(&server), 0);
+    server.feed(&update(1, 15)).unwrap();
+    assert_eq!(left(&server), 15);
+    server.feed(&settings(&[(INITIAL_WINDOW_SIZE, 0)])).unwrap();
+    assert_eq!(left(&server), 0);
+    server.close(1, code::CANCEL);
+    assert_eq!(left(&server), 0);
+}
+
+/// §6.9: the same of the connection's window.
+#[test]
+fn the_connections_window_is_seen() {
+    let (mut client, key) = asked(1 << 20);
+    let mut left = 65_535;
+    while left > 0 {
+        assert_eq!(client.connection.connection_window(), left);
+        client.sent();
+        left -= client.connection.data(key, &vec![b'x'; left], false);
+    }
+    assert_eq!(client.connection.connection_window(), 0);
+    assert_eq!(client.connection.data(key, b"0123456789", false), 0);
+    client.feed(&update(0, 4)).unwrap();
+    assert_eq!(client.connection.connection_window(), 4);
+    assert_eq!(client.connection.data(key, b"0123456789", false), 4);
+    client.feed(&update(0, 6)).unwrap();
+    assert_eq!(client.connection.data(key, b"456789", true), 6);
+}
+
+/// What the connection's window allows when all that is not used is given back.
+fn whole_window(end: &End) -> usize {
+    let mut window = end.connection.receive_window;
+    let mut size = 0;
+    // Bytes that were given back and not told are not left, but nor are they lost.
+    window.give(1 << 20, 0);
+    while window.take(1) {
+        size += 1;
+    }
+    size - (1 << 20)
+}
+
+/// §5.2.2: data that is not taken fills its own stream's window, and does not stop the others.
+#[test]
+fn kept_data_stops_its_stream_and_no_other() {
+    let mut server = End::server_with(LocalSettings {
+        window: 20_000,
+        ..SETTINGS_OF_TESTS
+    });
+    for stream in [1, 3] {
+        server.feed(&headers(0, stream, POST)).unwrap();
+        for _ in 0..2 {
+            server
+                .feed(&frame(DATA, 0, stream, &[b'x'; 10_000]))
+                .unwrap();
+            let key = server.key(stream);
+            server.connection.keep(key, 10_000);
+        }
+        // No more than there is.
+        let key = server.key(stream);
+        server.connection.keep(key, 10_000);
+    }
+    assert_eq!(server.connection.kept_bytes(), 40_000);
+    assert_eq!(server.sent(), [update_frame(0, 40_000)]);
+    assert_eq!(whole_window(&server), 65_535);
+    // Used, it opens the stream's window, and not the connection's once more.
+    let key = server.key(1);
+    server.connection.used(key, 20_000);
+    assert_eq!(server.sent(), [update_frame(1, 20_000)]);
+    assert_eq!(server.connection.kept_bytes(), 20_000);
+    assert_eq!(whole_window(&server), 65_535);
+    server.feed(&frame(DATA, 0, 3, b"x")).unwrap();
+    assert_eq!(server.sent(), [reset_frame(3, code::FLOW_CONTROL_ERROR)]);
+    server.close(3, code::CANCEL);
+    assert_eq!(server.connection.kept_bytes(), 0);
+    // The byte that was too much is given back as well.
+    assert_eq!(whole_window(&server), 65_535);
+}
+
+/// Of data that is kept in part, that part is used first.
+#[test]
+fn the_connections_window_is_given_back_once() {
+    for (kept, used) in [
+        (0, 0),
+        (4_000, 0),
+        (4_000, 1_000),
+        (4_000, 6_000),
+        (10_000, 10_000),
+        (0, 10_000),
+    ] {
+        let mut server = End::server();
+        server.feed(&headers(0, 1, POST)).unwrap();
+        server.feed(&frame(DATA, 0, 1, &[b'x'; 10_000])).unwrap();
+        let key = server.key(1);
+        server.connection.keep(key, kept);
+        server.connection.used(key, used);
+        let left = kept.saturating_sub(used);
+        assert_eq!(server.connection.kept_bytes(), left);
+        let given = kept.max(used);
+        assert_eq!(whole_window(&server), 55_535 + given, "{kept} {used}");
+        server.close(1, code::CANCEL);
+        assert_eq!(whole_window(&server), 65_535, "{kept} {used}");
+        assert_eq!(server.connection.kept_bytes(), 0);
+    }
 }

@@ -135,14 +135,29 @@ fn unknown_frames_and_flags_are_ignored() {
     assert_eq!(server.take_seen(), [Seen::Request(1, "GET /".into(), true)]);
 }
 
-/// RFC 7540 §5.3.1: the stream alone ends, and the block is decoded.
+/// RFC 7540 §5.3.1, and RFC 9113 §4.3: the block is not decoded, so the connection ends as well.
 #[test]
-fn a_stream_that_depends_on_itself_is_reset() {
-    let mut server = End::server();
+fn headers_that_depend_on_their_own_stream_end_the_connection() {
     let block = [b"\0\0\0\x01\x10", GET].concat();
-    server.feed(&frame(HEADERS, 0x4 | 0x20, 1, &block)).unwrap();
-    assert_eq!(server.sent(), [reset_frame(1, code::PROTOCOL_ERROR)]);
-    server.feed(&headers(0, 3, b"\x83\x86\x84\xbe")).unwrap();
+    for mut end in [End::server(), End::client()] {
+        if end.connection.role == Role::Client {
+            end.ask(true);
+        }
+        let fed = end.feed(&frame(HEADERS, 0x4 | 0x20, 1, &block));
+        assert_eq!(fed, Err(SelfDependency));
+        let sent = [
+            reset_frame(1, code::PROTOCOL_ERROR),
+            goaway_frame(0, code::COMPRESSION_ERROR),
+        ];
+        assert_eq!((end.sent(), end.take_seen()), (sent.into(), vec![]));
+    }
+}
+
+/// RFC 7540 §5.3.1, RFC 9113 §6.3.
+#[test]
+fn a_wrong_priority_resets_its_stream() {
+    let mut server = End::server();
+    server.feed(&headers(0, 3, POST)).unwrap();
     server
         .feed(&frame(PRIORITY, 0, 3, b"\0\0\0\x03\0"))
         .unwrap();

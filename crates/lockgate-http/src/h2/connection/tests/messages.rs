@@ -141,25 +141,17 @@ fn content_length_of_bodiless_responses_announces_no_data() {
     }
 }
 
-/// §8.1.1, §8.3: without a slot, and known to nobody.
+/// RFC 8441 §3: `:protocol`, which was not offered. It has no slot, and no event tells of it.
 #[test]
-fn requests_with_misplaced_pseudo_header_fields_are_reset() {
-    for block in [
-        &b"\x82\x82\x86\x84\x41\x01a"[..],
-        b"\x82\x86\x00\x01a\x01b\x84",
-        b"\x82\x86\x84\x88",
-        b"\x82\x86\x84\x00\x02:a\x01b",
-        // `:protocol`, which was not offered (RFC 8441 §3).
-        b"\x02\x07CONNECT\x86\x84\x41\x01a\x00\x09:protocol\x09websocket",
-    ] {
-        let mut server = End::server();
-        server.feed(&headers(END_STREAM, 1, block)).unwrap();
-        assert_eq!(server.sent(), [reset_frame(1, code::PROTOCOL_ERROR)]);
-        assert_eq!(
-            (server.take_seen(), server.connection.active()),
-            (vec![], 0)
-        );
-    }
+fn an_extended_connect_that_was_not_offered_is_reset() {
+    let block = b"\x02\x07CONNECT\x86\x84\x41\x01a\x00\x09:protocol\x09websocket";
+    let mut server = End::server();
+    server.feed(&headers(END_STREAM, 1, block)).unwrap();
+    assert_eq!(server.sent(), [reset_frame(1, code::PROTOCOL_ERROR)]);
+    assert_eq!(
+        (server.take_seen(), server.connection.active()),
+        (vec![], 0)
+    );
 }
 
 /// RFC 8441 §4.
@@ -193,6 +185,11 @@ fn requests_that_make_no_head_keep_their_stream() {
     let large = [GET, b"\x00\x01a\x7f\x81\x1f", &[b'x'; 4_096]].concat();
     for block in [
         &b"\x82\x86\x84"[..],
+        // §8.3: pseudo-fields that are repeated, behind another field, of a response, unknown.
+        b"\x82\x82\x86\x84\x41\x01a",
+        b"\x82\x86\x84\x00\x01a\x01b\x41\x01a",
+        b"\x82\x86\x84\x41\x01a\x88",
+        b"\x82\x86\x84\x41\x01a\x00\x02:a\x01b",
         b"\x82\x86\x84\x41\x01a\x00\x01A\x01b",
         b"\x82\x86\x84\x41\x01a\x00\x0aconnection\x05close",
         &large,
@@ -215,8 +212,6 @@ fn a_response_is_written_for_http_2() {
     let mut head = ResponseHead::of(200);
     for (name, value) in [
         ("Content-Type", "text/plain"),
-        ("Connection", "close"),
-        ("Keep-Alive", "timeout=5"),
         ("Content-Length", "1"),
         ("Set-Cookie", "a=b"),
     ] {
@@ -273,6 +268,78 @@ fn a_response_is_written_for_http_2() {
 }
 
 /// §4.3, §6.10: a block longer than a frame.
+/// What comes next is the rest of it, for which its sender may wait for an acknowledgement of TCP.
+#[test]
+fn the_rest_of_a_message_is_known_to_be_missing() {
+    let mut server = End::new(Role::Server, SETTINGS_OF_TESTS, FEW);
+    let whole = data(0, b"whole");
+    for (bytes, expected) in [
+        (&PREFACE[..0], false),
+        (&PREFACE[..1], true),
+        (&PREFACE[1..23], true),
+        (&PREFACE[23..], false),
+        (&settings(&[]), false),
+        (&frame(HEADERS, 0, 1, b"\x83\x86"), true),
+        (
+            &frame(CONTINUATION, END_HEADERS, 1, b"\x84\x41\x01a"),
+            false,
+        ),
+        // A part of a header is left over.
+        (&whole[..8], false),
+        (&whole[..10], true),
+        (&whole[10..], false),
+        // Padding is a part of its frame.
+        (&data(0x8, b"\x02x\0\0")[..12], true),
+        (b"\0", false),
+    ] {
+        server.feed_some(bytes).unwrap();
+        assert_eq!(server.connection.is_within_message(), expected, "{bytes:?}");
+    }
+}
+
+/// §8.1: a complete response, and then a request not to send the rest; at both ends.
+#[test]
+fn an_early_response_ends_an_upload_without_an_error() {
+    let mut server = End::server();
+    server.feed(&headers(0, 1, POST)).unwrap();
+    server.feed(&data(0, &[b'x'; 10_000])).unwrap();
+    let key = server.key(1);
+    server
+        .connection
+        .respond(key, &ResponseHead::of(413), false);
+    assert_eq!(server.connection.data(key, b"no", true), 2);
+    server.connection.close(key, code::NO_ERROR);
+    let answer = server.connection.unsent().to_vec();
+    let [(HEADERS, ..), (DATA, END_STREAM, ..), reset] = &server.sent()[..] else {
+        panic!("an answer");
+    };
+    assert_eq!(*reset, reset_frame(1, code::NO_ERROR));
+    // What was on its way is no offence, and given back to the connection.
+    server.take_seen();
+    for _ in 0..3 {
+        server.feed(&data(0, &[b'x'; 16_384])).unwrap();
+    }
+    server.feed(&data(END_STREAM, b"")).unwrap();
+    let update = |by: u32| (WINDOW_UPDATE, 0, 0, by.to_be_bytes().to_vec());
+    assert_eq!(server.sent(), [update(10_000 + 2 * 16_384)]);
+    assert_eq!(server.take_seen(), []);
+
+    let mut client = End::client();
+    let key = client.ask(false);
+    assert_eq!(client.connection.data(key, b"some", false), 4);
+    client.sent();
+    client.feed(&answer).unwrap();
+    let expected = [
+        Seen::Response(1, 413, false),
+        Seen::Data(1, b"no".to_vec(), true),
+        Seen::Reset(1, code::NO_ERROR, None, false),
+    ];
+    assert_eq!(client.take_seen(), expected);
+    assert_eq!(client.connection.data(key, b"more", true), 0);
+    client.close(1, code::CANCEL);
+    assert_eq!(client.sent(), []);
+}
+
 #[test]
 fn a_long_field_block_continues_in_further_frames() {
     let mut server = End::server();

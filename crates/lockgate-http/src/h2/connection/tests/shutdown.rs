@@ -115,3 +115,93 @@ fn an_error_names_the_last_stream_that_was_accepted() {
     server.feed(&frame(PING, 0, 1, b"12345678")).unwrap_err();
     assert_eq!(server.sent(), [goaway_frame(7, code::PROTOCOL_ERROR)]);
 }
+
+#[test]
+fn a_drain_is_done_when_both_steps_are_and_no_stream_is_left() {
+    let mut server = End::server();
+    let states = |end: &End| (end.connection.is_draining(), end.connection.is_drained());
+    assert_eq!(states(&server), (false, false));
+    server.feed(&headers(END_STREAM, 1, GET)).unwrap();
+    server.connection.drain();
+    let sent = server.sent();
+    assert_eq!(states(&server), (true, false));
+    server.feed(&frame(PING, ACK, 0, &sent[1].3)).unwrap();
+    assert_eq!(states(&server), (true, false), "a stream is left");
+    server.answer(1, true);
+    server.close(1, code::NO_ERROR);
+    assert_eq!(states(&server), (true, true));
+    // A request that comes all the same is ignored (§6.8).
+    server.feed(&headers(END_STREAM, 3, GET)).unwrap();
+    assert_eq!(states(&server), (true, true));
+}
+
+/// §6.8: requests above the last stream may be sent again. Nothing follows the GOAWAY.
+#[test]
+fn an_aborted_connection_tells_its_last_stream_and_nothing_else() {
+    for (code, drains) in [
+        (code::NO_ERROR, false),
+        (code::ENHANCE_YOUR_CALM, false),
+        (code::INTERNAL_ERROR, true),
+    ] {
+        let mut server = End::server();
+        server.feed(&headers(0, 1, POST)).unwrap();
+        server.feed(&frame(DATA, 0, 1, &[b'x'; 16_384])).unwrap();
+        if drains {
+            server.connection.drain();
+        }
+        server.take_seen();
+        server.sent();
+        server.connection.abort(code);
+        server.connection.abort(code::PROTOCOL_ERROR);
+        assert_eq!(server.sent(), [goaway_frame(1, code)]);
+        assert!(server.connection.is_over());
+        assert_eq!(server.connection.error(), None);
+        // What comes is dropped, whatever it is, and in any part.
+        for bytes in [
+            &headers(END_STREAM, 3, GET)[..],
+            &frame(DATA, 0, 1, b"x"),
+            &frame(PING, 0, 0, b"12345678"),
+            &frame(PING, 0, 1, b"wrong"),
+            &[0xff; 5],
+        ] {
+            assert_eq!(server.feed_some(bytes), Ok(bytes.len()));
+        }
+        let key = server.key(1);
+        let connection = &mut server.connection;
+        connection.used(key, 16_384);
+        connection.respond(key, &ResponseHead::of(200), false);
+        assert_eq!(connection.data(key, b"x", true), 0);
+        connection.drain();
+        assert!(!connection.ping([0; 8]) && !connection.grow_windows(1 << 20, 1 << 20));
+        assert!(!connection.probe_settings());
+        server.close(1, code::PROTOCOL_ERROR);
+        assert_eq!((server.take_seen(), server.sent()), (vec![], vec![]));
+        assert_eq!(server.connection.active(), 0);
+    }
+}
+
+#[test]
+fn a_client_that_leaves_names_no_stream() {
+    let mut client = End::client();
+    client.ask(true);
+    client.connection.abort(code::NO_ERROR);
+    assert_eq!(client.sent(), [goaway_frame(0, code::NO_ERROR)]);
+    assert!(!client.connection.takes_streams());
+    assert_eq!(client.connection.open(Method::Get, 3, true, |_| {}), None);
+    client.close(1, code::CANCEL);
+    assert_eq!(client.sent(), []);
+}
+
+#[test]
+fn a_violation_is_known_after_the_end() {
+    let mut server = End::server();
+    let error = server.feed(&frame(PING, 0, 1, b"12345678"));
+    assert_eq!(error, Err(ConnectionError::WrongStream));
+    let known = server.connection.error();
+    assert_eq!(known, Some(ConnectionError::WrongStream));
+    assert!(server.connection.is_over());
+    server.sent();
+    server.connection.abort(code::NO_ERROR);
+    assert_eq!(server.sent(), []);
+    assert_eq!(server.feed(b"x"), Err(ConnectionError::WrongStream));
+}

@@ -1,0 +1,431 @@
+//! One HTTP/2 connection: the layer's state, the socket below it, and the streams above it.
+//!
+//! The connection's task alone reads and writes the socket, in turns: [`begin_turn`](Link::begin_turn),
+//! [`poll_event`](Link::poll_event) until nothing more comes, [`poll_send`](Link::poll_send),
+//! [`end_turn`](Link::end_turn). A stream's task borrows the link for the length of one call, reads what
+//! came for its stream, writes into the bytes to send, and wakes the connection's task for them.
+//!
+//! Does not know what becomes of a request, and no deadline: see the proxy's `downstream`.
+
+mod receive;
+mod refill;
+mod send;
+#[cfg(test)]
+mod tests;
+mod windows;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h2::{
+    Budget, Connection, ConnectionError, Key, LocalSettings, Role, TurnBuffers, code,
+};
+use lockgate_net::acknowledge::ReadPauses;
+use lockgate_net::millis::Millis;
+use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
+
+use super::partial_message::PartialMessage;
+use super::send_order::SendOrder;
+use super::stream_slot::{StreamSlot, StreamWait};
+use super::worker_buffers::WorkerBuffers;
+use crate::body::Reset;
+use refill::{BudgetRefill, TinyFrames};
+use windows::BodyWindows;
+
+pub use receive::HeadRefusal;
+pub(super) use send::SendWait;
+
+/// A link that the connection's task and those of its streams share.
+pub type SharedLink = Rc<RefCell<Link>>;
+
+/// The most reads in a turn.
+const READS: usize = 8;
+/// WINDOW_UPDATE frames that a client may send before it has received data.
+const UPDATES: u32 = 256;
+/// The most bytes of heads of open streams together, for each stream that the connection may have:
+/// 8 KB, which other servers allow for one head. A stream beyond that is refused, and may be
+/// retried.
+const HEADS_EACH: usize = 8 * 1024;
+/// The least value of that sum, so that a few streams may have large heads.
+const HEADS: usize = 1024 * 1024;
+
+/// A rate of frames, and how many may come at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameRate {
+    /// Frames in each `every`.
+    pub count: u32,
+    /// The time in which `count` frames are allowed again.
+    pub every: Duration,
+    /// Frames that may come at once.
+    pub burst: u32,
+}
+
+/// What a client may do on one connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinkLimits {
+    /// Streams at once.
+    pub streams: u32,
+    /// Bytes of one body that were not taken, once the window has grown.
+    pub window: u32,
+    /// Bytes of all bodies of the connection that were not taken.
+    pub connection_window: u32,
+    /// Bytes of a field section, as RFC 9113 §6.5.2 counts them.
+    pub head_list: usize,
+    /// Streams that are reset or malformed.
+    pub resets: FrameRate,
+    /// Frames that carry nothing for a request.
+    pub control: FrameRate,
+}
+
+/// What has come of the peer's frames.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkEvent {
+    /// A stream that the client has opened; its head is to be [read](Link::read_head) before the next
+    /// event. `has_ended` where the head was the end.
+    Request {
+        /// The stream.
+        key: Key,
+        /// Whether no body follows.
+        has_ended: bool,
+    },
+    /// The peer has ended its side of the connection; `is_cut` within its preface, a frame or a field
+    /// section.
+    Ended {
+        /// Whether something is incomplete.
+        is_cut: bool,
+    },
+}
+
+/// Why a link is of no more use.
+#[derive(Debug, thiserror::Error)]
+pub enum LinkError {
+    /// The connection has broken.
+    #[error(transparent)]
+    Broken(#[from] StreamError),
+    /// The peer has broken a rule of HTTP/2, or costs too much: our GOAWAY waits to be sent.
+    #[error(transparent)]
+    Violation(#[from] LinkViolation),
+}
+
+/// What a peer has done for which we end the connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LinkViolation {
+    /// It has violated the protocol, or used up its budget.
+    #[error(transparent)]
+    Rule(ConnectionError),
+    /// It sends bodies in frames that are smaller than their headers.
+    #[error("too many tiny DATA frames")]
+    TinyFrames,
+}
+
+impl LinkViolation {
+    /// The metric's label.
+    pub fn label(self) -> &'static str {
+        match self {
+            Self::Rule(error) => error.label(),
+            Self::TinyFrames => "calm",
+        }
+    }
+
+    /// The code of the GOAWAY that tells the peer.
+    pub fn code(self) -> u32 {
+        match self {
+            Self::Rule(error) => error.code(),
+            Self::TinyFrames => code::ENHANCE_YOUR_CALM,
+        }
+    }
+
+    /// Whether a field section cannot be decoded, so that no later one can be.
+    pub fn is_of_sections(self) -> bool {
+        use ConnectionError::{FieldTooLong, Hpack, SelfDependency};
+        matches!(self, Self::Rule(Hpack(_) | FieldTooLong | SelfDependency))
+    }
+
+    /// Whether the peer has cost too much, and not only broken a rule.
+    pub fn is_abuse(self) -> bool {
+        match self {
+            Self::Rule(error) => error.is_abuse(),
+            Self::TinyFrames => true,
+        }
+    }
+}
+
+/// An HTTP/2 connection.
+#[derive(Debug)]
+pub struct Link {
+    connection: Connection<StreamSlot>,
+    stream: Stream,
+    inbox: ReadBuffer,
+    blocks: Rc<BufferPool>,
+    buffers: Rc<WorkerBuffers>,
+    /// Whether the layer has buffers of the worker.
+    is_lent: bool,
+    order: SendOrder,
+    windows: BodyWindows,
+    refills: BudgetRefill,
+    /// The task of the connection, and whether it was woken since its last turn.
+    driver: Option<Waker>,
+    is_driver_woken: bool,
+    /// Reads left in this turn, and whether one was left out because too much waits to be sent.
+    reads: usize,
+    is_read_due: bool,
+    /// Bytes sent, and bytes received.
+    moved: (u64, u64),
+    /// Whether the peer takes nothing now.
+    is_blocked: bool,
+    has_ended: bool,
+    partial_message: PartialMessage,
+    pauses: ReadPauses,
+    /// The limits of trailers.
+    limits: HeadLimits,
+    most_heads: usize,
+    /// Whether some data is not kept beside the connection's window, because too much is.
+    is_keeping_due: bool,
+    /// The code of the peer's GOAWAY.
+    goaway: Option<u32>,
+    /// Streams that were reset and have a task.
+    resets: Vec<(Key, Reset)>,
+    tiny_frames: TinyFrames,
+    /// Why no stream goes on.
+    lost: Option<Reset>,
+}
+
+impl Link {
+    /// The connection of a client from which `received` was read already.
+    pub fn of_client(
+        stream: Stream,
+        blocks: &Rc<BufferPool>,
+        buffers: &Rc<WorkerBuffers>,
+        received: &[u8],
+        limits: &LinkLimits,
+        now: Millis,
+    ) -> SharedLink {
+        let mut inbox = ReadBuffer::new(blocks);
+        inbox.extend(received);
+        let windows = BodyWindows::new(limits.window, limits.connection_window);
+        let settings = LocalSettings {
+            streams: limits.streams,
+            window: windows.stream(),
+            connection_window: windows.connection(),
+            head_list: u32::try_from(limits.head_list).unwrap_or(u32::MAX),
+            connect_protocol: true,
+        };
+        let budget = Budget {
+            resets: limits.resets.burst,
+            control: limits.control.burst,
+            updates: UPDATES,
+        };
+        Rc::new(RefCell::new(Self {
+            connection: Connection::new(Role::Server, settings, budget),
+            stream,
+            inbox,
+            blocks: Rc::clone(blocks),
+            buffers: Rc::clone(buffers),
+            is_lent: false,
+            order: SendOrder::new(),
+            windows,
+            refills: BudgetRefill::new(limits.resets, limits.control, now),
+            driver: None,
+            is_driver_woken: false,
+            reads: READS,
+            is_read_due: false,
+            moved: (0, 0),
+            is_blocked: false,
+            has_ended: false,
+            partial_message: PartialMessage::default(),
+            pauses: ReadPauses::default(),
+            limits: HeadLimits::default(),
+            most_heads: HEADS.max(limits.streams as usize * HEADS_EACH),
+            is_keeping_due: false,
+            goaway: None,
+            resets: Vec::new(),
+            tiny_frames: TinyFrames::new(now),
+            lost: None,
+        }))
+    }
+
+    /// The connection below.
+    pub fn stream(&self) -> &Stream {
+        &self.stream
+    }
+
+    /// Whether the peer is waited for: it takes no bytes now.
+    pub fn is_blocked(&self) -> bool {
+        self.is_blocked
+    }
+
+    /// Bytes of frames sent, and received.
+    pub fn bytes_moved(&self) -> (u64, u64) {
+        self.moved
+    }
+
+    /// Whether the peer's preface has come, with its first SETTINGS.
+    pub fn has_begun(&self) -> bool {
+        self.connection.peer_settings().is_some()
+    }
+
+    /// Begins a turn of the connection's task: with a limited number of reads, since then the
+    /// worker's other connections are served.
+    pub fn begin_turn(&mut self, cx: &Context<'_>, now: Millis) {
+        self.reads = READS;
+        self.is_driver_woken = false;
+        if !self
+            .driver
+            .as_ref()
+            .is_some_and(|driver| driver.will_wake(cx.waker()))
+        {
+            self.driver = Some(cx.waker().clone());
+        }
+        self.lend();
+        if let Some(more) = self.refills.due(now) {
+            self.connection.refill(more);
+        }
+        self.tiny_frames.refill(now);
+        self.windows.grow(&mut self.connection);
+    }
+
+    /// Ends a turn: gives memory back. Received bytes are acknowledged at once where the rest of a
+    /// message is waited for, unless bytes sent in this turn carry the acknowledgement.
+    pub fn end_turn(&mut self) {
+        if (self.is_within_frame() || self.partial_message.is_awaited()) && self.stream.await_rest()
+        {
+            self.partial_message.acknowledged();
+        }
+        if std::mem::take(&mut self.is_lent) {
+            let mut buffers = TurnBuffers::default();
+            self.connection.give_back(&mut buffers);
+            self.buffers.give(buffers);
+        }
+        if self.connection.active() == 0 {
+            self.order.shrink();
+            self.resets.shrink_to_fit();
+        }
+    }
+
+    /// Gives the layer buffers of the worker, until the end of the next turn, if there will be one.
+    fn lend(&mut self) {
+        if self.lost.is_none() && !std::mem::replace(&mut self.is_lent, true) {
+            let mut buffers = self.buffers.take();
+            self.connection.lend(&mut buffers);
+            self.buffers.give_rest(buffers);
+        }
+    }
+
+    /// Has the connection's task take a turn, and send what was written.
+    pub fn wake_driver(&mut self) {
+        if !std::mem::replace(&mut self.is_driver_woken, true)
+            && let Some(driver) = &self.driver
+        {
+            driver.wake_by_ref();
+        }
+    }
+
+    /// Tells the client in two steps to send no more requests (RFC 9113 §6.8).
+    pub fn drain(&mut self) {
+        self.connection.drain();
+    }
+
+    /// Whether the client knows which requests were its last, and all of them are answered.
+    pub fn is_drained(&self) -> bool {
+        self.connection.is_drained()
+    }
+
+    /// The code of the client's GOAWAY (RFC 9113 §6.8), once it has sent one and all of its requests are
+    /// answered: it sends no more.
+    pub fn goaway(&self) -> Option<u32> {
+        self.goaway.filter(|_| self.connection.active() == 0)
+    }
+
+    /// Whether a frame or a field section has begun that is not whole.
+    pub fn is_within_frame(&self) -> bool {
+        !self.inbox.is_empty() || self.connection.is_within_message()
+    }
+
+    /// Ends the connection for a reason of our own: GOAWAY tells the last stream that was looked at.
+    pub fn abort(&mut self, code: u32) {
+        self.connection.abort(code);
+        self.end_streams(Some(code));
+    }
+
+    /// Ends all streams with the connection; `code` is that of our GOAWAY, if one could be written.
+    pub fn end_streams(&mut self, code: Option<u32>) {
+        if self.lost.is_some() {
+            return;
+        }
+        self.lost = Some(Reset {
+            code,
+            fault: None,
+            by_peer: false,
+            unprocessed: false,
+        });
+        let keys: Vec<Key> = self.connection.keys().collect();
+        for key in keys {
+            if let Some(slot) = self.connection.get_mut(key) {
+                slot.drop_data();
+                slot.wake_for_loss();
+            }
+        }
+    }
+
+    /// Sends what is left, and ends our side of the connection.
+    ///
+    /// # Errors
+    /// When the connection has broken.
+    pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
+        ready!(self.poll_send(cx))?;
+        self.stream.poll_finish(cx)
+    }
+
+    /// Refuses a request that was not looked at: it may be sent again, with any method (RFC 9113
+    /// §8.7).
+    pub fn refuse(&mut self, key: Key) {
+        self.close(key, code::REFUSED_STREAM);
+    }
+
+    /// Why a stream does not go on, if it does not.
+    pub(super) fn loss(&mut self, key: Key) -> Option<Reset> {
+        if self.connection.get_mut(key).is_some() {
+            return self.lost;
+        }
+        let mut resets = self.resets.iter();
+        let reset = resets.find(|(lost, _)| *lost == key);
+        let of_connection = self.lost.unwrap_or(Reset::CANCELLED);
+        Some(reset.map_or(of_connection, |(_, reset)| *reset))
+    }
+
+    /// Completes when a stream does not go on.
+    pub(super) fn poll_loss(&mut self, key: Key, cx: &Context<'_>) -> Poll<()> {
+        if self.loss(key).is_some() {
+            return Poll::Ready(());
+        }
+        if let Some(slot) = self.connection.get_mut(key) {
+            slot.wait(StreamWait::Loss, cx);
+        }
+        Poll::Pending
+    }
+
+    /// Closes a stream of which nothing more is wanted; where it has not ended in both directions, the
+    /// peer is told by RST_STREAM.
+    pub(super) fn close(&mut self, key: Key, code: u32) {
+        let unsent = self.connection.unsent().len();
+        if self.forget(key, code).is_none() {
+            self.resets.retain(|(lost, _)| *lost != key);
+            return;
+        }
+        if self.connection.unsent().len() > unsent || self.connection.is_drained() {
+            self.wake_driver();
+        }
+    }
+
+    /// Frees the slot of a stream.
+    fn forget(&mut self, key: Key, code: u32) -> Option<StreamSlot> {
+        let slot = self.connection.close(key, code)?;
+        self.keep_more();
+        self.order.forget(key, slot.waits_for(StreamWait::Turn));
+        self.partial_message.end(key.stream());
+        Some(slot)
+    }
+}

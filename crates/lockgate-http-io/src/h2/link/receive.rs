@@ -1,0 +1,314 @@
+//! What comes from the peer: bytes, their events, and what streams get of them.
+
+use std::ops::Range;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+use lockgate_http::fields::Fields;
+use lockgate_http::forwarding;
+use lockgate_http::h1::HeadLimits;
+use lockgate_http::h2::{Event, FieldSection, Key, SectionError, StreamReset, code};
+use lockgate_http::head::{Method, RequestHead};
+use lockgate_http::hpack::Indexing;
+
+use super::super::stream_slot::{StreamSlot, StreamWait};
+use super::{Link, LinkError, LinkEvent, LinkViolation};
+use crate::body::Reset;
+
+/// Why a request cannot be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadRefusal {
+    /// Its head is malformed or too long; the method may be known.
+    Malformed(SectionError, Method),
+    /// The heads of all open streams take too much room together. It was not looked at.
+    NoRoom,
+}
+
+/// The outcome of the next frames among the received bytes.
+enum Received {
+    /// A stream that the client has opened; `has_ended` where its head was the end.
+    Request { key: Key, has_ended: bool },
+    /// Frames that were handled; more may be there.
+    Frames,
+    /// No whole frame is left.
+    Nothing,
+}
+
+impl Link {
+    /// Completes with what has come, and otherwise when the turn is over: then all frames that have
+    /// come were handled, or the reads of the turn are used up.
+    ///
+    /// # Errors
+    /// When the connection has broken, or the peer has violated the protocol.
+    pub fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Result<LinkEvent, LinkError>> {
+        loop {
+            // Streams that are closed may use up the client's budget, too.
+            if let Some(error) = self.connection.error() {
+                return Poll::Ready(Err(LinkViolation::Rule(error).into()));
+            }
+            if self.tiny_frames.are_too_many() {
+                self.connection.abort(code::ENHANCE_YOUR_CALM);
+                return Poll::Ready(Err(LinkViolation::TinyFrames.into()));
+            }
+            match self.receive()? {
+                Received::Request { key, has_ended } => {
+                    return Poll::Ready(Ok(LinkEvent::Request { key, has_ended }));
+                }
+                Received::Frames => continue,
+                Received::Nothing => {}
+            }
+            if self.has_ended {
+                let is_cut = !self.has_begun() || self.is_within_frame();
+                return Poll::Ready(Ok(LinkEvent::Ended { is_cut }));
+            }
+            if self.connection.is_full() {
+                self.is_read_due = true;
+                return Poll::Pending;
+            }
+            if self.reads == 0 {
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            self.reads -= 1;
+            let before = self.inbox.bytes().len();
+            match self.stream.poll_read(cx, &mut self.inbox) {
+                Poll::Ready(Ok(true)) => {
+                    self.pauses.note(self.stream.socket(), None);
+                    self.moved.1 += (self.inbox.bytes().len() - before) as u64;
+                }
+                Poll::Ready(Ok(false)) => self.has_ended = true,
+                Poll::Ready(Err(error)) => {
+                    self.stream.alert(cx, &error);
+                    return Poll::Ready(Err(error.into()));
+                }
+                Poll::Pending => {
+                    self.inbox.release_block();
+                    return Poll::Pending;
+                }
+            }
+        }
+    }
+
+    /// Reads and drops bytes; `false` when the peer has ended.
+    pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
+        self.inbox.consume(self.inbox.bytes().len());
+        self.stream
+            .poll_read(cx, &mut self.inbox)
+            .map(|read| matches!(read, Ok(true)))
+    }
+
+    /// Makes the head of the request that [`poll_event`](Self::poll_event) has told of.
+    ///
+    /// # Errors
+    /// When it is malformed, or there is no room for it.
+    pub fn read_head(
+        &mut self,
+        key: Key,
+        limits: &HeadLimits,
+        head: &mut RequestHead,
+    ) -> Result<(), HeadRefusal> {
+        self.limits = *limits;
+        let (held, own) = (self.connection.held_heads(), self.connection.head_size(key));
+        if held > self.most_heads && held > own {
+            return Err(HeadRefusal::NoRoom);
+        }
+        let section = self.buffers.section();
+        let read = section.fields.request(limits, head);
+        read.map_err(|error| HeadRefusal::Malformed(error, section.method))
+    }
+
+    /// Handles the next frames among the received bytes.
+    fn receive(&mut self) -> Result<Received, LinkError> {
+        if self.inbox.is_empty() {
+            return Ok(Received::Nothing);
+        }
+        let buffers = Rc::clone(&self.buffers);
+        let mut section = buffers.section();
+        let received = self.connection.receive(self.inbox.bytes(), &mut *section);
+        let mut outcome = Received::Nothing;
+        while let Some(event) = self.connection.next_event() {
+            if let Event::Head { key, ended, wire } = event {
+                let most = self.connection.local_settings().head_list as usize;
+                outcome = if section.is_cut || wire > most {
+                    self.refuse_long(key);
+                    Received::Frames
+                } else {
+                    self.open(key, ended);
+                    Received::Request {
+                        key,
+                        has_ended: ended,
+                    }
+                };
+                continue;
+            }
+            self.handle(event, &section.fields);
+            if matches!(outcome, Received::Nothing) {
+                outcome = Received::Frames;
+            }
+        }
+        self.inbox.consume(received.map_err(LinkViolation::Rule)?);
+        Ok(outcome)
+    }
+
+    /// Opens a stream with the head that has come.
+    fn open(&mut self, key: Key, has_ended: bool) {
+        self.connection.attach(key, StreamSlot::new(has_ended));
+        if has_ended {
+            self.partial_message.end(key.stream());
+        } else {
+            self.partial_message.begin(key.stream());
+        }
+    }
+
+    /// Answers a request with more fields than are decoded, and than any head may have: at the least
+    /// cost.
+    fn refuse_long(&mut self, key: Key) {
+        self.connection.respond_with(key, true, |block| {
+            block.status(431);
+            block.field(b"content-length", b"0", Indexing::Plain);
+        });
+        // Such a head costs us as much as one that is reset.
+        self.connection.penalize();
+        // RFC 9113 §8.1: the rest of the request is superfluous.
+        self.connection.close(key, code::NO_ERROR);
+    }
+
+    fn handle(&mut self, event: Event, section: &FieldSection) {
+        match event {
+            Event::Data {
+                key,
+                at,
+                ended,
+                wire,
+            } => self.take_data(key, at, ended, wire),
+            Event::Trailers { key, .. } => {
+                // They take room as heads do.
+                let trailers = if self.connection.held_heads() > self.most_heads {
+                    Some(Box::new(Err(SectionError::TooLong)))
+                } else {
+                    trailers(section, &self.limits)
+                };
+                if let Some(slot) = self.end_message(key) {
+                    slot.trailers = trailers;
+                    slot.wake(StreamWait::Data);
+                }
+            }
+            Event::Reset { key, reset } => self.take_reset(key, reset),
+            Event::Room { key } => {
+                if let Some(slot) = self.connection.get_mut(key) {
+                    slot.wake(StreamWait::Window);
+                }
+            }
+            Event::Priority { stream, priority } => self.order.update(stream, priority),
+            Event::Goaway { code } => self.goaway = Some(code),
+            // Only clients get heads of responses, and we have sent no PING that matters here.
+            Event::Pong { .. } | Event::Head { .. } | Event::Interim { .. } => {}
+        }
+    }
+
+    /// Keeps data until the stream's task fetches it. As long as there is room for it beside the
+    /// connection's window, it does not stop other bodies.
+    fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool, wire: usize) {
+        let length = at.len();
+        if has_ended {
+            self.end_message(key);
+        }
+        let is_over = self.lost.is_some();
+        let Some(slot) = self.connection.get_mut(key).filter(|_| !is_over) else {
+            return;
+        };
+        // A frame's first piece has its header. One that finds nothing waiting costs no more than it
+        // must: it is used as fast as it comes.
+        let is_whole = wire > length;
+        if is_whole && !has_ended && slot.has_data() {
+            self.tiny_frames.note_received(length);
+        }
+        slot.receive(self.inbox.bytes().get(at).unwrap_or_default(), has_ended);
+        slot.wake(StreamWait::Data);
+        if self.connection.kept_bytes() + length <= self.windows.most_kept() {
+            self.connection.keep(key, length);
+        } else {
+            self.is_keeping_due = true;
+        }
+    }
+
+    /// Keeps data that there was no room for, where there is some now.
+    pub(super) fn keep_more(&mut self) {
+        let most = self.windows.most_kept();
+        if !self.is_keeping_due || self.connection.kept_bytes() > most / 2 {
+            return;
+        }
+        self.is_keeping_due = false;
+        let keys: Vec<Key> = self.connection.keys().collect();
+        for key in keys {
+            let room = most.saturating_sub(self.connection.kept_bytes());
+            if room == 0 {
+                self.is_keeping_due = true;
+                break;
+            }
+            self.connection.keep(key, room);
+        }
+    }
+
+    /// Notes the end of the peer's message.
+    fn end_message(&mut self, key: Key) -> Option<&mut StreamSlot> {
+        self.partial_message.end(key.stream());
+        let slot = self.connection.get_mut(key)?;
+        slot.has_ended = true;
+        Some(slot)
+    }
+
+    /// Closes a stream at once: the client may open another one in its place, and what it still sends
+    /// on this one is a mistake (RFC 9113 §5.1). The stream's task finds the reset later.
+    fn take_reset(&mut self, key: Key, reset: StreamReset) {
+        let Some(mut slot) = self.forget(key, reset.code) else {
+            return;
+        };
+        self.resets.push((
+            key,
+            Reset {
+                code: Some(reset.code),
+                fault: reset.fault,
+                by_peer: reset.fault.is_none(),
+                unprocessed: reset.unprocessed,
+            },
+        ));
+        slot.wake_for_loss();
+    }
+
+    /// Gives the client's window back for data that was used.
+    pub(in super::super) fn note_used(&mut self, key: Key, bytes: usize) {
+        let unsent = self.connection.unsent().len();
+        self.windows.note_used(bytes);
+        self.connection.used(key, bytes);
+        self.keep_more();
+        if self.connection.unsent().len() > unsent {
+            self.wake_driver();
+        }
+    }
+
+    /// Fetches what has come for a stream.
+    pub(in super::super) fn fetch(&mut self, key: Key) -> Vec<u8> {
+        let slot = self.connection.get_mut(key);
+        slot.map(StreamSlot::take_data).unwrap_or_default()
+    }
+
+    /// The slot of a stream.
+    pub(in super::super) fn slot(&mut self, key: Key) -> Option<&mut StreamSlot> {
+        self.connection.get_mut(key)
+    }
+}
+
+/// The trailers of a request that are forwarded, if there are any.
+fn trailers(
+    section: &FieldSection,
+    limits: &HeadLimits,
+) -> Option<Box<Result<Fields, SectionError>>> {
+    let mut fields = Fields::default();
+    let made = section.trailers(limits, &mut fields);
+    fields.retain(|field| forwarding::passes_in_trailers(&field));
+    if made.is_ok() && fields.is_empty() {
+        return None;
+    }
+    Some(Box::new(made.map(|()| fields)))
+}
