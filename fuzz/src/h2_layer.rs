@@ -228,23 +228,27 @@ fn take(
 }
 
 fn respond(connection: &mut Connection<u32>, key: Key) {
-    let mut head = ResponseHead::of(200);
-    head.fields.append(b"X-Stream", b"any");
     match key.stream() % 8 {
         1 => {
-            connection.respond(key, &head, true);
+            answer(connection, key, true);
             connection.close(key, code::NO_ERROR);
         }
         5 => {
-            connection.respond(key, &head, false);
+            answer(connection, key, false);
             connection.data(key, &[b'x'; 70_000], true);
-            assert!(connection.stalled_bytes() <= 70_000 * connection.active());
             let local = *connection.local_settings();
             connection.grow_windows(2 * local.window, 2 * local.connection_window);
         }
         7 => drop(connection.close(key, code::PROTOCOL_ERROR)),
-        _ => connection.respond(key, &head, false),
+        _ => answer(connection, key, false),
     }
+}
+
+fn answer<S>(connection: &mut Connection<S>, key: Key, ended: bool) {
+    connection.respond_with(key, ended, |block| {
+        block.status(200);
+        block.field(b"x-stream", b"any", Indexing::Keep);
+    });
 }
 
 fn request(block: &mut lockgate_http::h2::FieldBlock<'_>) {
@@ -323,7 +327,7 @@ fn act(ends: &mut [End; 2], action: u8, number: usize) {
         }
         (1, Some(key)) if side == 1 => {
             let ended = number % 5 == 0 && !end.sent.contains_key(&key.stream());
-            end.connection.respond(key, &ResponseHead::of(200), ended);
+            answer(&mut end.connection, key, ended);
             end.sent.entry(key.stream()).or_insert((0, ended));
         }
         (2, Some(key)) => {

@@ -20,6 +20,8 @@ use lockgate_net::stream::StreamError;
 pub struct Reset {
     /// The error code; none where the connection has broken.
     pub code: Option<u32>,
+    /// The peer's violation for which we have reset it.
+    pub fault: Option<StreamFault>,
     /// Whether the peer has sent it.
     pub by_peer: bool,
     /// Whether the request was certainly not processed (RFC 9113 §8.7).
@@ -37,7 +39,9 @@ impl fmt::Display for Reset {
             return f.write_str("the connection has broken");
         };
         let name = frames::error_name(code).unwrap_or("an unknown error");
-        if self.by_peer {
+        if let Some(fault) = self.fault {
+            write!(f, "{fault}: {name}")
+        } else if self.by_peer {
             write!(f, "reset: {name}")
         } else {
             f.write_str(name)

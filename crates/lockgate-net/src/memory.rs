@@ -160,7 +160,7 @@ pub fn charge(kind: MemoryKind, bytes: isize) {
 
 /// Moves `bytes` from the worker's shared memory to the current [measurement](mark), or back if
 /// negative; the process's sum stays the same.
-pub(crate) fn lend(bytes: isize) {
+pub fn lend(bytes: isize) {
     THREAD.with(|thread| thread.settled.set(thread.settled.get().wrapping_add(bytes)));
 }
 

@@ -204,18 +204,7 @@ impl Relay {
     /// Moves bytes until both sides have ended or one has failed; `stalls` are those of the
     /// endpoint.
     ///
-    /// Dropping the future ends nothing: the relay can be run again, or dropped, which closes both
-    /// connections.
-    pub async fn run(
-        &mut self,
-        shared: &RelayBuffers,
-        meter: &Meter,
-        stalls: &EndpointStalls,
-    ) -> RelayOutcome {
-        poll_fn(|cx| self.poll_run(cx, shared, meter, stalls)).await
-    }
-
-    /// The same for one that is polled.
+    /// The caller may stop at any time and go on later. Dropping the relay closes both connections.
     pub fn poll_run(
         &mut self,
         cx: &mut Context<'_>,

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use lockgate_http::h2::ConnectionError;
 use lockgate_limits::clock::TrafficCounter;
 use lockgate_limits::{ListenerIndex, RelayIndex};
 use lockgate_metrics::{Bounds, Counter, Gauge, Histogram, MetricFamilies, Shards};
@@ -43,11 +44,9 @@ pub const HANDSHAKE_REASONS: [&str; 15] = [
 ];
 
 /// Why clients of HTTP/2 were disconnected: for requests that they took back, for frames without a
-/// use, for updates of windows, for field sections that cannot be followed, for excess (`calm`) or
-/// another breach of the protocol (`protocol`).
-pub const VIOLATIONS: [&str; 6] = [
-    "resets", "control", "updates", "sections", "calm", "protocol",
-];
+/// use, for updates of windows, for field sections that cannot be decoded, for other excess (`calm`),
+/// or for a breach of the protocol.
+pub const VIOLATIONS: [&str; 6] = ConnectionError::LABELS;
 
 const VERSIONS: [&str; 2] = ["TLSv1.2", "TLSv1.3"];
 const RESUMED: [&str; 2] = ["false", "true"];

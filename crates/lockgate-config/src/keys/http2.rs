@@ -19,9 +19,10 @@ table! {
         &WholeNumber::new(1, 10_000),
         "128",
         "64",
-        "Concurrent requests on one connection; a client holds back further ones. The heads of a \
-         connection's requests may take 8 KB for each stream, and at least 1 MB, together. A \
-         request beyond that is refused with REFUSED_STREAM, and the client may send it again.",
+        "Concurrent requests on one connection; a client holds back further ones. The heads and \
+         trailers of a connection's requests may take 8 KB for each stream, and at least 1 MB, \
+         together. A request whose head is beyond that is refused with REFUSED_STREAM, and the \
+         client may send it again. One whose trailers are beyond it fails.",
     );
 
     const WINDOW: Defaulted<u64> = ConfigKey::defaulted(
@@ -39,7 +40,10 @@ table! {
         &Size { min: DEFAULT_WINDOW, max: LARGEST_WINDOW },
         r#""8MB""#,
         r#""16MB""#,
-        "The same limit for all requests of one connection together. At least `window`.",
+        "How many bytes of all request bodies of one connection may be on their way to Lockgate: the \
+         most that its uploads can move together in a round trip. Beside that, as many bytes may \
+         wait for applications that do not read them, so that other uploads go on. All bodies of a \
+         connection thus take at most twice this memory. At least `window`.",
     );
 
     const RESETS: Defaulted<Allowance> = ConfigKey::defaulted(
@@ -58,8 +62,9 @@ table! {
         &Burst,
         r#""100/s burst 1000""#,
         r#""20/s burst 200""#,
-        "How many frames of one connection may do nothing for a request: SETTINGS, PRIORITY, empty \
-         DATA, HEADERS for closed streams, and PING, WINDOW_UPDATE and CONTINUATION beyond what the \
-         transferred bytes explain (CVE-2019-9511 to 9518, CVE-2024-27316).",
+        "How many frames of one connection may do nothing for a request: SETTINGS, PRIORITY, DATA \
+         that is empty or mostly padding, DATA and HEADERS of streams that were reset, and PING, \
+         WINDOW_UPDATE and CONTINUATION beyond what the transferred bytes explain (CVE-2019-9511 to \
+         9518, CVE-2024-27316).",
     );
 }

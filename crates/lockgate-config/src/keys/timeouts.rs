@@ -22,7 +22,8 @@ table! {
         &AT_LEAST_1MS,
         r#""10s""#,
         r#""5s""#,
-        "From the first byte of a request to the end of its head.",
+        "From the first byte of a request to the end of its head. Over HTTP/2 it holds while no other \
+         request of the connection is open.",
     );
 
     const IDLE: Defaulted<Duration> = ConfigKey::defaulted(

@@ -192,18 +192,21 @@ table! {
          - A field section is limited by `limits.head` and `limits.fields`: a longer one gets 431, \
          and one that is several times as long ends the connection. CONTINUATION frames are limited \
          to what a section of that length needs.\n\
-         - The decoded heads of all open requests of a connection are limited together: see \
-         `streams`.\n\
-         - Bodies that endpoints do not read are kept up to `connection_window`, in frames of any \
-         size. Other bodies of the connection go on meanwhile.\n\
-         - Flow-control windows begin at 64 KiB for a body and 1 MiB for a connection, but at most \
-         half of `connection_window`: the other half is for bodies that are kept. They grow while \
-         endpoints read.\n\
+         - The decoded heads and trailers of all open requests of a connection are limited \
+         together: see `streams`.\n\
+         - Bodies that endpoints do not read are kept, and other bodies of the connection go on \
+         meanwhile: see `connection_window`.\n\
+         - A connection ends if its bodies come in tiny pieces that nothing reads: of DATA frames \
+         with less than 9 bytes that come behind unread data, 16,384 are allowed, 2,000 more each \
+         second, and one for each DATA frame that Lockgate sends.\n\
+         - Flow-control windows begin at 64 KiB for a body and 1 MiB for a connection. They grow \
+         while endpoints read.\n\
          - If a client does not read Lockgate's answers to its frames, Lockgate stops reading from \
          it.\n\
          - A client that opens no window, or does not send the body that it has announced, falls \
          under `rates`, and its request is cancelled. So is a request whose body cannot arrive \
-         because other requests' bodies, which endpoints do not read, fill `connection_window`.\n\
+         because other requests' bodies, which endpoints do not read, take all that a connection \
+         may hold.\n\
          - A tunnel has `timeouts.tunnel_idle`. A connection without requests ends after \
          `timeouts.idle`.",
     );

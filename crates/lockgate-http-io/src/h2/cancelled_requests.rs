@@ -41,7 +41,7 @@ impl CancelledRequests {
             link.close(key, code::CANCEL);
         } else {
             self.waiting.push_back(key);
-            link.wake();
+            link.wake_driver();
         }
         at_once
     }

@@ -37,6 +37,8 @@ pub struct DownstreamStream {
     is_malformed: bool,
     /// Whether the whole response was taken.
     is_finished: bool,
+    /// Why a part of the response could not be written.
+    lost: Option<Reset>,
     is_blocked: bool,
     bytes_written: u64,
 }
@@ -56,6 +58,7 @@ impl DownstreamStream {
             max_length: u64::MAX,
             is_malformed: false,
             is_finished: false,
+            lost: None,
             is_blocked: false,
             bytes_written: 0,
         }
@@ -93,8 +96,7 @@ impl DownstreamStream {
             None => {}
             Some(Ok(trailers)) => self.trailers = Some(Box::new(trailers)),
             Some(Err(error)) => {
-                // RFC 9113 §8.1.1: a stream error.
-                link.close(self.key, code::PROTOCOL_ERROR);
+                self.is_malformed |= error.is_malformed();
                 return Poll::Ready(Err(error.into()));
             }
         }
@@ -154,6 +156,11 @@ impl BodyReader for DownstreamStream {
         self.bytes_read += count as u64;
         if self.used == self.data.len() {
             (self.data, self.used) = (Vec::new(), 0);
+        } else if self.used > self.data.len() / 2 {
+            // Its windows are given back, so that as much may come again.
+            self.data.drain(..self.used);
+            self.data.shrink_to_fit();
+            self.used = 0;
         }
         self.link.borrow_mut().note_used(self.key, count);
     }
@@ -205,18 +212,23 @@ impl BodyWriter for DownstreamStream {
     }
 
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool) {
-        if !std::mem::replace(&mut self.is_finished, true) && !self.is_malformed {
-            self.link.borrow_mut().finish(self.key, trailers, passes);
+        if std::mem::replace(&mut self.is_finished, true) {
+            return;
+        }
+        let mut link = self.link.borrow_mut();
+        self.lost = self.lost.or_else(|| link.loss(self.key));
+        if !self.is_malformed {
+            link.finish(self.key, trailers, passes);
         }
     }
 
     /// Taken data belongs to the connection, so nothing is flushed here; reports a known error.
     fn poll_flush(&mut self, _cx: &mut Context<'_>) -> Poll<Result<(), WriteError>> {
         self.is_blocked = false;
-        if self.is_finished {
-            return Poll::Ready(Ok(()));
-        }
-        let lost = self.link.borrow_mut().loss(self.key);
+        let lost = match self.lost {
+            None if !self.is_finished => self.link.borrow_mut().loss(self.key),
+            lost => lost,
+        };
         Poll::Ready(lost.map_or(Ok(()), |reset| Err(reset.into())))
     }
 
@@ -258,7 +270,8 @@ impl ClientExchange for DownstreamStream {
     }
 
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
-        let length = layer::request::length(head, self.has_ended)?;
+        let length = layer::request::length(head, self.has_ended)
+            .inspect_err(|error| self.is_malformed |= error.is_malformed())?;
         self.is_held = length == BodyLength::Empty && !self.has_ended;
         Ok(length)
     }
@@ -282,11 +295,12 @@ impl ClientExchange for DownstreamStream {
     ) {
         let has_ended = length == BodyLength::Empty;
         let ends_stream = has_ended && !self.is_malformed;
-        self.link
-            .borrow_mut()
-            .respond(self.key, ends_stream, |block| {
-                response_fields::response(request, head, length, block);
-            });
+        let mut link = self.link.borrow_mut();
+        self.lost = link.loss(self.key);
+        link.respond(self.key, ends_stream, |block| {
+            response_fields::response(request, head, length, block);
+        });
+        drop(link);
         self.begin_response(has_ended, priority(request, head));
     }
 
@@ -390,6 +404,7 @@ impl Reset {
     /// The reset of a stream that is gone for no known reason.
     pub(super) const CANCELLED: Self = Self {
         code: Some(code::CANCEL),
+        fault: None,
         by_peer: false,
         unprocessed: false,
         fault: None,

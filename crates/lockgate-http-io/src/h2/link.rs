@@ -21,7 +21,9 @@ use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use lockgate_http::h1::HeadLimits;
-use lockgate_http::h2::{Budget, Connection, ConnectionError, Key, LocalSettings, Role, code};
+use lockgate_http::h2::{
+    Budget, Connection, ConnectionError, Key, LocalSettings, Role, TurnBuffers, code,
+};
 use lockgate_net::acknowledge::ReadPauses;
 use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
@@ -32,7 +34,7 @@ use super::stream_slot::{StreamSlot, StreamWait};
 use super::worker_buffers::WorkerBuffers;
 use crate::body::Reset;
 use endpoint::EndpointSide;
-use refill::BudgetRefill;
+use refill::{BudgetRefill, TinyFrames};
 use windows::BodyWindows;
 
 pub use receive::HeadRefusal;
@@ -91,8 +93,12 @@ pub enum LinkEvent {
         /// Whether no body follows.
         has_ended: bool,
     },
-    /// The peer has ended its side of the connection.
-    Ended,
+    /// The peer has ended its side of the connection; `is_cut` within its preface, a frame or a field
+    /// section.
+    Ended {
+        /// Whether something is incomplete.
+        is_cut: bool,
+    },
 }
 
 /// Why a link is of no more use.
@@ -112,9 +118,9 @@ pub enum LinkViolation {
     /// It has violated the protocol, or used up its budget.
     #[error(transparent)]
     Rule(ConnectionError),
-    /// It sends bodies in frames of a few bytes, faster than they are read.
-    #[error("too many small DATA frames")]
-    SmallFrames,
+    /// It sends bodies in frames that are smaller than their headers.
+    #[error("too many tiny DATA frames")]
+    TinyFrames,
 }
 
 impl LinkViolation {
@@ -122,7 +128,7 @@ impl LinkViolation {
     pub fn label(self) -> &'static str {
         match self {
             Self::Rule(error) => error.label(),
-            Self::SmallFrames => "calm",
+            Self::TinyFrames => "calm",
         }
     }
 
@@ -130,15 +136,21 @@ impl LinkViolation {
     pub fn code(self) -> u32 {
         match self {
             Self::Rule(error) => error.code(),
-            Self::SmallFrames => code::ENHANCE_YOUR_CALM,
+            Self::TinyFrames => code::ENHANCE_YOUR_CALM,
         }
+    }
+
+    /// Whether a field section cannot be decoded, so that no later one can be.
+    pub fn is_of_sections(self) -> bool {
+        use ConnectionError::{FieldTooLong, Hpack, SelfDependency};
+        matches!(self, Self::Rule(Hpack(_) | FieldTooLong | SelfDependency))
     }
 
     /// Whether the peer has cost too much, and not only broken a rule.
     pub fn is_abuse(self) -> bool {
         match self {
             Self::Rule(error) => error.is_abuse(),
-            Self::SmallFrames => true,
+            Self::TinyFrames => true,
         }
     }
 }
@@ -175,10 +187,14 @@ pub struct Link {
     /// The limits of trailers.
     limits: HeadLimits,
     most_heads: usize,
+    /// Whether some data is not kept beside the connection's window, because too much is.
+    is_keeping_due: bool,
+    /// The code of the peer's GOAWAY.
+    goaway: Option<u32>,
     /// Streams that were reset and have a task.
     resets: Vec<(Key, Reset)>,
-    /// Small frames of bodies that were not fetched.
-    small_frames: u32,
+    /// Counts those of a client only.
+    tiny_frames: TinyFrames,
     /// Why no stream goes on.
     lost: Option<Reset>,
 }
@@ -213,6 +229,7 @@ impl Link {
             (stream, inbox),
             (blocks, buffers),
             windows,
+            now,
         );
         link.refills = Some(BudgetRefill::new(limits.resets, limits.control, now));
         link.most_heads = HEADS.max(limits.streams as usize * HEADS_EACH);
@@ -224,6 +241,7 @@ impl Link {
         (stream, inbox): (Stream, ReadBuffer),
         (blocks, buffers): (&Rc<BufferPool>, &Rc<WorkerBuffers>),
         windows: BodyWindows,
+        now: Millis,
     ) -> Self {
         Self {
             connection,
@@ -247,8 +265,10 @@ impl Link {
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
             most_heads: HEADS,
+            is_keeping_due: false,
+            goaway: None,
             resets: Vec::new(),
-            small_frames: 0,
+            tiny_frames: TinyFrames::new(now),
             lost: None,
         }
     }
@@ -286,9 +306,11 @@ impl Link {
             self.driver = Some(cx.waker().clone());
         }
         self.lend();
-        let refills = self.refills.as_mut();
-        if let Some(more) = refills.and_then(|refills| refills.due(now)) {
-            self.connection.refill(more);
+        if let Some(refills) = &mut self.refills {
+            if let Some(more) = refills.due(now) {
+                self.connection.refill(more);
+            }
+            self.tiny_frames.refill(now);
         }
         self.windows.grow(&mut self.connection);
     }
@@ -296,12 +318,12 @@ impl Link {
     /// Ends a turn: gives memory back. Received bytes are acknowledged at once where the rest of a
     /// message is waited for, unless bytes sent in this turn carry the acknowledgement.
     pub fn end_turn(&mut self) {
-        let is_within = !self.inbox.is_empty() || self.connection.is_within_message();
-        if (is_within || self.partial_message.is_awaited()) && self.stream.await_rest() {
+        if (self.is_within_frame() || self.partial_message.is_awaited()) && self.stream.await_rest()
+        {
             self.partial_message.acknowledged();
         }
         if std::mem::take(&mut self.is_lent) {
-            let mut buffers = self.buffers.take();
+            let mut buffers = TurnBuffers::default();
             self.connection.give_back(&mut buffers);
             self.buffers.give(buffers);
         }
@@ -316,16 +338,12 @@ impl Link {
         if self.lost.is_none() && !std::mem::replace(&mut self.is_lent, true) {
             let mut buffers = self.buffers.take();
             self.connection.lend(&mut buffers);
+            self.buffers.give_rest(buffers);
         }
     }
 
-    /// Has the connection's task take a turn.
-    pub fn wake(&mut self) {
-        self.wake_driver();
-    }
-
-    /// Has the connection's task send what was written.
-    fn wake_driver(&mut self) {
+    /// Has the connection's task take a turn, and send what was written.
+    pub fn wake_driver(&mut self) {
         if !std::mem::replace(&mut self.is_driver_woken, true)
             && let Some(driver) = &self.driver
         {
@@ -343,6 +361,17 @@ impl Link {
         self.connection.is_drained()
     }
 
+    /// The code of the client's GOAWAY (RFC 9113 §6.8), once it has sent one and all of its requests are
+    /// answered: it sends no more.
+    pub fn goaway(&self) -> Option<u32> {
+        self.goaway.filter(|_| self.connection.active() == 0)
+    }
+
+    /// Whether a frame or a field section has begun that is not whole.
+    pub fn is_within_frame(&self) -> bool {
+        !self.inbox.is_empty() || self.connection.is_within_message()
+    }
+
     /// Ends the connection for a reason of our own: GOAWAY tells the last stream that was looked at.
     pub fn abort(&mut self, code: u32) {
         self.connection.abort(code);
@@ -356,9 +385,9 @@ impl Link {
         }
         self.lost = Some(Reset {
             code,
+            fault: None,
             by_peer: false,
             unprocessed: false,
-            fault: None,
         });
         let keys: Vec<Key> = self.connection.keys().collect();
         for key in keys {
@@ -389,15 +418,13 @@ impl Link {
 
     /// Why a stream does not go on, if it does not.
     pub(super) fn loss(&mut self, key: Key) -> Option<Reset> {
-        if self.lost.is_some() {
-            return self.lost;
-        }
         if let Some(slot) = self.connection.get_mut(key) {
-            return slot.reset;
+            return slot.reset.or(self.lost);
         }
         let mut resets = self.resets.iter();
         let reset = resets.find(|(lost, _)| *lost == key);
-        Some(reset.map_or(Reset::CANCELLED, |(_, reset)| *reset))
+        let of_connection = self.lost.unwrap_or(Reset::CANCELLED);
+        Some(reset.map_or(of_connection, |(_, reset)| *reset))
     }
 
     /// Completes when a stream does not go on.
@@ -427,7 +454,7 @@ impl Link {
     /// Frees the slot of a stream.
     fn forget(&mut self, key: Key, code: u32) -> Option<StreamSlot> {
         let slot = self.connection.close(key, code)?;
-        self.small_frames -= slot.small_frames;
+        self.keep_more();
         self.order.forget(key, slot.waits_for(StreamWait::Turn));
         self.partial_message.end(key.stream());
         Some(slot)

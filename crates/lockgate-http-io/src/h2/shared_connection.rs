@@ -73,7 +73,7 @@ impl SharedConnection {
         now: Millis,
     ) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let link = Link::to_endpoint(stream, buffers, MOST as u32);
+        let link = Link::to_endpoint(stream, buffers, MOST as u32, now);
         // No request before the endpoint's SETTINGS, which may allow fewer.
         poll_fn(|cx| {
             let mut link = link.borrow_mut();
@@ -82,7 +82,7 @@ impl SharedConnection {
             let sent = link.poll_send(cx);
             link.end_turn();
             match (received, sent) {
-                (Poll::Ready(Ok(LinkEvent::Ended)), _) => {
+                (Poll::Ready(Ok(LinkEvent::Ended { .. })), _) => {
                     Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()))
                 }
                 (Poll::Ready(Err(error)), _) => Poll::Ready(Err(foreign(error))),
@@ -173,7 +173,7 @@ impl SharedConnection {
     pub fn close_when_idle(&self) {
         self.leaving.set(true);
         if self.is_idle() {
-            self.link().wake();
+            self.link().wake_driver();
         }
     }
 
@@ -200,7 +200,7 @@ impl SharedConnection {
 
     fn order(&self, order: KeepaliveAction) {
         self.order.set(Some(order));
-        self.link().wake();
+        self.link().wake_driver();
     }
 
     fn seen(&self) -> ConnectionActivity {
@@ -368,9 +368,9 @@ impl SharedConnection {
         match received {
             // An endpoint sends no requests.
             Poll::Pending | Poll::Ready(Ok(LinkEvent::Request { .. })) => None,
-            Poll::Ready(Ok(LinkEvent::Ended)) => {
+            Poll::Ready(Ok(LinkEvent::Ended { .. })) => {
                 link.end_streams(None);
-                Some(ended_after(link.goaway()))
+                Some(ended_after(link.goaway_code()))
             }
             Poll::Ready(Err(LinkError::Broken(error))) => {
                 link.end_streams(None);

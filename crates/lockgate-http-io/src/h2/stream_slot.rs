@@ -35,8 +35,6 @@ pub(super) struct StreamSlot {
     /// Received data that the stream's task has not fetched: one buffer, so that a peer's small
     /// frames cost no more than their data.
     received: Vec<u8>,
-    /// The small ones of these frames.
-    pub(super) small_frames: u32,
     /// The heads of an endpoint's response that were not fetched, and the reset behind what has come of
     /// it.
     pub(super) heads: ReceivedHeads,
@@ -59,7 +57,6 @@ impl StreamSlot {
     pub(super) fn new(has_ended: bool) -> Self {
         Self {
             received: Vec::new(),
-            small_frames: 0,
             heads: ReceivedHeads::default(),
             reset: None,
             has_ended,
@@ -72,11 +69,15 @@ impl StreamSlot {
         }
     }
 
-    /// Adds received data.
-    pub(super) fn receive(&mut self, data: &[u8]) {
-        if self.received.capacity() == 0 && data.len() >= BULK {
+    /// Adds received data; `is_last` where none follows.
+    pub(super) fn receive(&mut self, data: &[u8], is_last: bool) {
+        if self.received.capacity() == 0 && data.len() >= BULK && !is_last {
             // Grown step by step, the same bytes are copied several times.
             self.received.reserve_exact(BULK_ROOM);
+        } else if self.received.capacity() - self.received.len() < data.len() {
+            // By half, and not by as much again: it is waiting, and counts by its bytes.
+            let more = data.len().max(self.received.len() / 2);
+            self.received.reserve_exact(more);
         }
         self.received.extend_from_slice(data);
     }
@@ -172,7 +173,7 @@ mod tests {
     fn small_frames_are_kept_in_one_buffer() {
         let mut slot = StreamSlot::new(false);
         for _ in 0..2_000 {
-            slot.receive(b"23 bytes of a message\r\n");
+            slot.receive(b"23 bytes of a message\r\n", false);
         }
         assert_eq!(slot.received.len(), 46_000);
         assert!(slot.received.capacity() <= 2 * 46_000);

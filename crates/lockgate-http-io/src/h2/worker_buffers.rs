@@ -16,6 +16,8 @@ const KEPT: usize = 64;
 /// The most heads of which the memory is kept: as many responses as come between two turns of their
 /// streams' tasks.
 const KEPT_HEADS: usize = 64;
+/// The least memory of what is left of a set that is kept.
+const WORTH_KEEPING: usize = 4 * 1024;
 
 /// The buffers of one worker.
 #[derive(Debug, Default)]
@@ -33,17 +35,26 @@ impl WorkerBuffers {
         Rc::default()
     }
 
-    /// Lends a set for a turn.
+    /// Lends a set for a turn. Its memory belongs to the borrower meanwhile.
     pub(super) fn take(&self) -> TurnBuffers<StreamSlot> {
         // The last used one is in the cache.
         let mut sets = self.sets.borrow_mut();
         let set = sets.pop().unwrap_or_default();
         self.unused.set(self.unused.get().min(sets.len()));
+        memory::lend(set.memory().cast_signed());
         set
+    }
+
+    /// Takes back what a connection has not taken of a set: it has buffers of its own.
+    pub(super) fn give_rest(&self, rest: TurnBuffers<StreamSlot>) {
+        if rest.memory() >= WORTH_KEEPING {
+            self.give(rest);
+        }
     }
 
     /// Takes back a set.
     pub(super) fn give(&self, set: TurnBuffers<StreamSlot>) {
+        let bytes = set.memory();
         let mut sets = self.sets.borrow_mut();
         let kept = if memory::level() == MemoryLevel::Easy {
             KEPT
@@ -51,6 +62,7 @@ impl WorkerBuffers {
             1
         };
         if sets.len() < kept {
+            memory::lend(-bytes.cast_signed());
             sets.push(set);
         }
     }

@@ -15,8 +15,8 @@
 //!   that is more;
 //! - the tables of HPACK, 17 KB in both directions, and two buffers for decoded strings, each of 1.6
 //!   times that front at most;
-//! - bytes to send: 256 KB, heads that the user adds, and three times what one call of `receive` is
-//!   given: the user does not call it while the connection [`is_full`](Connection::is_full);
+//! - bytes to send: 256 KB, heads that the user adds, and three times what the user has read already
+//!   when the connection [`is_full`](Connection::is_full): it reads nothing more while it is;
 //! - one event, or as many as there are streams, and as many ranges of IDs, at least 128.
 
 mod buffers;
@@ -257,7 +257,7 @@ impl<S> Connection<S> {
         if !self.is_over
             && let Some(told) = self
                 .receive_window
-                .give(bytes, self.local.connection_window)
+                .give_shared(bytes, self.local.connection_window)
         {
             frame_header::number(&mut self.out, WINDOW_UPDATE, 0, told);
         }

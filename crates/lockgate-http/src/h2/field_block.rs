@@ -6,9 +6,7 @@
 use super::coded_date::CodedDate;
 use super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
 use super::frames::{CONTINUATION, END_HEADERS, END_STREAM, HEADERS};
-use super::response;
 use crate::fields::{Field, Fields, Known};
-use crate::head::ResponseHead;
 use crate::hpack::{HpackEncoder, Indexing};
 
 /// A field block that is being written.
@@ -73,13 +71,6 @@ impl FieldBlock<'_> {
     /// the table, then or since.
     pub fn repeat(&mut self, written: &[u8]) {
         self.out.extend_from_slice(written);
-    }
-
-    pub(super) fn response(&mut self, head: &ResponseHead) {
-        self.status(head.status);
-        for field in head.fields.iter().filter(response::passes) {
-            self.message_field(&field);
-        }
     }
 
     pub(super) fn trailers(&mut self, fields: &Fields) {

@@ -100,6 +100,12 @@ pub enum SectionError {
 }
 
 impl SectionError {
+    /// Whether RFC 9113 §8.1.1 calls such a message malformed, which is a stream error of type
+    /// PROTOCOL_ERROR. Others are well-formed, and exceed our limits or what HTTP/1 can express.
+    pub fn is_malformed(self) -> bool {
+        self.status() == 400 && !matches!(self, Self::NoAuthority | Self::Scheme)
+    }
+
     /// The status for the client. 400 is for requests that RFC 9113 §8.1.1 calls malformed: a
     /// stream error of type PROTOCOL_ERROR, before which a response is allowed.
     pub fn status(self) -> u16 {

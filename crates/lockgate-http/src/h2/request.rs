@@ -175,7 +175,15 @@ impl<'a> PseudoFields<'a> {
             return Err(SectionError::PseudoFields);
         };
         if !is(b"http", scheme) && !is(b"https", scheme) {
-            return Err(SectionError::Scheme);
+            // RFC 9113 §8.2.1: no value has such characters. Other schemes are only none of ours.
+            let is_valid = !scheme
+                .iter()
+                .any(|byte| matches!(byte, b'\0' | b'\r' | b'\n'));
+            return Err(if is_valid {
+                SectionError::Scheme
+            } else {
+                SectionError::FieldValue
+            });
         }
         // The characters that `h1::parse` accepts in a target, and the forms without an authority.
         if !path.iter().all(u8::is_ascii_graphic) {

@@ -41,8 +41,6 @@ pub(super) struct Stream<S> {
     pub(super) is_reset: bool,
     /// Whether the user had more data than the window took.
     pub(super) wants_room: bool,
-    /// Bytes that the latest call for data has left over.
-    pub(super) rest: u32,
     /// The method of our request; at a server of no meaning.
     pub(super) method: Method,
     pub(super) send_window: SendWindow,
@@ -90,8 +88,7 @@ impl<S> Streams<S> {
         self.slots.capacity() == 0
     }
 
-    /// The memory of the slots in bytes, for tests of its bounds.
-    #[cfg(test)]
+    /// The memory of the slots in bytes.
     pub(super) fn held(&self) -> usize {
         let numbers = self.free.capacity() + self.index.capacity();
         self.slots.capacity() * size_of::<Option<Stream<S>>>() + numbers * size_of::<u32>()
@@ -303,7 +300,6 @@ mod tests {
             sent: MessageState::Head,
             is_reset: false,
             wants_room: false,
-            rest: 0,
             method: Method::Other,
             send_window: SendWindow::new(1),
             receive_window: ReceiveWindow::new(1),

@@ -41,7 +41,7 @@ impl SendWindow {
 }
 
 /// What the peer may send. Used data is told to it in bulk: each WINDOW_UPDATE gives back at least
-/// half of the window.
+/// half of the window, and of the connection's at least as much as the peer has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveWindow {
     left: i32,
@@ -77,6 +77,14 @@ impl ReceiveWindow {
         let told = std::mem::take(&mut self.untold);
         self.shift(told.into());
         Some(told)
+    }
+
+    /// The same for the connection's window. Some streams may hold most of it unused, for as long as they
+    /// like: so the others get what they have used before half of the whole is used.
+    pub(super) fn give_shared(&mut self, bytes: u32, size: u32) -> Option<u32> {
+        let untold = self.untold.saturating_add(bytes);
+        let has_run_low = i64::from(untold) >= i64::from(self.left);
+        self.give(bytes, if has_run_low { 0 } else { size })
     }
 
     /// Makes the window larger; the increment to tell the peer, with what it has not been told of.
@@ -123,6 +131,20 @@ mod tests {
         let mut one = ReceiveWindow::new(1);
         assert!(one.take(1));
         assert_eq!((one.give(0, 1), one.give(1, 1)), (None, Some(1)));
+    }
+
+    /// RFC 9113 §5.2.2: one stream must not stop the others by data that is not used.
+    #[test]
+    fn a_shared_window_is_given_back_when_little_is_left() {
+        let mut window = ReceiveWindow::new(100);
+        assert!(window.take(75), "unused by one stream, for ever");
+        assert!(window.take(15), "used by another one");
+        assert_eq!(window.give(4, 100), None);
+        assert_eq!(window.give_shared(5, 100), None);
+        assert_eq!(window.give_shared(6, 100), Some(15));
+        assert!(window.take(25) && !window.take(1));
+        assert_eq!(window.give_shared(0, 100), None);
+        assert_eq!(window.give_shared(1, 100), Some(1));
     }
 
     /// RFC 9113 §6.9.1: the largest window, and one that grows to it.

@@ -2,8 +2,6 @@
 
 mod shaped;
 
-use std::future::Future;
-
 use super::*;
 use crate::reactor;
 use crate::reactor::testing::{self, run};
@@ -52,10 +50,11 @@ impl Bench {
     fn start(mut self) -> Running {
         let meter = self.meter.clone();
         let task = testing::spawn(async move {
-            let end = self
-                .relay
-                .run(&self.relay_buffers, &self.meter, &self.stalls)
-                .await;
+            let end = poll_fn(|cx| {
+                self.relay
+                    .poll_run(cx, &self.relay_buffers, &self.meter, &self.stalls)
+            })
+            .await;
             (end, self.relay)
         });
         Running {
@@ -71,12 +70,11 @@ impl Bench {
         for _ in 0..turns {
             // Lets the reactor check which sockets are ready.
             reactor::yield_now().await;
-            let mut run = std::pin::pin!(self.relay.run(
-                &self.relay_buffers,
-                &self.meter,
-                &self.stalls
-            ));
-            if let Poll::Ready(end) = poll_fn(|cx| Poll::Ready(run.as_mut().poll(cx))).await {
+            let polled = poll_fn(|cx| {
+                let (buffers, meter) = (&self.relay_buffers, &self.meter);
+                Poll::Ready(self.relay.poll_run(cx, buffers, meter, &self.stalls))
+            });
+            if let Poll::Ready(end) = polled.await {
                 return Some(end);
             }
         }

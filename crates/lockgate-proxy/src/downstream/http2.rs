@@ -10,7 +10,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-use lockgate_http::h2::{Key, code};
+use lockgate_http::h2::{Key, code, frames};
 use lockgate_http_io::h2::{
     DownstreamStream, FrameRate, HeadRefusal, Link, LinkError, LinkEvent, LinkLimits,
     LinkViolation, SharedLink,
@@ -53,9 +53,19 @@ pub(super) struct H2ClientConnection {
 struct ConnectionProgress {
     /// Whether the client's preface has come.
     has_begun: bool,
-    /// Whether it waits for a request, and nothing else is under way.
-    is_idle: bool,
+    phase: ConnectionPhase,
     shutdown: ConnectionShutdown,
+}
+
+/// What a connection waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ConnectionPhase {
+    /// The next request; nothing is under way.
+    Idle,
+    /// The rest of a head; nothing else is under way.
+    Head,
+    /// Its streams, or the client, to take what is sent.
+    Streams,
 }
 
 /// The progress of a connection's shutdown.
@@ -125,7 +135,7 @@ impl H2ClientConnection {
         guard.watch().set_wait(WaitReason::ForHead);
         let mut progress = ConnectionProgress {
             has_begun: false,
-            is_idle: false,
+            phase: ConnectionPhase::Streams,
             shutdown: ConnectionShutdown::No,
         };
         loop {
@@ -151,9 +161,11 @@ impl H2ClientConnection {
                 return termination_of_cut(cut, "HTTP/2 preface");
             }
             let termination = match cut {
-                Cut::Deadline if progress.is_idle => Termination::idle(),
+                Cut::Deadline if progress.phase == ConnectionPhase::Idle => Termination::idle(),
                 // Of requests in flight it ends more than their own lines can tell.
-                cut if !progress.is_idle => termination_of_cut(cut, "HTTP/2").always_logged(),
+                cut if progress.phase == ConnectionPhase::Streams => {
+                    termination_of_cut(cut, "HTTP/2").always_logged()
+                }
                 cut => termination_of_cut(cut, "HTTP/2"),
             };
             if cut == Cut::Memory {
@@ -204,7 +216,7 @@ impl H2ClientConnection {
             progress.has_begun = true;
         }
         if turned.is_pending() && progress.has_begun && !progress.is_over() {
-            self.set_phase(&mut progress.is_idle);
+            self.set_phase(&mut progress.phase);
         }
         turned
     }
@@ -223,7 +235,9 @@ impl H2ClientConnection {
             self.receive(cx, progress)
         };
         let mut link = self.link.borrow_mut();
-        let is_over = progress.is_over() || ended.is_some() || link.is_drained();
+        let goaway = link.goaway();
+        let is_over =
+            progress.is_over() || ended.is_some() || link.is_drained() || goaway.is_some();
         let sent = if is_over {
             link.poll_finish(cx)
         } else {
@@ -238,7 +252,7 @@ impl H2ClientConnection {
         match (ended, sent) {
             (Some(termination), _) => Poll::Ready(termination),
             (None, Poll::Ready(Err(error))) => Poll::Ready(Termination::client_reset(error)),
-            (None, Poll::Ready(Ok(()))) if is_over => Poll::Ready(Termination::client_closed()),
+            (None, Poll::Ready(Ok(()))) if is_over => Poll::Ready(end_of_goaway(goaway)),
             (None, _) => Poll::Pending,
         }
     }
@@ -255,7 +269,14 @@ impl H2ClientConnection {
                 Poll::Ready(Ok(LinkEvent::Request { key, has_ended })) => {
                     self.open_stream(key, has_ended, progress);
                 }
-                Poll::Ready(Ok(LinkEvent::Ended)) => return Some(Termination::client_closed()),
+                Poll::Ready(Ok(LinkEvent::Ended { is_cut: false })) => {
+                    return Some(Termination::client_closed());
+                }
+                Poll::Ready(Ok(LinkEvent::Ended { is_cut: true })) => {
+                    let (cause, side) = (Cause::ClientClosed, CauseSide::Downstream);
+                    let detail = "in the middle of a frame or of the preface";
+                    return Some(Termination::because(cause, side, detail));
+                }
                 Poll::Ready(Err(LinkError::Broken(error))) => {
                     return Some(Termination::client_reset(error));
                 }
@@ -271,24 +292,32 @@ impl H2ClientConnection {
     }
 
     /// Sets the phase of the wait for the next turn.
-    fn set_phase(&self, is_idle: &mut bool) {
+    fn set_phase(&self, phase: &mut ConnectionPhase) {
         let guard = &self.connection.guard;
-        let is_blocked = self.link.borrow().is_blocked();
-        // What is left of the last response is still to arrive.
-        let nothing = self.open.get() == 0 && !is_blocked;
-        if nothing != *is_idle {
-            *is_idle = nothing;
-            if nothing {
-                guard.begin_phase(self.snapshot().sites().idle);
-                guard.watch().mark_between_exchanges();
-            } else {
-                guard.end_phase();
+        let link = self.link.borrow();
+        let is_blocked = link.is_blocked();
+        let next = match self.open.get() {
+            0 if !is_blocked && link.is_within_frame() => ConnectionPhase::Head,
+            0 if !is_blocked => ConnectionPhase::Idle,
+            // Also where what is left of the last response is still to arrive.
+            _ => ConnectionPhase::Streams,
+        };
+        drop(link);
+        if next != std::mem::replace(phase, next) {
+            match next {
+                ConnectionPhase::Idle => {
+                    guard.begin_phase(self.snapshot().sites().idle);
+                    guard.watch().mark_between_exchanges();
+                }
+                ConnectionPhase::Head => guard.begin_phase(self.snapshot().sites().head),
+                ConnectionPhase::Streams => guard.end_phase(),
             }
         }
-        guard.watch().set_wait(match nothing {
+        guard.watch().set_wait(match next {
             _ if is_blocked => WaitReason::ForRoom,
-            true => WaitReason::ForRequest,
-            false => WaitReason::ForStreams,
+            ConnectionPhase::Idle => WaitReason::ForRequest,
+            ConnectionPhase::Head => WaitReason::ForHead,
+            ConnectionPhase::Streams => WaitReason::ForStreams,
         });
     }
 
@@ -300,9 +329,10 @@ impl H2ClientConnection {
         } else {
             Cause::RefusedByRule
         };
-        let detail = match violation.label() {
-            "sections" => format!("a field section that cannot be decoded: {violation}"),
-            _ => violation.to_string(),
+        let detail = if violation.is_of_sections() {
+            format!("a field section that cannot be decoded: {violation}")
+        } else {
+            violation.to_string()
         };
         Termination::because(cause, CauseSide::Downstream, detail).always_logged()
     }
@@ -357,6 +387,17 @@ impl H2ClientConnection {
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
         connection.finish_unserved(&id, Instant::now(), 0, failure);
+    }
+}
+
+/// The end of a connection on which nothing is left to do, by the code of the client's GOAWAY.
+fn end_of_goaway(goaway: Option<u32>) -> Termination {
+    match goaway {
+        None | Some(code::NO_ERROR) => Termination::client_closed(),
+        Some(code) => {
+            let name = frames::error_name(code).unwrap_or("an unknown error");
+            Termination::client_reset(format_args!("GOAWAY: {name}"))
+        }
     }
 }
 

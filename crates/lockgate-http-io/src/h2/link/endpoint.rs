@@ -11,6 +11,7 @@ use lockgate_http::h2::{
 };
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_http::priority::Priority;
+use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream};
 
 use super::super::stream_slot::{StreamSlot, StreamWait};
@@ -36,8 +37,6 @@ pub(super) struct EndpointSide {
     responses: u64,
     /// The stream that got the last head of its response by the frame that is handled.
     responded: Option<Key>,
-    /// The code of its GOAWAY.
-    goaway: Option<u32>,
 }
 
 impl EndpointSide {
@@ -76,6 +75,7 @@ impl Link {
         stream: Stream,
         (blocks, buffers): (&Rc<BufferPool>, &Rc<WorkerBuffers>),
         streams: u32,
+        now: Millis,
     ) -> SharedLink {
         let windows = BodyWindows::fixed(WINDOW, streams.saturating_mul(WINDOW));
         let head = HeadLimits::default().head;
@@ -91,6 +91,7 @@ impl Link {
             (stream, ReadBuffer::new(blocks)),
             (blocks, buffers),
             windows,
+            now,
         );
         link.endpoint = Some(EndpointSide::default());
         Rc::new(RefCell::new(link))
@@ -114,8 +115,8 @@ impl Link {
     }
 
     /// The code of the endpoint's GOAWAY, if it has sent one.
-    pub(in super::super) fn goaway(&self) -> Option<u32> {
-        self.endpoint.as_ref()?.goaway
+    pub(in super::super) fn goaway_code(&self) -> Option<u32> {
+        self.goaway
     }
 
     /// Whether the connection has broken or was ended with all its streams.
@@ -252,12 +253,6 @@ impl Link {
             fault: reset.fault,
         });
         slot.wake_for_loss();
-    }
-
-    pub(super) fn take_goaway(&mut self, code: u32) {
-        if let Some(endpoint) = &mut self.endpoint {
-            endpoint.goaway = Some(code);
-        }
     }
 
     /// Completes with the next head of a response, interim ones first, in `head`.

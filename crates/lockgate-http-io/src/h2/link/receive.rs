@@ -1,6 +1,7 @@
 //! What comes from the peer: bytes, their events, and what streams get of them.
 
 use std::ops::Range;
+use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use lockgate_http::fields::Fields;
@@ -14,12 +15,6 @@ use super::super::stream_slot::{StreamSlot, StreamWait};
 use super::{Link, LinkError, LinkEvent, LinkViolation};
 use crate::body::Reset;
 
-/// Small frames of bodies that no stream's task has fetched: beyond so many the client costs more
-/// than it sends.
-const SMALL_FRAMES: u32 = 16_384;
-/// Data of a frame that is not small.
-const NOT_SMALL: usize = 256;
-
 /// Why a request cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadRefusal {
@@ -31,8 +26,8 @@ pub enum HeadRefusal {
 
 /// The outcome of the next frames among the received bytes.
 enum Received {
-    /// A stream that the client has opened.
-    Request(LinkEvent),
+    /// A stream that the client has opened; `has_ended` where its head was the end.
+    Request { key: Key, has_ended: bool },
     /// Frames that were handled; more may be there.
     Frames,
     /// No whole frame is left.
@@ -51,17 +46,20 @@ impl Link {
             if let Some(error) = self.connection.error() {
                 return Poll::Ready(Err(LinkViolation::Rule(error).into()));
             }
-            if self.small_frames > SMALL_FRAMES {
+            if self.tiny_frames.are_too_many() {
                 self.connection.abort(code::ENHANCE_YOUR_CALM);
-                return Poll::Ready(Err(LinkViolation::SmallFrames.into()));
+                return Poll::Ready(Err(LinkViolation::TinyFrames.into()));
             }
             match self.receive()? {
-                Received::Request(request) => return Poll::Ready(Ok(request)),
+                Received::Request { key, has_ended } => {
+                    return Poll::Ready(Ok(LinkEvent::Request { key, has_ended }));
+                }
                 Received::Frames => continue,
                 Received::Nothing => {}
             }
             if self.has_ended {
-                return Poll::Ready(Ok(LinkEvent::Ended));
+                let is_cut = !self.has_begun() || self.is_within_frame();
+                return Poll::Ready(Ok(LinkEvent::Ended { is_cut }));
             }
             if self.connection.is_full() {
                 self.is_read_due = true;
@@ -124,7 +122,7 @@ impl Link {
         if self.inbox.is_empty() {
             return Ok(Received::Nothing);
         }
-        let buffers = std::rc::Rc::clone(&self.buffers);
+        let buffers = Rc::clone(&self.buffers);
         let mut section = buffers.section();
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.begin_frame();
@@ -140,7 +138,11 @@ impl Link {
                     self.refuse_long(key);
                     Received::Frames
                 } else {
-                    Received::Request(self.open(key, ended))
+                    self.open(key, ended);
+                    Received::Request {
+                        key,
+                        has_ended: ended,
+                    }
                 };
                 continue;
             }
@@ -154,14 +156,13 @@ impl Link {
     }
 
     /// Opens a stream with the head that has come.
-    fn open(&mut self, key: Key, has_ended: bool) -> LinkEvent {
+    fn open(&mut self, key: Key, has_ended: bool) {
         self.connection.attach(key, StreamSlot::new(has_ended));
         if has_ended {
             self.partial_message.end(key.stream());
         } else {
             self.partial_message.begin(key.stream());
         }
-        LinkEvent::Request { key, has_ended }
     }
 
     /// Answers a request with more fields than are decoded, and than any head may have: at the least
@@ -179,9 +180,19 @@ impl Link {
 
     fn handle(&mut self, event: Event, section: &FieldSection) {
         match event {
-            Event::Data { key, at, ended, .. } => self.take_data(key, at, ended),
+            Event::Data {
+                key,
+                at,
+                ended,
+                wire,
+            } => self.take_data(key, at, ended, wire),
             Event::Trailers { key, .. } => {
-                let trailers = trailers(section, &self.limits);
+                // They take room as heads do.
+                let trailers = if self.connection.held_heads() > self.most_heads {
+                    Some(Box::new(Err(SectionError::TooLong)))
+                } else {
+                    trailers(section, &self.limits)
+                };
                 if let Some(slot) = self.end_message(key) {
                     slot.trailers = trailers;
                     slot.wake(StreamWait::Data);
@@ -196,7 +207,7 @@ impl Link {
             Event::Priority { stream, priority } => self.order.update(stream, priority),
             Event::Head { key, ended, .. } => self.take_response(key, ended, section),
             Event::Interim { key, .. } => self.take_interim(key, section),
-            Event::Goaway { code } => self.take_goaway(code),
+            Event::Goaway { code } => self.goaway = Some(code),
             // That bytes have come is what matters.
             Event::Pong { .. } => {}
         }
@@ -204,7 +215,7 @@ impl Link {
 
     /// Keeps data until the stream's task fetches it. As long as there is room for it beside the
     /// connection's window, it does not stop other bodies.
-    fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool) {
+    fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool, wire: usize) {
         let length = at.len();
         let is_upload = self.endpoint.is_none();
         if let Some(endpoint) = &mut self.endpoint {
@@ -217,14 +228,36 @@ impl Link {
         let Some(slot) = self.connection.get_mut(key).filter(|_| !is_over) else {
             return;
         };
-        slot.receive(self.inbox.bytes().get(at).unwrap_or_default());
-        if is_upload && length < NOT_SMALL {
-            slot.small_frames += 1;
-            self.small_frames += 1;
+        // A frame's first piece has its header. One that finds nothing waiting costs no more than it
+        // must: it is used as fast as it comes.
+        let is_whole = wire > length;
+        if is_upload && is_whole && !has_ended && slot.has_data() {
+            self.tiny_frames.note_received(length);
         }
+        slot.receive(self.inbox.bytes().get(at).unwrap_or_default(), has_ended);
         slot.wake(StreamWait::Data);
         if self.connection.kept_bytes() + length <= self.windows.most_kept() {
             self.connection.keep(key, length);
+        } else {
+            self.is_keeping_due = true;
+        }
+    }
+
+    /// Keeps data that there was no room for, where there is some now.
+    pub(super) fn keep_more(&mut self) {
+        let most = self.windows.most_kept();
+        if !self.is_keeping_due || self.connection.kept_bytes() > most / 2 {
+            return;
+        }
+        self.is_keeping_due = false;
+        let keys: Vec<Key> = self.connection.keys().collect();
+        for key in keys {
+            let room = most.saturating_sub(self.connection.kept_bytes());
+            if room == 0 {
+                self.is_keeping_due = true;
+                break;
+            }
+            self.connection.keep(key, room);
         }
     }
 
@@ -249,9 +282,9 @@ impl Link {
             key,
             Reset {
                 code: Some(reset.code),
+                fault: reset.fault,
                 by_peer: reset.fault.is_none(),
                 unprocessed: reset.unprocessed,
-                fault: None,
             },
         ));
         slot.wake_for_loss();
@@ -262,6 +295,7 @@ impl Link {
         let unsent = self.connection.unsent().len();
         self.windows.note_used(bytes);
         self.connection.used(key, bytes);
+        self.keep_more();
         if self.connection.unsent().len() > unsent {
             self.wake_driver();
         }
@@ -269,11 +303,8 @@ impl Link {
 
     /// Fetches what has come for a stream.
     pub(in super::super) fn fetch(&mut self, key: Key) -> Vec<u8> {
-        let Some(slot) = self.connection.get_mut(key) else {
-            return Vec::new();
-        };
-        self.small_frames -= std::mem::take(&mut slot.small_frames);
-        slot.take_data()
+        let slot = self.connection.get_mut(key);
+        slot.map(StreamSlot::take_data).unwrap_or_default()
     }
 
     /// The slot of a stream.

@@ -1,9 +1,20 @@
 //! The layer's budget of a client's frames, which knows no clock, by the time that has passed.
 
+use std::time::Duration;
+
 use lockgate_http::h2::Budget;
 use lockgate_net::millis::Millis;
 
 use super::FrameRate;
+
+/// Data of a frame that is less than its header is.
+const TINY: usize = 9;
+/// The tiny frames that a client may send without an answer.
+const TINY_FRAMES: FrameRate = FrameRate {
+    count: 2_000,
+    every: Duration::from_secs(1),
+    burst: 16_384,
+};
 
 /// The frames of one kind that a client may send again.
 #[derive(Debug)]
@@ -69,11 +80,78 @@ impl BudgetRefill {
     }
 }
 
+/// The DATA frames of a client that have less data than header, and do not end a message: a flood of
+/// these costs us far more than its bytes. Frames that we send account for as many: messages of gRPC
+/// may be empty, and are answered one by one.
+#[derive(Debug)]
+pub(super) struct TinyFrames {
+    /// The tiny frames that may come; below 0 they were too many.
+    left: i64,
+    refill: Refill,
+}
+
+impl TinyFrames {
+    pub(super) fn new(now: Millis) -> Self {
+        Self {
+            left: TINY_FRAMES.burst.into(),
+            refill: Refill::new(TINY_FRAMES, now),
+        }
+    }
+
+    /// Notes a frame with so much data that does not end a message.
+    pub(super) fn note_received(&mut self, length: usize) {
+        self.left -= i64::from(length < TINY);
+    }
+
+    /// Notes that we have sent a frame with data.
+    pub(super) fn note_sent(&mut self) {
+        self.add(1);
+    }
+
+    pub(super) fn refill(&mut self, now: Millis) {
+        let due = self.refill.due(now);
+        self.add(due.into());
+    }
+
+    pub(super) fn are_too_many(&self) -> bool {
+        self.left < 0
+    }
+
+    fn add(&mut self, more: i64) {
+        // What was too much once is not undone.
+        if !self.are_too_many() {
+            self.left = i64::from(TINY_FRAMES.burst).min(self.left + more);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
+
+    #[test]
+    fn tiny_frames_are_bounded_but_for_those_that_are_answered() {
+        let mut tiny = TinyFrames::new(Millis::ZERO);
+        for _ in 0..100_000 {
+            tiny.note_received(9);
+            tiny.note_received(1);
+            tiny.note_sent();
+        }
+        assert!(!tiny.are_too_many());
+        for _ in 0..TINY_FRAMES.burst {
+            tiny.note_received(1);
+        }
+        assert!(!tiny.are_too_many());
+        tiny.refill(Millis::from_secs(1));
+        for _ in 0..=TINY_FRAMES.count {
+            assert!(!tiny.are_too_many());
+            tiny.note_received(8);
+        }
+        assert!(tiny.are_too_many());
+        tiny.refill(Millis::from_secs(60));
+        tiny.note_sent();
+        assert!(tiny.are_too_many(), "for ever");
+    }
 
     #[test]
     fn frames_are_allowed_again_at_their_rate() {

@@ -90,6 +90,7 @@ impl Link {
         if taken == 0 && !data.is_empty() {
             return Err(self.blocker(key));
         }
+        self.tiny_frames.note_sent();
         let send = self.order.send(taken);
         let writes = self.order.writes();
         if let Some(slot) = self.connection.get_mut(key) {
@@ -104,8 +105,7 @@ impl Link {
             return Some(SendWait::Turn);
         }
         if self.connection.stream_window(key) == 0 {
-            // Asked for one byte, it tells when there is room.
-            self.connection.data(key, &[0], false);
+            self.connection.want_room(key);
             return Some(SendWait::StreamWindow);
         }
         (self.connection.data_room() == 0).then(|| self.blocker(key))

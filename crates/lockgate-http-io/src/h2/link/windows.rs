@@ -14,9 +14,8 @@ const BODIES: u32 = 16;
 
 /// The windows of one connection.
 ///
-/// Its limit has two parts: what the client may send before it hears from us, and behind that what we
-/// keep of bodies that nothing takes. The latter does not count against the connection's window, so
-/// that other bodies go on.
+/// What we keep of bodies that nothing takes does not count against the connection's window, so that
+/// other bodies go on: up to as much again as that window may be.
 #[derive(Debug)]
 pub(super) struct BodyWindows {
     stream: u32,
@@ -58,7 +57,7 @@ impl BodyWindows {
     fn connection_for(stream: u32, most_connection: u32) -> u32 {
         stream
             .saturating_mul(BODIES)
-            .min(most_connection / 2)
+            .min(most_connection)
             .max(FIRST)
     }
 
@@ -74,7 +73,7 @@ impl BodyWindows {
 
     /// The bytes of bodies that may be kept beside the connection's window.
     pub(super) fn most_kept(&self) -> usize {
-        self.most_connection.saturating_sub(self.connection) as usize
+        self.most_connection as usize
     }
 
     /// Notes that an endpoint, or we, have used data.
@@ -108,7 +107,7 @@ mod tests {
     const MB: u32 = 1 << 20;
 
     #[test]
-    fn a_connection_holds_no_more_than_its_limit() {
+    fn windows_begin_small_and_grow_to_their_limits() {
         for (most_stream, most_connection) in [
             (65_536, 65_536),
             (MB, 8 * MB),
@@ -117,11 +116,11 @@ mod tests {
         ] {
             let windows = BodyWindows::new(most_stream, most_connection);
             assert_eq!(windows.stream(), FIRST);
-            assert!(windows.connection() >= FIRST);
-            let held = windows.connection() as usize + windows.most_kept();
-            assert_eq!(held, most_connection as usize);
+            assert!((FIRST..=most_connection).contains(&windows.connection()));
+            assert_eq!(windows.most_kept(), most_connection as usize);
+            let grown = BodyWindows::connection_for(most_stream, most_connection);
+            assert_eq!(grown, most_connection);
         }
         assert_eq!(BodyWindows::new(MB, 8 * MB).connection(), 16 * FIRST);
-        assert_eq!(BodyWindows::connection_for(MB, 8 * MB), 4 * MB);
     }
 }

@@ -9,8 +9,8 @@ use super::super::streams::Streams;
 use super::Connection;
 
 /// Buffers for the turn of one connection: for bytes to send, events, decoded strings, slots, and the
-/// Date as it was coded last.
-/// One set serves all connections of a thread, and grows to what the busiest of them needs.
+/// Date as it was coded last. One set serves all connections of a thread, and grows to what the
+/// busiest of them needs.
 #[derive(Debug)]
 pub struct TurnBuffers<S> {
     out: Vec<u8>,
@@ -33,16 +33,29 @@ impl<S> Default for TurnBuffers<S> {
 }
 
 /// Less than this part of a buffer with unsent bytes is moved, so that the buffer can be given back.
-const MOVED_PART: usize = 4;
+const MOVED_PART: usize = 2;
 /// Buffers above this size are not kept for the next turn.
 const LARGEST_KEPT: usize = 256 * 1024;
+
+impl<S> TurnBuffers<S> {
+    /// The bytes of memory that they take, but for what is always small.
+    pub fn memory(&self) -> usize {
+        let strings = self.strings.iter().map(Vec::capacity);
+        self.out.capacity() + strings.sum::<usize>() + self.streams.held()
+    }
+}
 
 impl<S> Connection<S> {
     /// Takes the buffers for a turn: before bytes are received, or anything is said. A connection that
     /// has none allocates its own, and [gives them back](Self::give_back) as well.
     pub fn lend(&mut self, buffers: &mut TurnBuffers<S>) {
-        if self.out.is_empty() {
+        let unsent = self.unsent().len();
+        if unsent < buffers.out.capacity() / MOVED_PART {
+            // A few bytes are copied, so that what is written behind them has room.
+            buffers.out.clear();
+            buffers.out.extend_from_slice(&self.out[self.sent..]);
             mem::swap(&mut self.out, &mut buffers.out);
+            self.sent = 0;
         }
         if self.events.is_empty() {
             mem::swap(&mut self.events, &mut buffers.events);

@@ -1,7 +1,6 @@
 //! What a user may ask a connection.
 
 use super::super::frame_header::PREFACE;
-use super::super::streams::MessageState;
 use super::super::{ConnectionError, Key, LocalSettings, PeerSettings};
 use super::{Connection, DrainState};
 
@@ -68,19 +67,6 @@ impl<S> Connection<S> {
         self.streams
             .get(key)
             .map_or(0, |stream| stream.send_window.left())
-    }
-
-    /// The bytes of data that the peer's windows keep from leaving now: of what the latest call of
-    /// [`data`](Self::data) for each stream has left over. Looks at each slot.
-    pub fn stalled_bytes(&self) -> usize {
-        let of_connection = self.send_window.left();
-        let sending = self.streams.iter().map(|(_, stream)| stream);
-        let sending = sending.filter(|stream| stream.sent == MessageState::Body);
-        let stalled = sending.map(|stream| {
-            let room = stream.send_window.left().min(of_connection);
-            (stream.rest as usize).saturating_sub(room)
-        });
-        stalled.sum()
     }
 
     /// Whether received bytes end within the preface or a DATA frame, or between the frames of a field

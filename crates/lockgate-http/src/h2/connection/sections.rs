@@ -252,7 +252,6 @@ impl<S> Connection<S> {
             sent: MessageState::Head,
             is_reset: false,
             wants_room: false,
-            rest: 0,
             method: Method::Other,
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),

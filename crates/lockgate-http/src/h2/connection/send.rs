@@ -1,7 +1,7 @@
 //! What the user says: requests, responses, data, and ends.
 
 use super::super::field_block::{self, FieldBlock};
-use super::super::frame_header::{self, MAX_PAYLOAD};
+use super::super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
 use super::super::frames::{DATA, END_STREAM, PING, WINDOW_UPDATE};
 use super::super::settings::{self, INITIAL_WINDOW_SIZE};
 use super::super::streams::{MessageState, Stream};
@@ -10,7 +10,7 @@ use super::super::{Key, Role, code};
 use super::control::DRAIN_PING;
 use super::{Connection, DrainState};
 use crate::fields::Fields;
-use crate::head::{Method, ResponseHead};
+use crate::head::Method;
 
 /// Unsent bytes beyond which no data is taken: what one write takes.
 const WRITE_BATCH: usize = 64 * 1024;
@@ -49,7 +49,6 @@ impl<S> Connection<S> {
             },
             is_reset: false,
             wants_room: false,
-            rest: 0,
             method,
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
@@ -61,26 +60,18 @@ impl<S> Connection<S> {
         }))
     }
 
-    /// Writes an interim response (RFC 9110 §15.2), without the fields of a connection. Nothing
-    /// happens on a stream that was reset or has its response.
-    pub fn interim(&mut self, key: Key, head: &ResponseHead) {
-        self.interim_with(key, |block| block.response(head));
-    }
-
-    /// The same with fields that `fill` adds, [status](FieldBlock::status) first.
+    /// Writes an interim response (RFC 9110 §15.2): `fill` adds its [status](FieldBlock::status) first,
+    /// and then its fields, without those of a connection. Nothing happens on a stream that was reset or
+    /// has its response.
     pub fn interim_with(&mut self, key: Key, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         if self.stream_to_send(key, MessageState::Head).is_some() {
             self.write_block(key.stream(), false, fill);
         }
     }
 
-    /// Writes the head of a response, without the fields of a connection; `ended` where no body
-    /// follows. Nothing happens on a stream that was reset or has its response.
-    pub fn respond(&mut self, key: Key, head: &ResponseHead, ended: bool) {
-        self.respond_with(key, ended, |block| block.response(head));
-    }
-
-    /// The same with fields that `fill` adds, [status](FieldBlock::status) first.
+    /// Writes the head of a response: `fill` adds its [status](FieldBlock::status) first, and then its
+    /// fields, without those of a connection; `ended` where no body follows. Nothing happens on a stream
+    /// that was reset or has its response.
     pub fn respond_with(&mut self, key: Key, ended: bool, fill: impl FnOnce(&mut FieldBlock<'_>)) {
         if let Some(stream) = self.stream_to_send(key, MessageState::Head) {
             stream.sent = if ended {
@@ -97,14 +88,15 @@ impl<S> Connection<S> {
     /// stream's window is too small, an [`Event::Room`](super::super::Event::Room) tells when it is
     /// not; where [`data_room`](Self::data_room) is 0, none does.
     pub fn data(&mut self, key: Key, data: &[u8], last: bool) -> usize {
-        let room = self.data_room();
+        let (room, of_connection) = (self.data_room(), self.send_window.left());
         let Some(stream) = self.stream_to_send(key, MessageState::Body) else {
             return 0;
         };
         let of_stream = stream.send_window.left();
         stream.wants_room = of_stream < data.len();
-        let length = data.len().min(of_stream).min(room).min(MAX_PAYLOAD);
-        stream.rest = u32::try_from(data.len() - length).unwrap_or(u32::MAX);
+        let windows = of_stream.min(of_connection);
+        let is_cut = windows < data.len().min(MAX_PAYLOAD);
+        let length = data.len().min(windows).min(room).min(MAX_PAYLOAD);
         let ends = last && length == data.len();
         // The end of a message needs no window (§6.9.1).
         if length == 0 && !ends {
@@ -115,8 +107,10 @@ impl<S> Connection<S> {
             stream.sent = MessageState::Ended;
         }
         let flags = if ends { END_STREAM } else { 0 };
+        // The peer decides how often its windows cut our data: such a frame pays for no others.
+        let header = if is_cut { 0 } else { HEADER_LEN };
         self.send_window.take(length);
-        self.budget.note_sent(length);
+        self.budget.note_sent(header + length);
         frame_header::begin(&mut self.out, length, DATA, flags, key.stream());
         self.out.extend_from_slice(&data[..length]);
         length
@@ -144,6 +138,14 @@ impl<S> Connection<S> {
         self.send_window
             .left()
             .min(WRITE_BATCH.saturating_sub(unsent))
+    }
+
+    /// Asks for an [`Event::Room`](super::super::Event::Room) when a stream's window, which is used up,
+    /// is open again.
+    pub fn want_room(&mut self, key: Key) {
+        if let Some(stream) = self.stream_to_send(key, MessageState::Body) {
+            stream.wants_room |= stream.send_window.left() == 0;
+        }
     }
 
     /// Gives the windows back for data that was used: of what is kept, first.

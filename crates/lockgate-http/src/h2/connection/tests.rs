@@ -15,7 +15,7 @@ use super::*;
 use crate::h1::HeadLimits;
 use crate::h2::frame_header::{FrameHeader, HEADER_LEN};
 use crate::h2::frames::{ACK, END_HEADERS, END_STREAM, HEADERS, PING, SETTINGS};
-use crate::h2::{FieldSection, code};
+use crate::h2::{FieldBlock, FieldSection, code};
 use crate::head::{Method, RequestHead, ResponseHead};
 
 const LIMITS: HeadLimits = HeadLimits {
@@ -312,4 +312,22 @@ fn a_priority_update_is_told_by_its_stream() {
         .collect();
     let expected = [1, 1, 3].map(|stream| Seen::Priority(stream, 1));
     assert_eq!(priorities, expected);
+}
+
+/// What a user writes of a response: its status and its fields.
+impl<S> Connection<S> {
+    fn interim(&mut self, key: Key, head: &ResponseHead) {
+        self.interim_with(key, |block| fill(head, block));
+    }
+
+    fn respond(&mut self, key: Key, head: &ResponseHead, ended: bool) {
+        self.respond_with(key, ended, |block| fill(head, block));
+    }
+}
+
+fn fill(head: &ResponseHead, block: &mut FieldBlock<'_>) {
+    block.status(head.status);
+    for field in head.fields.iter() {
+        block.message_field(&field);
+    }
 }

@@ -229,16 +229,16 @@ fn crlf_in_pseudo_header_fields_is_refused() {
             method.escape_ascii()
         );
     }
-    // RFC 9113 §8.3.1: only http and https are served here.
-    for scheme in [
-        &with(b"https")[..],
-        b"",
-        b"ftp",
-        b"https://a",
-        b"http ",
-        b"http\0",
-        b"http\n",
-        b"http\r",
+    // RFC 9113 §8.3.1: only http and https are served here; §8.2.1: no value has these characters.
+    for (scheme, error) in [
+        (&with(b"https")[..], SectionError::FieldValue),
+        (b"", SectionError::Scheme),
+        (b"ftp", SectionError::Scheme),
+        (b"https://a", SectionError::Scheme),
+        (b"http ", SectionError::Scheme),
+        (b"http\0", SectionError::FieldValue),
+        (b"http\n", SectionError::FieldValue),
+        (b"http\r", SectionError::FieldValue),
     ] {
         assert_eq!(
             of(
@@ -248,7 +248,7 @@ fn crlf_in_pseudo_header_fields_is_refused() {
                 },
                 &[]
             ),
-            Err(SectionError::Scheme),
+            Err(error),
             "{}",
             scheme.escape_ascii()
         );

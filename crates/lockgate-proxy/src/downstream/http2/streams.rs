@@ -157,7 +157,7 @@ impl H2ClientConnection {
         method: Method,
         began: Instant,
     ) {
-        if error.status() == 400 {
+        if error.is_malformed() {
             stream.mark_malformed();
         }
         let fault = HttpFault::of_head(error.status());
@@ -179,6 +179,9 @@ impl H2ClientConnection {
             .send_error(stream, guard, &head, &error, Persistence::KeepAlive)
             .await;
         connection.finish_unserved(&id, began, sent, failure);
+        if !stream.is_complete() {
+            linger_on_body(stream, guard, LINGER).await;
+        }
     }
 }
 
@@ -193,7 +196,7 @@ impl Drop for OpenStream {
             && let Ok(mut link) = self.0.link.try_borrow_mut()
         {
             // It may be idle now.
-            link.wake();
+            link.wake_driver();
         }
     }
 }

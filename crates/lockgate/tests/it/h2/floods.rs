@@ -123,7 +123,7 @@ fn ended_as_it_should(
     before: f64,
 ) -> Result<(), String> {
     let check = |right: bool, why: &str| if right { Ok(()) } else { Err(why.to_owned()) };
-    check(!outcome.stalled, "nobody reads it to its end")?;
+    check(!outcome.stalled, "it is not read to its end")?;
     if attack.ends.is_empty() {
         return Ok(());
     }

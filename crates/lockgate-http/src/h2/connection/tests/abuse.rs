@@ -531,8 +531,8 @@ fn window_update_flood_ends_the_connection_unless_data_explains_it() {
     let key = server.key(1);
     assert_eq!(server.connection.data(key, &[b'x'; 800], false), 800);
     let ended = rounds(&mut server, update);
-    // 8 bytes for each, and 2 of the 10 bytes of the head for one more.
-    assert_eq!(ended, (101 + FEW.updates, Some(ConnectionError::Updates)));
+    // 8 bytes for each; 10 of the head and 9 of the frame header are for two more.
+    assert_eq!(ended, (102 + FEW.updates, Some(ConnectionError::Updates)));
 }
 
 /// Some clients measure the round trip with every small response.
@@ -546,6 +546,40 @@ fn pings_that_data_explains_are_no_flood() {
         assert_eq!(server.connection.data(key, &[b'x'; 8], false), 8);
         server.feed(&frame(PING, 0, 0, b"12345678")).unwrap();
     }
+}
+
+/// grpc-go does so, where messages that are streamed have a few bytes.
+#[test]
+fn a_window_update_and_a_ping_for_each_tiny_data_frame_are_no_flood() {
+    let mut server = End::server();
+    server.feed(&headers(END_STREAM, 1, GET)).unwrap();
+    server.answer(1, false);
+    let key = server.key(1);
+    let answer = [
+        frame(WINDOW_UPDATE, 0, 0, &7_u32.to_be_bytes()),
+        frame(PING, 0, 0, b"12345678"),
+    ];
+    for _ in 0..100 {
+        assert_eq!(server.connection.data(key, &[b'x'; 7], false), 7);
+        server.feed(&answer.concat()).unwrap();
+    }
+}
+
+/// CVE-2019-9517 and others: a peer that opens its window by one byte at a time gets frames of a byte.
+#[test]
+fn data_that_the_window_cuts_explains_no_more_frames_than_it_has_bytes_for() {
+    let mut server = End::server();
+    server.feed(&settings(&[(4, 0)])).unwrap();
+    server.feed(&headers(END_STREAM, 1, GET)).unwrap();
+    server.answer(1, false);
+    let key = server.key(1);
+    let update = frame(WINDOW_UPDATE, 0, 1, &1_u32.to_be_bytes());
+    let ended = (0..1_000).find_map(|_| {
+        server.connection.data(key, &[b'x'; 100], false);
+        server.connection.note_sent(usize::MAX);
+        server.feed(&update).err()
+    });
+    assert_eq!(ended, Some(ConnectionError::Updates));
 }
 
 #[test]

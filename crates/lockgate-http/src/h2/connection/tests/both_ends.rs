@@ -160,7 +160,7 @@ fn conversation(step: usize) -> (Vec<Seen>, Vec<Seen>) {
         server.end.close(stream, code::INTERNAL_ERROR);
     }
     server.end.close(5, code::CANCEL);
-    // All had ended: nobody is told anything.
+    // All had ended: neither end is told anything.
     assert_eq!((client.end.sent(), server.end.sent()), (vec![], vec![]));
     (joined(&client.end.seen), joined(&server.end.seen))
 }

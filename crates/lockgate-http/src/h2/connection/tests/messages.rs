@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::fields::{Field, Fields, Known};
-use crate::h2::FieldBlock;
 use crate::h2::frames::{CONTINUATION, DATA};
 use crate::hpack::Indexing;
 
@@ -142,7 +141,7 @@ fn content_length_of_bodiless_responses_announces_no_data() {
     }
 }
 
-/// RFC 8441 §3: `:protocol`, which was not offered. Without a slot, and known to nobody.
+/// RFC 8441 §3: `:protocol`, which was not offered. It has no slot, and no event tells of it.
 #[test]
 fn an_extended_connect_that_was_not_offered_is_reset() {
     let block = b"\x02\x07CONNECT\x86\x84\x41\x01a\x00\x09:protocol\x09websocket";
@@ -205,7 +204,6 @@ fn requests_that_make_no_head_keep_their_stream() {
     }
 }
 
-/// The same bytes as those of a whole head, but for the fields that the user leaves out or adds.
 /// RFC 7541 §7.1.3: clients that share a connection must not learn of each other's fields by the size
 /// of their own.
 #[test]
@@ -238,39 +236,6 @@ fn requests_of_many_clients_share_only_common_fields_in_the_table() {
 }
 
 #[test]
-fn a_response_may_be_written_field_by_field() {
-    let mut head = ResponseHead::of(200);
-    head.fields.append(b"Content-Type", b"text/plain");
-    head.fields.append(b"Set-Cookie", b"a=b");
-    let mut sent = Vec::new();
-    for by_field in [false, true] {
-        let mut server = End::server();
-        server.feed(&headers(END_STREAM, 1, GET)).unwrap();
-        let key = server.key(1);
-        let connection = &mut server.connection;
-        if by_field {
-            let fill = |block: &mut FieldBlock<'_>| {
-                block.status(200);
-                for field in head.fields.iter() {
-                    block.message_field(&field);
-                }
-            };
-            connection.interim_with(key, |block| block.status(103));
-            connection.respond_with(key, true, fill);
-            // Nothing that a second head would be.
-            connection.respond_with(key, true, fill);
-            connection.interim_with(key, |block| block.status(103));
-        } else {
-            connection.interim(key, &ResponseHead::of(103));
-            connection.respond(key, &head, true);
-        }
-        sent.push(server.sent());
-    }
-    assert_eq!(sent[0].len(), 2);
-    assert_eq!(sent[0], sent[1]);
-}
-
-#[test]
 fn a_response_is_written_for_http_2() {
     let mut server = End::server();
     server.feed(&headers(0, 1, POST)).unwrap();
@@ -278,8 +243,6 @@ fn a_response_is_written_for_http_2() {
     let mut head = ResponseHead::of(200);
     for (name, value) in [
         ("Content-Type", "text/plain"),
-        ("Connection", "close"),
-        ("Keep-Alive", "timeout=5"),
         ("Content-Length", "1"),
         ("Set-Cookie", "a=b"),
     ] {
