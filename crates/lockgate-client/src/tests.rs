@@ -468,10 +468,7 @@ fn goaway_and_reset_fail_the_exchange_in_words_of_http2() {
             answer(code::NO_ERROR),
             "HTTP/2: the server took no request: NO_ERROR",
         ),
-        (
-            reset,
-            "HTTP/2: the server took no request: REFUSED_STREAM",
-        ),
+        (reset, "HTTP/2: the server took no request: REFUSED_STREAM"),
         (
             frame(kind::DATA, flag::END_STREAM, 1, "x"),
             "HTTP/2: data before the response",

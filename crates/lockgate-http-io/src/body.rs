@@ -26,15 +26,10 @@ pub struct Reset {
     pub by_peer: bool,
     /// Whether the request was certainly not processed (RFC 9113 §8.7).
     pub unprocessed: bool,
-    /// The fault of an endpoint for which we have reset the stream.
-    pub fault: Option<StreamFault>,
 }
 
 impl fmt::Display for Reset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(fault) = self.fault {
-            return write!(f, "{fault}");
-        }
         let Some(code) = self.code else {
             return f.write_str("the connection has broken");
         };

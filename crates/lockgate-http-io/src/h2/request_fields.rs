@@ -205,7 +205,7 @@ mod tests {
             let expected = expected.map(|text| text.as_bytes().to_vec());
             assert_eq!(made, expected, "{target:?} {query:?}");
         }
-        let long = [b"/", &b"<".repeat(21_845)[..]].concat();
+        let long = [&b"/"[..], &b"<".repeat(21_845)].concat();
         assert_eq!(path((&long, None)), Err(SectionError::TargetTooLong));
         assert!(path((&long[1..20_000], None)).is_err(), "it has no slash");
         assert!(path((&long[..20_000], None)).is_ok());

@@ -7,7 +7,7 @@ use std::task::Waker;
 use lockgate_http::forwarding::ForwardedClient;
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::{
-    Budget, Connection, Event, FieldSection, LocalSettings, Role, SectionError,
+    Budget, Connection, Event, FieldBlock, FieldSection, LocalSettings, Role, SectionError,
 };
 use lockgate_http::head::{BodyLength, HttpVersion, RequestHead, ResponseHead};
 use lockgate_http::request_target::RequestTarget;
@@ -165,6 +165,17 @@ impl EndpointScene {
         }
     }
 
+    /// Answers a request as the endpoint; `ended` where no body follows.
+    fn respond(&mut self, key: Key, status: u16, ended: bool) {
+        let fill = |block: &mut FieldBlock<'_>| block.status(status);
+        self.endpoint.respond_with(key, ended, fill);
+    }
+
+    fn interim(&mut self, key: Key, status: u16) {
+        let fill = |block: &mut FieldBlock<'_>| block.status(status);
+        self.endpoint.interim_with(key, fill);
+    }
+
     /// Begins a request, and waits until the endpoint has its head.
     fn ask(&mut self, length: BodyLength) -> (UpstreamStream, Key) {
         let mut head = RequestHead::of(HttpVersion::Http11, b"POST", b"/a?b=<c>");
@@ -258,8 +269,8 @@ fn a_request_and_its_response_pass_with_their_bodies() {
     assert!(poll_response(&mut stream).is_pending());
     scene.settle();
     assert_eq!(scene.data, 5);
-    scene.endpoint.interim(key, &ResponseHead::of(103));
-    scene.endpoint.respond(key, &ResponseHead::of(200), false);
+    scene.interim(key, 103);
+    scene.respond(key, 200, false);
     for (data, last) in [
         (&[1; 16_384][..], false),
         (&[2; 16_384], false),
@@ -288,7 +299,7 @@ fn data_before_a_reset_is_delivered_first() {
     for abrupt in [false, true] {
         let mut scene = EndpointScene::new();
         let (mut stream, key) = scene.ask(BodyLength::Empty);
-        scene.endpoint.respond(key, &ResponseHead::of(200), false);
+        scene.respond(key, 200, false);
         scene.endpoint.data(key, b"half", false);
         if abrupt {
             let unsent = scene.endpoint.unsent().to_vec();
@@ -323,7 +334,7 @@ fn data_before_a_reset_is_delivered_first() {
 fn a_whole_response_outlives_the_reset_of_its_request() {
     let mut scene = EndpointScene::new();
     let (mut stream, key) = scene.ask(BodyLength::Chunked);
-    scene.endpoint.respond(key, &ResponseHead::of(413), false);
+    scene.respond(key, 413, false);
     scene.endpoint.data(key, b"much", true);
     scene.endpoint.close(key, code::NO_ERROR);
     scene.settle();
@@ -394,11 +405,9 @@ fn a_flood_of_interim_responses_ends_its_request_only() {
     let (mut stream, key) = scene.ask(BodyLength::Empty);
     let (mut other, other_key) = scene.ask(BodyLength::Empty);
     for _ in 0..100 {
-        scene.endpoint.interim(key, &ResponseHead::of(103));
+        scene.interim(key, 103);
     }
-    scene
-        .endpoint
-        .respond(other_key, &ResponseHead::of(204), true);
+    scene.respond(other_key, 204, true);
     scene.settle();
     let response = poll_response(&mut stream);
     assert!(
@@ -420,7 +429,7 @@ fn requests_above_the_last_stream_of_goaway_are_unprocessed() {
     let (mut second, _) = scene.ask(BodyLength::Empty);
     let last = [key.stream().to_be_bytes(), code::NO_ERROR.to_be_bytes()].concat();
     scene.send(&frame(frames::GOAWAY, 0, 0, &last));
-    scene.endpoint.respond(key, &ResponseHead::of(200), true);
+    scene.respond(key, 200, true);
     scene.settle();
     assert!(poll_response(&mut second).is_ready());
     assert!(second.is_unprocessed() && second.is_lost() && !second.has_sent());
@@ -437,7 +446,7 @@ fn an_idle_connection_takes_leave_by_goaway() {
     let (stream, key) = scene.ask(BodyLength::Empty);
     scene.connection.close_when_idle();
     scene.settle();
-    scene.endpoint.respond(key, &ResponseHead::of(200), true);
+    scene.respond(key, 200, true);
     scene.settle();
     drop(stream);
     assert!(scene.exchange());
@@ -471,7 +480,7 @@ fn cancelled_requests_are_reset_as_the_endpoint_reads() {
 fn empty_data_frames_retire_and_then_end_a_connection() {
     let mut scene = EndpointScene::new();
     let (mut stream, key) = scene.ask(BodyLength::Empty);
-    scene.endpoint.respond(key, &ResponseHead::of(200), false);
+    scene.respond(key, 200, false);
     let empty = frame(frames::DATA, 0, key.stream(), b"");
     scene.settle();
     for (count, takes_more) in [(EMPTY - 1, true), (1, false)] {
@@ -514,7 +523,7 @@ fn uploads_wait_for_the_windows_of_the_endpoint() {
     ));
     assert!(!stream.is_blocked() && stream.is_finished());
     scene.settle();
-    scene.endpoint.respond(key, &ResponseHead::of(204), true);
+    scene.respond(key, 204, true);
     scene.settle();
     assert!(matches!(poll_response(&mut stream), Poll::Ready(Ok(204))));
 }
