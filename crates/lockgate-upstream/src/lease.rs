@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lockgate_http_io::h1::H1Connection;
+use lockgate_http_io::h2::RequestPseudoFields;
+use lockgate_http_io::message::OutgoingRequest;
 use lockgate_limits::MemberIndex;
 use lockgate_limits::box_future::boxed;
 use lockgate_limits::clients::ClientAccount;
@@ -71,6 +73,18 @@ impl Lease {
     /// The endpoint of the connection.
     pub fn endpoint(&self) -> &Arc<Endpoint> {
         self.in_flight.endpoint()
+    }
+
+    /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `pseudo_fields`.
+    #[inline]
+    pub fn send_request(
+        &mut self,
+        request: &OutgoingRequest<'_>,
+        pseudo_fields: Option<&RequestPseudoFields>,
+    ) {
+        let endpoint = self.in_flight.endpoint();
+        let pseudo_fields = pseudo_fields.map(|fields| fields.at(endpoint.authority()));
+        self.connection.send_request(request, pseudo_fields);
     }
 
     /// The pool of the endpoint.

@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::io;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
@@ -123,10 +122,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
             return Err(AttemptFailure::end(failure));
         }
         let pseudo_fields = self.attempts.pseudo_fields.as_ref();
-        let endpoint = pseudo_fields.map(|_| Arc::clone(self.lease.endpoint()));
-        let authority = endpoint.as_ref().and_then(|endpoint| endpoint.authority());
-        let pseudo_fields = pseudo_fields.map(|pseudo_fields| pseudo_fields.at(authority));
-        self.lease.connection.send_request(outgoing, pseudo_fields);
+        self.lease.send_request(outgoing, pseudo_fields);
         exchange.outcome.awaited = false;
         self.invited = outgoing.length == BodyLength::Empty || !expects_invitation(exchange);
         if !self.invited {
