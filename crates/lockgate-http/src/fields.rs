@@ -247,6 +247,11 @@ impl Fields {
         self.lines.is_empty()
     }
 
+    /// The bytes of memory that they have, used or not.
+    pub fn memory(&self) -> usize {
+        self.text.capacity() + self.lines.capacity() * size_of::<FieldLine>()
+    }
+
     /// All field lines, in the received order.
     pub fn iter(&self) -> impl Iterator<Item = Field<'_>> {
         self.lines.iter().map(|line| Field {

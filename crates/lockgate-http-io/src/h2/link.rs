@@ -186,6 +186,7 @@ pub struct Link {
     pauses: ReadPauses,
     /// The limits of trailers.
     limits: HeadLimits,
+    /// The bytes of all heads that are held; of an endpoint each stream has its own limits.
     most_heads: usize,
     /// Whether some data is not kept beside the connection's window, because too much is.
     is_keeping_due: bool,
@@ -264,7 +265,7 @@ impl Link {
             partial_message: PartialMessage::default(),
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
-            most_heads: HEADS,
+            most_heads: usize::MAX,
             is_keeping_due: false,
             goaway: None,
             resets: Vec::new(),

@@ -266,10 +266,16 @@ impl SharedConnection {
         self.streams.set(self.streams.get().saturating_sub(streams));
     }
 
+    /// Whether a stream has ended because the connection has, and not by a reset of its own.
+    pub(super) fn has_ended_with(&self, reset: Reset) -> bool {
+        let has_own = reset.by_peer || reset.fault.is_some();
+        reset.code.is_none() || (!has_own && self.link.borrow().is_lost())
+    }
+
     /// Why a stream has ended, with the connection's reason if the whole connection has ended.
     pub(super) fn explain(&self, reset: Reset) -> ReadError {
         match &*self.close_reason.borrow() {
-            Some(why) if reset.code.is_none() || !reset.by_peer => lost(why),
+            Some(why) if self.has_ended_with(reset) => lost(why),
             _ => reset.into(),
         }
     }

@@ -161,9 +161,9 @@ impl UpstreamStream {
 
     /// Notes that nothing more of the response can be read, and returns why.
     fn fail(&mut self, key: Key, error: ReadError) -> ReadError {
-        // RFC 9113 §8.1.1: what is malformed is a stream error.
+        // RFC 9113 §8.1.1: what is malformed is a stream error. Others exceed our limits.
         let code = match &error {
-            ReadError::Section(_) => code::PROTOCOL_ERROR,
+            ReadError::Section(error) if error.is_malformed() => code::PROTOCOL_ERROR,
             ReadError::Reset(Reset {
                 code: Some(code), ..
             }) => *code,
@@ -175,8 +175,7 @@ impl UpstreamStream {
         };
         self.is_unprocessed |= reset.unprocessed;
         // Also where we have ended the connection, since the cause may be another request.
-        self.is_lost |= reset.code.is_none()
-            || self.connection.link().is_lost()
+        self.is_lost |= self.connection.has_ended_with(reset)
             || (reset.unprocessed && reset.code != Some(code::REFUSED_STREAM));
         self.connection.explain(reset)
     }
@@ -289,6 +288,11 @@ impl BodyReader for UpstreamStream {
         self.bytes_read += count as u64;
         if self.used == self.data.len() {
             (self.data, self.used) = (Vec::new(), 0);
+        } else if self.used > self.data.len() / 2 {
+            // Its window is given back, so that as much may come again.
+            self.data.drain(..self.used);
+            self.data.shrink_to_fit();
+            self.used = 0;
         }
         if let Some(key) = self.key() {
             self.connection.link().note_used(key, count);

@@ -16,6 +16,9 @@ const KEPT: usize = 64;
 /// The most heads of which the memory is kept: as many responses as come between two turns of their
 /// streams' tasks.
 const KEPT_HEADS: usize = 64;
+/// The most memory of one of them: few heads need more, and an endpoint that sends large ones must not
+/// make us keep it.
+const KEPT_HEAD: usize = 8 * 1024;
 /// The least memory of what is left of a set that is kept.
 const WORTH_KEEPING: usize = 4 * 1024;
 
@@ -90,7 +93,8 @@ impl WorkerBuffers {
     /// Takes back a head.
     pub(super) fn give_head(&self, head: ResponseHead) {
         let mut heads = self.heads.borrow_mut();
-        if heads.len() < KEPT_HEADS && memory::level() == MemoryLevel::Easy {
+        let is_small = head.fields.memory() <= KEPT_HEAD;
+        if is_small && heads.len() < KEPT_HEADS && memory::level() == MemoryLevel::Easy {
             heads.push(head);
         }
     }
@@ -148,6 +152,18 @@ impl FieldSink for ReceivedSection {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_heads_are_not_kept() {
+        let buffers = WorkerBuffers::new();
+        let kept = || buffers.heads.borrow().len();
+        let mut head = ResponseHead::of(200);
+        head.fields.append(b"link", &[b'x'; 64 * 1024]);
+        buffers.give_head(head);
+        assert_eq!(kept(), 0);
+        buffers.give_head(ResponseHead::of(200));
+        assert_eq!(kept(), 1);
+    }
 
     /// Otherwise a worker keeps for ever what its busiest moment needed.
     #[test]

@@ -191,14 +191,25 @@ impl Link {
             endpoint.responded = Some(key);
             endpoint.note_response();
         }
-        let mut head = self.buffers.take_head();
-        let made = section.response(&self.limits, &mut head);
         let Some(slot) = self.connection.get_mut(key) else {
             return;
         };
+        // Behind interim responses that are malformed or too many, it is of no use.
+        if slot.reset.is_some() || slot.heads.has_last() {
+            return;
+        }
+        let mut head = self.buffers.take_head();
+        let made = section.response(&self.limits, &mut head);
         slot.has_ended = has_ended;
         slot.heads.add_last(made.map(|()| head));
         slot.wake(StreamWait::Data);
+    }
+
+    /// Notes that trailers have come.
+    pub(super) fn note_trailers(&mut self) {
+        if let Some(endpoint) = &mut self.endpoint {
+            endpoint.note_response();
+        }
     }
 
     pub(super) fn take_interim(&mut self, key: Key, section: &FieldSection) {

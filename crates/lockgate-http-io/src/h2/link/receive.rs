@@ -187,6 +187,7 @@ impl Link {
                 wire,
             } => self.take_data(key, at, ended, wire),
             Event::Trailers { key, .. } => {
+                self.note_trailers();
                 // They take room as heads do.
                 let trailers = if self.connection.held_heads() > self.most_heads {
                     Some(Box::new(Err(SectionError::TooLong)))
@@ -313,7 +314,7 @@ impl Link {
     }
 }
 
-/// The trailers of a request that are forwarded, if there are any.
+/// The trailers that are forwarded, if there are any.
 fn trailers(
     section: &FieldSection,
     limits: &HeadLimits,
