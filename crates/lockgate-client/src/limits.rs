@@ -12,8 +12,9 @@ pub struct ExchangeLimits {
     /// Time of a connect, of each step on a connection, and of everything in
     /// [`bound`](Self::bound).
     pub time: Duration,
-    /// Bytes of the heads of a response over HTTP/1, interim ones included. Each head has the
-    /// limits that the proxy has for one: `HeadLimits::default()`.
+    /// Bytes of the heads of a response over HTTP/1, interim ones included; over HTTP/2 of the interim
+    /// ones, as they come. Each head has the limits that the proxy has for one:
+    /// `HeadLimits::default()`.
     pub head_bytes: usize,
     /// Bytes of a body that are read; the rest is left.
     pub body_bytes: usize,

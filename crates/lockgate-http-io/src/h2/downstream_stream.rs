@@ -407,6 +407,5 @@ impl Reset {
         fault: None,
         by_peer: false,
         unprocessed: false,
-        fault: None,
     };
 }
