@@ -329,6 +329,25 @@ fn data_before_a_reset_is_delivered_first() {
     }
 }
 
+/// Otherwise a request that has failed by itself is sent again, as if its connection had failed.
+#[test]
+fn a_reset_is_told_although_the_connection_has_ended_since() {
+    let mut scene = EndpointScene::new();
+    let (mut stream, key) = scene.ask(BodyLength::Empty);
+    scene.endpoint.close(key, code::INTERNAL_ERROR);
+    let unsent = scene.endpoint.unsent().to_vec();
+    scene.send(&unsent);
+    scene.socket.shutdown(std::net::Shutdown::Write).unwrap();
+    assert!(scene.turns(|_| false));
+    let end = poll_response(&mut stream);
+    assert!(
+        matches!(&end, Poll::Ready(Err(ReadError::Reset(reset)))
+            if reset.by_peer && reset.code == Some(code::INTERNAL_ERROR)),
+        "{end:?}"
+    );
+    assert!(!stream.is_lost());
+}
+
 /// RFC 9113 §8.1: "Clients MUST NOT discard responses as a result of receiving such a RST_STREAM".
 #[test]
 fn a_whole_response_outlives_the_reset_of_its_request() {
@@ -351,13 +370,15 @@ fn a_whole_response_outlives_the_reset_of_its_request() {
 /// RFC 9113 §8.1.1: nothing of a malformed head is used; a body is cut short.
 #[test]
 fn malformed_responses_are_errors_at_the_right_place() {
-    let cases: [(&[&[u8]], bool); 5] = [
+    let cases: [(&[&[u8]], bool); 6] = [
         // A second head, `:status` in trailers, and content-length 5 without a body.
         (&[b"\x88", b"\x88"], false),
         (&[b"\x88", b"!\x88"], false),
         (&[b"!\x88\x0f\x0d\x015"], false),
         // A field of the connection.
         (&[b"!\x88\x00\x0aconnection\x01x"], false),
+        // The same in an interim response, before one that has none.
+        (&[b"\x08\x03103\x00\x0aconnection\x01x", b"!\x88"], false),
         // Less data than content-length.
         (&[b"\x88\x0f\x0d\x015", b"=four"], true),
     ];
