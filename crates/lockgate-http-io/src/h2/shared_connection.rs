@@ -318,6 +318,8 @@ impl Driver {
         let mut link = shared.link();
         link.end_streams(None);
         let cancelled = shared.cancelled.take().close_all(&mut link);
+        // A stream may have borrowed buffers since the last turn.
+        link.end_turn();
         drop(link);
         shared.give_back(cancelled);
     }
