@@ -11,8 +11,8 @@ const DEEPEST: usize = 64;
 /// The deepest chain of includes.
 const MOST_INCLUDES: usize = 16;
 
-/// The bytes of all files together: a few files that include each other could be read without end.
-const MOST_BYTES: usize = 64 << 20;
+/// The bytes of all files together, each as often as it is included.
+const MOST_BYTES: usize = 16 << 20;
 
 /// A directive, with the block that it opens.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ impl NginxDirective {
 pub(super) struct NginxReader<'a> {
     files: &'a dyn SourceFiles,
     folder: PathBuf,
+    /// The files that are read now, each included by the one before it.
+    open_files: Vec<PathBuf>,
     bytes: usize,
     /// Includes without a file, and their places.
     pub(super) missing: Vec<String>,
@@ -60,6 +62,7 @@ impl<'a> NginxReader<'a> {
         Self {
             files,
             folder: main.parent().map(Path::to_owned).unwrap_or_default(),
+            open_files: Vec::new(),
             bytes: 0,
             missing: Vec::new(),
         }
@@ -78,15 +81,28 @@ impl<'a> NginxReader<'a> {
                 file: path.to_owned(),
                 reason,
             })?;
-        self.parse(&text, path, report, 0, 0)
+        self.parse(&text, path, report, 0)
     }
 
+    /// Parses a file that is within `depth` blocks.
     fn parse(
         &mut self,
         text: &str,
         path: &Path,
         report: &mut ConversionReport,
-        includes: usize,
+        depth: usize,
+    ) -> Result<Vec<NginxDirective>, ImportError> {
+        self.open_files.push(path.to_owned());
+        let parsed = self.parse_text(text, path, report, depth);
+        self.open_files.pop();
+        parsed
+    }
+
+    fn parse_text(
+        &mut self,
+        text: &str,
+        path: &Path,
+        report: &mut ConversionReport,
         depth: usize,
     ) -> Result<Vec<NginxDirective>, ImportError> {
         self.bytes += text.len();
@@ -147,7 +163,7 @@ impl<'a> NginxReader<'a> {
                         }
                     } else if directive.name == "include" {
                         let depth = open.len() + depth;
-                        let inner = self.include(&directive, report, includes, depth)?;
+                        let inner = self.include(&directive, report, depth)?;
                         push_into(&mut open, &mut top, directive);
                         for child in inner {
                             push_into(&mut open, &mut top, child);
@@ -164,7 +180,6 @@ impl<'a> NginxReader<'a> {
         &mut self,
         directive: &NginxDirective,
         report: &mut ConversionReport,
-        includes: usize,
         depth: usize,
     ) -> Result<Vec<NginxDirective>, ImportError> {
         let pattern = directive.arg(0);
@@ -175,7 +190,7 @@ impl<'a> NginxReader<'a> {
                 Verdict::not_supported(because, Some("name it in the place where it is read")),
             );
         };
-        if includes >= MOST_INCLUDES {
+        if self.open_files.len() > MOST_INCLUDES {
             refuse(report, "files include each other too deeply");
             return Ok(Vec::new());
         }
@@ -194,6 +209,10 @@ impl<'a> NginxReader<'a> {
         let mut all = Vec::new();
         let mut read = 0_usize;
         for path in &paths {
+            if self.open_files.contains(path) {
+                refuse(report, "this file includes itself");
+                return Ok(all);
+            }
             let Ok(text) = self.files.read(path) else {
                 continue;
             };
@@ -202,7 +221,7 @@ impl<'a> NginxReader<'a> {
                 return Ok(all);
             }
             read += 1;
-            all.extend(self.parse(&text, path, report, includes + 1, depth)?);
+            all.extend(self.parse(&text, path, report, depth)?);
         }
         let name = Path::new(pattern).file_name().unwrap_or_default();
         if read > 0 {

@@ -35,7 +35,7 @@ use crate::metrics::http::SiteCells;
 use crate::shaping::Shapers;
 
 /// The time without a request after which a connection gives back what it can make again: its
-/// expanded keys, which cost less than a microsecond.
+/// expanded keys.
 const REST: Duration = Duration::from_secs(5);
 
 /// The end of HTTP/1 on a connection.
