@@ -183,6 +183,10 @@ pub struct Link {
     is_blocked: bool,
     has_ended: bool,
     partial_message: PartialMessage,
+    /// Data of known messages that the peer may send now, as of the last data; and whether more has
+    /// come since.
+    awaited: usize,
+    has_data_come: bool,
     pauses: ReadPauses,
     /// The limits of trailers.
     limits: HeadLimits,
@@ -263,6 +267,8 @@ impl Link {
             is_blocked: false,
             has_ended: false,
             partial_message: PartialMessage::default(),
+            awaited: 0,
+            has_data_come: false,
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
             most_heads: usize::MAX,

@@ -61,6 +61,17 @@ impl<S> Stream<S> {
     pub(super) fn is_over(&self) -> bool {
         self.received == MessageState::Ended && self.sent == MessageState::Ended
     }
+
+    /// The bytes of data that the peer may send now, if its message has told its length.
+    pub(super) fn awaited_data(&self) -> usize {
+        match self.due {
+            Some(due) if self.received == MessageState::Body && !self.is_reset => {
+                let due = usize::try_from(due).unwrap_or(usize::MAX);
+                due.min(self.receive_window.left())
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// The slots, and an index of them by IDs: a table with open addressing, at most half full.

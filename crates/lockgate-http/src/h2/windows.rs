@@ -57,6 +57,11 @@ impl ReceiveWindow {
         }
     }
 
+    /// The bytes that the peer may send now.
+    pub(super) fn left(self) -> usize {
+        usize::try_from(self.left).unwrap_or(0)
+    }
+
     /// Counts received bytes; `false`: they are more than allowed.
     pub(super) fn take(&mut self, bytes: usize) -> bool {
         match usize::try_from(self.left) {

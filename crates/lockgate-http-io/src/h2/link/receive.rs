@@ -10,6 +10,7 @@ use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::{Event, FieldSection, Key, SectionError, StreamReset, code};
 use lockgate_http::head::{Method, RequestHead};
 use lockgate_http::hpack::Indexing;
+use lockgate_net::stream::StreamError;
 
 use super::super::stream_slot::{StreamSlot, StreamWait};
 use super::{Link, LinkError, LinkEvent, LinkViolation};
@@ -71,7 +72,7 @@ impl Link {
             }
             self.reads -= 1;
             let before = self.inbox.bytes().len();
-            match self.stream.poll_read(cx, &mut self.inbox) {
+            match self.poll_read(cx) {
                 Poll::Ready(Ok(true)) => {
                     self.pauses.note(self.stream.socket(), None);
                     self.moved.1 += (self.inbox.bytes().len() - before) as u64;
@@ -86,6 +87,18 @@ impl Link {
                     return Poll::Pending;
                 }
             }
+        }
+    }
+
+    /// Reads once. Of uploads and downloads whose rest is known, a fast peer's data is waited for in
+    /// large pieces: see [`Stream::poll_read_body`].
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
+        if std::mem::take(&mut self.has_data_come) {
+            self.awaited = self.connection.awaited_data();
+        }
+        match self.awaited {
+            0 => self.stream.poll_read(cx, &mut self.inbox),
+            left => self.stream.poll_read_body(cx, &mut self.inbox, left as u64),
         }
     }
 
@@ -218,6 +231,7 @@ impl Link {
     /// connection's window, it does not stop other bodies.
     fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool, wire: usize) {
         let length = at.len();
+        self.has_data_come = true;
         let is_upload = self.endpoint.is_none();
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.note_response();

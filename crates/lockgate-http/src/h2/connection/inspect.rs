@@ -69,6 +69,15 @@ impl<S> Connection<S> {
             .map_or(0, |stream| stream.send_window.left())
     }
 
+    /// The bytes of data that the peer may send without hearing from us, of messages that have told
+    /// their length.
+    pub fn awaited_data(&self) -> usize {
+        let of_streams = self.streams.iter().fold(0, |sum: usize, (_, stream)| {
+            sum.saturating_add(stream.awaited_data())
+        });
+        of_streams.min(self.receive_window.left())
+    }
+
     /// Whether received bytes end within the preface or a DATA frame, or between the frames of a field
     /// section. A part of another frame is left over by [`receive`](Self::receive).
     pub fn is_within_message(&self) -> bool {

@@ -505,3 +505,29 @@ fn the_connections_window_is_given_back_once() {
         assert_eq!(server.connection.kept_bytes(), 0);
     }
 }
+
+/// §6.9.1, §8.1.1: what a peer may send without an answer, of messages with a content-length.
+#[test]
+fn awaited_data_is_what_windows_and_content_lengths_allow() {
+    let mut server = End::server();
+    assert_eq!(server.connection.awaited_data(), 0);
+    // POST, http, /, with content-length: 50000; and the same without a length.
+    let known = b"\x83\x86\x84\x41\x01a\x0f\x0d\x0550000";
+    let unknown = b"\x83\x86\x84\x41\x01a";
+    server.feed(&headers(0, 1, unknown)).unwrap();
+    assert_eq!(server.connection.awaited_data(), 0);
+    server.feed(&headers(0, 3, known)).unwrap();
+    assert_eq!(server.connection.awaited_data(), 50_000);
+    // The connection's window is that of one stream.
+    server.feed(&headers(0, 5, known)).unwrap();
+    assert_eq!(server.connection.awaited_data(), 65_535);
+    for _ in 0..3 {
+        server.feed(&frame(DATA, 0, 3, &[b'x'; 16_000])).unwrap();
+    }
+    assert_eq!(server.connection.awaited_data(), 65_535 - 48_000);
+    server.close(5, code::CANCEL);
+    assert_eq!(server.connection.awaited_data(), 2_000);
+    let rest = frame(DATA, END_STREAM, 3, &[b'x'; 2_000]);
+    server.feed(&rest).unwrap();
+    assert_eq!(server.connection.awaited_data(), 0);
+}
