@@ -1,7 +1,7 @@
 //! HTTP/2 for one exchange after the other, on the layer that the proxy has.
 
 use std::future::poll_fn;
-use std::io::{self, ErrorKind};
+use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -178,18 +178,20 @@ impl Http2Connection {
     ) -> Poll<Result<T, ClientError>> {
         loop {
             self.receive()?;
-            self.write(cx)?;
+            let written = self.write(cx);
             if let Some(exchange) = &mut self.exchange
                 && let Some(wanted) = wanted(exchange)
             {
                 return Poll::Ready(Ok(wanted));
             }
+            // Not before: a server that has responded may be gone.
+            written?;
             // A server that does not read our acknowledgements gets no more of them.
             if self.connection.is_full() {
                 return Poll::Pending;
             }
             if !ready!(self.stream.poll_more(cx))? {
-                return Poll::Ready(Err(io::Error::from(ErrorKind::UnexpectedEof).into()));
+                return Poll::Ready(Err(ClientError::Ended));
             }
         }
     }

@@ -477,16 +477,17 @@ fn goaway_and_reset_fail_the_exchange_in_words_of_http2() {
             b"HTTP/1.1 400 Bad Request\r\n\r\n".to_vec(),
             "HTTP/2: a frame is longer than allowed",
         ),
-        (Vec::new(), "the connection broke: "),
+        (Vec::new(), "no response before the connection ended"),
     ] {
         let origin = Origin::tcp();
-        let serve = |wire: Wire| {
-            let mut peer = Peer::accept(wire, &[]);
+        let serve = |mut wire: Wire| {
+            let mut peer = Peer::accept(wire.another(), &[]);
             peer.read_until(kind::HEADERS);
             peer.send(&frames);
-            if !frames.is_empty() {
-                let _ = peer.end();
+            if frames.is_empty() {
+                wire.finish();
             }
+            let _ = peer.end();
         };
         let response = beside(&origin, serve, http2(origin.socket_address(), LIMITS));
         let error = response.unwrap_err().to_string();

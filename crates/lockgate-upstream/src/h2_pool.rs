@@ -203,7 +203,7 @@ impl H2Pool {
                 Ok(begun) => begun,
                 Err(Cut::Deadline) => Err(io::Error::new(
                     io::ErrorKind::TimedOut,
-                    "the endpoint sent no HTTP/2 SETTINGS in time",
+                    "the endpoint sent no HTTP/2 SETTINGS that allow a request in time",
                 )),
                 Err(cut) => return Err(DialError::Cut(cut)),
             };

@@ -103,13 +103,13 @@ impl UpstreamConnection {
         matches!(self, Self::H2(stream) if stream.is_unprocessed())
     }
 
-    /// Whether the endpoint supports such a request: over HTTP/2 not every one supports a
-    /// WebSocket.
+    /// Why the endpoint cannot get such a request, if it cannot: over HTTP/2 not every endpoint
+    /// supports a WebSocket.
     #[inline]
-    pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
+    pub fn refusal(&self, request: &OutgoingRequest<'_>) -> Option<&'static str> {
         match self {
-            Self::H1(_) => true,
-            Self::H2(stream) => stream.supports(request),
+            Self::H1(_) => None,
+            Self::H2(stream) => stream.refusal(request),
         }
     }
 

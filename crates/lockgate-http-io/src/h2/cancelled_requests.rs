@@ -78,6 +78,11 @@ impl CancelledRequests {
         before - self.waiting.len()
     }
 
+    /// Whether all cancelled requests are reset.
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
     /// Gives up all of them with their connection, and returns how many there were.
     pub(super) fn close_all(self, link: &mut Link) -> usize {
         for key in &self.waiting {

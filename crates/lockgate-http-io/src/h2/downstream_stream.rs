@@ -192,7 +192,7 @@ impl BodyWriter for DownstreamStream {
         last: bool,
     ) -> Poll<Result<usize, WriteError>> {
         let mut link = self.link.borrow_mut();
-        if let Some(reset) = link.loss(self.key) {
+        if let Some(reset) = link.write_loss(self.key) {
             return Poll::Ready(Err(reset.into()));
         }
         let written = link.write(self.key, data, last && !self.is_malformed);

@@ -183,10 +183,10 @@ pub struct Link {
     is_blocked: bool,
     has_ended: bool,
     partial_message: PartialMessage,
-    /// Data of known messages that the peer may send now, as of the last data; and whether more has
-    /// come since.
+    /// The data that comes before any message of known length ends or stops, and whether this has
+    /// changed.
     awaited: usize,
-    has_data_come: bool,
+    is_awaited_stale: bool,
     pauses: ReadPauses,
     /// The limits of trailers.
     limits: HeadLimits,
@@ -268,7 +268,7 @@ impl Link {
             has_ended: false,
             partial_message: PartialMessage::default(),
             awaited: 0,
-            has_data_come: false,
+            is_awaited_stale: false,
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
             most_heads: usize::MAX,
@@ -434,6 +434,12 @@ impl Link {
         Some(reset.map_or(of_connection, |(_, reset)| *reset))
     }
 
+    /// Why a stream takes no data, if it takes none: also where our message has ended.
+    pub(super) fn write_loss(&mut self, key: Key) -> Option<Reset> {
+        let is_ended = !self.connection.takes_data(key);
+        self.loss(key).or(is_ended.then_some(Reset::CANCELLED))
+    }
+
     /// Completes when a stream does not go on.
     pub(super) fn poll_loss(&mut self, key: Key, cx: &Context<'_>) -> Poll<()> {
         if self.loss(key).is_some() {
@@ -464,6 +470,7 @@ impl Link {
         self.keep_more();
         self.order.forget(key, slot.waits_for(StreamWait::Turn));
         self.partial_message.end(key.stream());
+        self.is_awaited_stale = true;
         Some(slot)
     }
 }

@@ -95,9 +95,15 @@ pub(super) fn request(
     };
     let scheme: &[u8] = if secure { b"https" } else { b"http" };
     let authority = pseudo_fields.authority(request.host());
-    block.field(b":method", method, Indexing::Keep);
+    let is_known = websocket || request.received.method != Method::Other;
+    block.field(
+        b":method",
+        method,
+        FieldBlock::shared_indexing(is_known, method),
+    );
     block.field(b":scheme", scheme, Indexing::Keep);
-    block.field(b":authority", &authority, Indexing::Keep);
+    let of_authority = FieldBlock::shared_indexing(true, &authority);
+    block.field(b":authority", &authority, of_authority);
     // Few requests have the same, and entries of the table stay.
     block.field(b":path", &pseudo_fields.request.path, Indexing::Plain);
     if websocket {
@@ -105,7 +111,8 @@ pub(super) fn request(
     }
     let mut fields = RequestBlock { block, websocket };
     request.write_fields(&mut fields);
-    if let Some(length) = request.content_length() {
+    // Data behind an extended CONNECT is the tunnel's, and no content (RFC 9110 §9.3.6).
+    if let Some(length) = request.content_length().filter(|_| !websocket) {
         let mut digits = itoa::Buffer::new();
         let length = digits.format(length).as_bytes();
         fields

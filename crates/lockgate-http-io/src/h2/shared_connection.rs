@@ -30,6 +30,8 @@ const TAKEN_BACK: u32 = 8;
 /// cost us time, and the endpoint no window. A stream that lives for days may have some.
 const EMPTY: u32 = 64;
 const MOST_EMPTY: u32 = 4_096;
+/// The time for the acknowledgement of SETTINGS for which cancelled requests wait (RFC 9113 §6.5.3).
+const SETTINGS_TIMEOUT: Millis = Millis::from_secs(20);
 /// The close reason of a connection that the peer has ended in an orderly way.
 const CLOSED: &str = "closed";
 
@@ -60,6 +62,8 @@ pub struct SharedConnection {
     /// When a check first found no open request.
     idle_since: Cell<Option<Millis>>,
     keepalive: RefCell<Keepalive>,
+    /// When a check first found that an acknowledgement of SETTINGS is waited for.
+    unsettled_since: Cell<Option<Millis>>,
 }
 
 impl SharedConnection {
@@ -83,10 +87,13 @@ impl SharedConnection {
             link.end_turn();
             match (received, sent) {
                 (Poll::Ready(Ok(LinkEvent::Ended { .. })), _) => {
-                    Poll::Ready(Err(io::ErrorKind::UnexpectedEof.into()))
+                    Poll::Ready(Err(match link.goaway_code() {
+                        None => io::ErrorKind::UnexpectedEof.into(),
+                        code => io::Error::other(ended_after(code)),
+                    }))
                 }
-                (Poll::Ready(Err(error)), _) => Poll::Ready(Err(foreign(error))),
-                (_, Poll::Ready(Err(error))) => Poll::Ready(Err(foreign(error.into()))),
+                (Poll::Ready(Err(error)), _) => Poll::Ready(Err(handshake_error(error))),
+                (_, Poll::Ready(Err(error))) => Poll::Ready(Err(handshake_error(error.into()))),
                 _ if link.allowed_streams() > 0 => Poll::Ready(Ok(())),
                 _ => Poll::Pending,
             }
@@ -109,6 +116,7 @@ impl SharedConnection {
             connected_at: now,
             idle_since: Cell::default(),
             keepalive: RefCell::default(),
+            unsettled_since: Cell::default(),
         });
         let driver = Driver(Rc::clone(&shared));
         Ok((shared, driver))
@@ -189,6 +197,10 @@ impl SharedConnection {
         if seen.idle && seen.blocked && self.leaving.get() {
             return self.order(KeepaliveAction::Drop);
         }
+        if self.waits_for_settings(now) {
+            self.record_failure("the endpoint does not acknowledge SETTINGS");
+            return self.order(KeepaliveAction::Drop);
+        }
         let order = self.keepalive.borrow_mut().check(now, seen);
         if let Some(order) = order {
             if order == KeepaliveAction::Drop {
@@ -196,6 +208,16 @@ impl SharedConnection {
             }
             self.order(order);
         }
+    }
+
+    /// Whether cancelled requests have waited too long for an acknowledgement of SETTINGS: without it
+    /// each would hold its stream for ever.
+    fn waits_for_settings(&self, now: Millis) -> bool {
+        let link = self.link.borrow();
+        let waits = !self.cancelled.borrow().is_empty() && !link.is_settled() && !link.is_blocked();
+        let since = waits.then(|| self.unsettled_since.get().unwrap_or(now));
+        self.unsettled_since.set(since);
+        since.is_some_and(|since| now - since >= SETTINGS_TIMEOUT)
     }
 
     fn order(&self, order: KeepaliveAction) {
@@ -263,7 +285,9 @@ impl SharedConnection {
     }
 
     fn give_back(&self, streams: usize) {
-        self.streams.set(self.streams.get().saturating_sub(streams));
+        let open = self.streams.get();
+        debug_assert!(streams <= open, "a stream is given back twice");
+        self.streams.set(open.saturating_sub(streams));
     }
 
     /// Whether a stream has ended because the connection has, and not by a reset of its own.
@@ -289,7 +313,7 @@ impl SharedConnection {
 }
 
 /// The error of a handshake.
-fn foreign(error: LinkError) -> io::Error {
+fn handshake_error(error: LinkError) -> io::Error {
     io::Error::other(format!("HTTP/2 failed: {error}"))
 }
 

@@ -83,9 +83,18 @@ impl UpstreamStream {
         })
     }
 
-    /// Whether the endpoint supports such a request: not every one supports a WebSocket.
-    pub fn supports(&self, request: &OutgoingRequest<'_>) -> bool {
-        !is_websocket(request) || self.connection.link().takes_tunnels()
+    /// Why the endpoint cannot get such a request, if it cannot: not every endpoint supports a
+    /// WebSocket, and its handshake has no body (RFC 8441 §5), since data is the tunnel's.
+    pub fn refusal(&self, request: &OutgoingRequest<'_>) -> Option<&'static str> {
+        if !is_websocket(request) {
+            None
+        } else if request.length != BodyLength::Empty {
+            Some("a WebSocket handshake with a body cannot be sent over HTTP/2")
+        } else if !self.connection.link().takes_tunnels() {
+            Some("the endpoint does not support WebSocket over HTTP/2")
+        } else {
+            None
+        }
     }
 
     /// Sends the head of a request.
@@ -330,7 +339,7 @@ impl BodyWriter for UpstreamStream {
             return Poll::Ready(Err(REFUSED.into()));
         };
         let mut link = self.connection.link();
-        if let Some(reset) = link.loss(key) {
+        if let Some(reset) = link.write_loss(key) {
             return Poll::Ready(Err(reset.into()));
         }
         match link.write(key, data, last) {

@@ -30,6 +30,8 @@ pub struct WorkerBuffers {
     unused: Cell<usize>,
     section: RefCell<ReceivedSection>,
     heads: RefCell<Vec<ResponseHead>>,
+    /// The same of heads.
+    unused_heads: Cell<usize>,
 }
 
 impl WorkerBuffers {
@@ -70,13 +72,17 @@ impl WorkerBuffers {
         }
     }
 
-    /// Keeps only the sets that were used since the last call.
+    /// Keeps only the sets and heads that were used since the last call.
     pub fn evict_unused(&self) {
         let mut sets = self.sets.borrow_mut();
         // Those at the front were used longest ago.
         let unused = self.unused.get().min(sets.len());
         sets.drain(..unused);
         self.unused.set(sets.len());
+        let mut heads = self.heads.borrow_mut();
+        let unused = self.unused_heads.get().min(heads.len());
+        heads.drain(..unused);
+        self.unused_heads.set(heads.len());
     }
 
     /// The number of sets that are not lent.
@@ -87,7 +93,11 @@ impl WorkerBuffers {
 
     /// A head with memory for its fields, whatever is in it.
     pub(super) fn take_head(&self) -> ResponseHead {
-        self.heads.borrow_mut().pop().unwrap_or_default()
+        let mut heads = self.heads.borrow_mut();
+        let head = heads.pop().unwrap_or_default();
+        self.unused_heads
+            .set(self.unused_heads.get().min(heads.len()));
+        head
     }
 
     /// Takes back a head.
@@ -181,5 +191,12 @@ mod tests {
         assert_eq!(buffers.spare(), 1);
         buffers.evict_unused();
         assert_eq!(buffers.spare(), 0);
+        let heads: Vec<_> = (0..10).map(|_| buffers.take_head()).collect();
+        heads.into_iter().for_each(|head| buffers.give_head(head));
+        buffers.evict_unused();
+        let one = buffers.take_head();
+        buffers.give_head(one);
+        buffers.evict_unused();
+        assert_eq!(buffers.heads.borrow().len(), 1);
     }
 }

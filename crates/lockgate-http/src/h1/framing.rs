@@ -87,7 +87,7 @@ fn stated(fields: &Fields, version: HttpVersion) -> Result<Option<BodyLength>, F
 }
 
 /// Only digits: no sign, no list, no space between.
-fn length_of(value: &[u8]) -> Result<u64, FramingError> {
+pub(crate) fn length_of(value: &[u8]) -> Result<u64, FramingError> {
     if value.contains(&b',') {
         return Err(FramingError::Lengths);
     }

@@ -113,6 +113,9 @@ impl PeerBudget {
 }
 
 fn take(left: &mut u32, error: ConnectionError) -> Result<(), ConnectionError> {
-    *left = left.checked_sub(1).ok_or(error)?;
+    // A budget without limits is not refilled.
+    if *left != u32::MAX {
+        *left = left.checked_sub(1).ok_or(error)?;
+    }
     Ok(())
 }

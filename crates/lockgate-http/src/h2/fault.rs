@@ -135,6 +135,9 @@ pub enum StreamFault {
     /// An interim response that ends the stream (§8.1).
     #[error("the end of the stream without a response")]
     Interim,
+    /// More interim responses than a user holds. The layer itself does not count them.
+    #[error("too many interim responses")]
+    TooManyInterim,
     /// A second field section that does not end the stream (§8.1).
     #[error("a second field section that is no trailer")]
     Trailers,
@@ -173,6 +176,7 @@ impl StreamFault {
         match self {
             Self::Closed => code::STREAM_CLOSED,
             Self::FlowControl | Self::WindowOverflow => code::FLOW_CONTROL_ERROR,
+            Self::TooManyInterim => code::ENHANCE_YOUR_CALM,
             Self::PriorityLength => code::FRAME_SIZE_ERROR,
             _ => code::PROTOCOL_ERROR,
         }

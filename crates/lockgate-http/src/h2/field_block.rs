@@ -3,11 +3,16 @@
 //! A block changes the encoder's table, so its place among the other blocks must be that in which it
 //! was encoded (RFC 9113 §4.3): it is written into the connection's bytes to send, never before.
 
+use super::Role;
 use super::coded_date::CodedDate;
 use super::frame_header::{self, HEADER_LEN, MAX_PAYLOAD};
 use super::frames::{CONTINUATION, END_HEADERS, END_STREAM, HEADERS};
 use crate::fields::{Field, Fields, Known};
 use crate::hpack::{HpackEncoder, Indexing};
+
+/// The longest value that requests of many clients have in the table of their connection, a sixteenth
+/// of it.
+const LONGEST_SHARED: usize = 256;
 
 /// A field block that is being written.
 #[derive(Debug)]
@@ -51,10 +56,20 @@ impl FieldBlock<'_> {
     pub fn request_field(&mut self, field: &Field<'_>) {
         self.lower(field.name, field.value, |lowered| {
             match indexing(lowered, field.known) {
-                Indexing::Keep if !is_common(lowered) => Indexing::Plain,
+                Indexing::Keep => Self::shared_indexing(is_common(lowered), field.value),
                 indexing => indexing,
             }
         });
+    }
+
+    /// The use of the table for a value on a connection that many clients share. Entries stay, so that
+    /// one client must not fill the table with long ones.
+    pub fn shared_indexing(is_common: bool, value: &[u8]) -> Indexing {
+        if is_common && value.len() <= LONGEST_SHARED {
+            Indexing::Keep
+        } else {
+            Indexing::Plain
+        }
     }
 
     /// The number of changes of the encoder's table (see [`HpackEncoder::changes`]).
@@ -73,9 +88,13 @@ impl FieldBlock<'_> {
         self.out.extend_from_slice(written);
     }
 
-    pub(super) fn trailers(&mut self, fields: &Fields) {
+    /// Adds trailers: those of a `role` that is the client, as fields of a request.
+    pub(super) fn trailers(&mut self, fields: &Fields, role: Role) {
         for field in fields.iter() {
-            self.message_field(&field);
+            match role {
+                Role::Client => self.request_field(&field),
+                Role::Server => self.message_field(&field),
+            }
         }
     }
 

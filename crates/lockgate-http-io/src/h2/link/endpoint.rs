@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::{
     Budget, Connection, FieldBlock, FieldSection, Key, LocalSettings, Role, StreamFault,
-    StreamReset, code,
+    StreamReset,
 };
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_http::priority::Priority;
@@ -234,10 +234,10 @@ impl Link {
             // The stream's task resets it.
             slot.drop_message();
             slot.reset = Some(Reset {
-                code: Some(code::ENHANCE_YOUR_CALM),
+                code: Some(StreamFault::TooManyInterim.code()),
                 by_peer: false,
                 unprocessed: false,
-                fault: None,
+                fault: Some(StreamFault::TooManyInterim),
             });
             slot.wake_for_loss();
         } else {
@@ -247,8 +247,9 @@ impl Link {
 
     /// Notes a reset. What has come before it is still the response, unless that is malformed, and a
     /// whole response stays one (RFC 9113 §8.1).
-    pub(super) fn spoil_response(&mut self, key: Key, reset: &StreamReset) {
+    pub(super) fn note_reset(&mut self, key: Key, reset: &StreamReset) {
         self.partial_message.end(key.stream());
+        self.is_awaited_stale = true;
         let endpoint = self.endpoint.as_ref();
         let is_malformed = endpoint.is_some_and(|endpoint| endpoint.is_malformed(key, reset));
         let Some(slot) = self.connection.get_mut(key) else {

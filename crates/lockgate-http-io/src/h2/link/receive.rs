@@ -90,10 +90,10 @@ impl Link {
         }
     }
 
-    /// Reads once. Of uploads and downloads whose rest is known, a fast peer's data is waited for in
-    /// large pieces: see [`Stream::poll_read_body`].
+    /// Reads once. Data of messages with a known length, sent fast, is waited for in large pieces: see
+    /// [`Stream::poll_read_body`].
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
-        if std::mem::take(&mut self.has_data_come) {
+        if std::mem::take(&mut self.is_awaited_stale) {
             self.awaited = self.connection.awaited_data();
         }
         match self.awaited {
@@ -231,16 +231,19 @@ impl Link {
     /// connection's window, it does not stop other bodies.
     fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool, wire: usize) {
         let length = at.len();
-        self.has_data_come = true;
+        self.is_awaited_stale = true;
         let is_upload = self.endpoint.is_none();
         if let Some(endpoint) = &mut self.endpoint {
             endpoint.note_response();
         }
+        // Of what comes behind the end of the connection nothing is kept, and no end is told.
+        if self.lost.is_some() {
+            return;
+        }
         if has_ended {
             self.end_message(key);
         }
-        let is_over = self.lost.is_some();
-        let Some(slot) = self.connection.get_mut(key).filter(|_| !is_over) else {
+        let Some(slot) = self.connection.get_mut(key) else {
             return;
         };
         // A frame's first piece has its header. One that finds nothing waiting costs no more than it
@@ -279,6 +282,7 @@ impl Link {
     /// Notes the end of the peer's message.
     fn end_message(&mut self, key: Key) -> Option<&mut StreamSlot> {
         self.partial_message.end(key.stream());
+        self.is_awaited_stale = true;
         let slot = self.connection.get_mut(key)?;
         slot.has_ended = true;
         Some(slot)
@@ -288,7 +292,7 @@ impl Link {
     /// on this one is a mistake (RFC 9113 §5.1). The stream's task finds the reset later.
     fn take_reset(&mut self, key: Key, reset: StreamReset) {
         if self.endpoint.is_some() {
-            return self.spoil_response(key, &reset);
+            return self.note_reset(key, &reset);
         }
         let Some(mut slot) = self.forget(key, reset.code) else {
             return;

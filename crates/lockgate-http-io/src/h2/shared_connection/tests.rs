@@ -433,7 +433,7 @@ fn a_flood_of_interim_responses_ends_its_request_only() {
     let response = poll_response(&mut stream);
     assert!(
         matches!(&response, Poll::Ready(Err(ReadError::Reset(reset)))
-            if reset.code == Some(code::ENHANCE_YOUR_CALM) && !reset.by_peer),
+            if reset.to_string() == "too many interim responses: ENHANCE_YOUR_CALM"),
         "{response:?}"
     );
     assert!(matches!(poll_response(&mut other), Poll::Ready(Ok(204))));
@@ -495,6 +495,41 @@ fn cancelled_requests_are_reset_as_the_endpoint_reads() {
     assert!(scene.is_clean());
     scene.connection.check_liveness(Millis::ZERO);
     assert!(UpstreamStream::open(&scene.connection).is_some());
+}
+
+/// RFC 9113 §6.5.3. Without the acknowledgement their streams are never given back.
+#[test]
+fn an_endpoint_that_never_acknowledges_settings_is_dropped() {
+    let mut scene = EndpointScene::new();
+    let streams: Vec<_> = (0..10).map(|_| scene.ask(BodyLength::Empty).0).collect();
+    drop(streams);
+    // It gets the resets and SETTINGS behind them, and sends nothing.
+    let read = scene.read;
+    assert!(!scene.turns(|link| link.bytes_moved().0 > read));
+    for second in 0..=20 {
+        assert!(!scene.connection.is_closed(), "{second} s");
+        assert!(!scene.turns(|_| true), "{second} s");
+        scene.connection.check_liveness(Millis::from_secs(second));
+    }
+    assert!(scene.turns(|_| false), "it is over");
+    let reason = scene.connection.close_reason.borrow().clone();
+    assert_eq!(
+        reason.as_deref(),
+        Some("the endpoint does not acknowledge SETTINGS")
+    );
+}
+
+/// RFC 9113 §5.1: a wait for room would never end.
+#[test]
+fn data_behind_the_end_of_a_request_is_an_error_and_no_wait() {
+    let mut scene = EndpointScene::new();
+    let (mut stream, _) = scene.ask(BodyLength::Chunked);
+    assert!(matches!(
+        poll_write(&mut stream, b"all", true),
+        Poll::Ready(Ok(3))
+    ));
+    let more = poll_write(&mut stream, b"more", false);
+    assert!(matches!(more, Poll::Ready(Err(_))), "{more:?}");
 }
 
 #[test]

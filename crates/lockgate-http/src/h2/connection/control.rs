@@ -136,12 +136,14 @@ impl<S> Connection<S> {
         }
         for (key, stream) in streams.iter_mut() {
             if stream.id > last && !stream.is_over() {
+                // A response that has begun shows that the server did process the request.
+                let unprocessed = stream.received == MessageState::Head;
                 (stream.received, stream.sent) = (MessageState::Ended, MessageState::Ended);
                 stream.is_reset = true;
                 let reset = StreamReset {
                     code,
                     fault: None,
-                    unprocessed: true,
+                    unprocessed,
                 };
                 events.push_back(Event::Reset { key, reset });
             }

@@ -1,6 +1,7 @@
 //! What a user may ask a connection.
 
 use super::super::frame_header::PREFACE;
+use super::super::streams::MessageState;
 use super::super::{ConnectionError, Key, LocalSettings, PeerSettings};
 use super::{Connection, DrainState};
 
@@ -69,13 +70,23 @@ impl<S> Connection<S> {
             .map_or(0, |stream| stream.send_window.left())
     }
 
-    /// The bytes of data that the peer may send without hearing from us, of messages that have told
-    /// their length.
+    /// The bytes of data that come, at the least, before one of the messages with a known length ends
+    /// or has used up its window; 0 if there is no such message.
     pub fn awaited_data(&self) -> usize {
-        let of_streams = self.streams.iter().fold(0, |sum: usize, (_, stream)| {
-            sum.saturating_add(stream.awaited_data())
-        });
-        of_streams.min(self.receive_window.left())
+        let streams = self.streams.iter();
+        let of_streams = streams
+            .map(|(_, stream)| stream.awaited_data())
+            .filter(|bytes| *bytes > 0);
+        of_streams
+            .min()
+            .unwrap_or(0)
+            .min(self.receive_window.left())
+    }
+
+    /// Whether a stream has a head that was sent, and may send data behind it.
+    pub fn takes_data(&self, key: Key) -> bool {
+        let stream = self.streams.get(key);
+        !self.is_over && stream.is_some_and(|stream| stream.sent == MessageState::Body)
     }
 
     /// Whether received bytes end within the preface or a DATA frame, or between the frames of a field

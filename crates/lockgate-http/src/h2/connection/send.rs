@@ -120,7 +120,8 @@ impl<S> Connection<S> {
     pub fn trailers(&mut self, key: Key, fields: &Fields) {
         if let Some(stream) = self.stream_to_send(key, MessageState::Body) {
             stream.sent = MessageState::Ended;
-            self.write_block(key.stream(), true, |block| block.trailers(fields));
+            let role = self.role;
+            self.write_block(key.stream(), true, |block| block.trailers(fields, role));
         }
     }
 

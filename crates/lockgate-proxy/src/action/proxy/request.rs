@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use lockgate_http::fields::Known;
 use lockgate_http::h1::HeadError;
+use lockgate_http::h2::SectionError;
 use lockgate_http::head::{BodyLength, ResponseHead};
 use lockgate_http_io::body::{BodyWriter, ReadError};
 use lockgate_http_io::message::ClientExchange;
@@ -116,8 +117,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
     fn begin<D>(&mut self, exchange: &mut Exchange<'_, D>) -> Result<(), AttemptFailure> {
         let outgoing = &exchange.request.outgoing;
         exchange.guard.end_phase();
-        if !self.lease.connection.supports(outgoing) {
-            let why = "the endpoint does not support WebSocket over HTTP/2";
+        if let Some(why) = self.lease.connection.refusal(outgoing) {
             let failure = ExchangeFailure::because(HttpFault::UpgradeFailed, why);
             return Err(AttemptFailure::end(failure));
         }
@@ -276,7 +276,8 @@ pub(super) fn is_end(error: &StreamError) -> bool {
 
 fn unreadable(error: &ReadError) -> AttemptFailure {
     let fault = match error {
-        ReadError::Head(HeadError::TooLong | HeadError::TooManyFields) => {
+        ReadError::Head(HeadError::TooLong | HeadError::TooManyFields)
+        | ReadError::Section(SectionError::TooLong | SectionError::TooManyFields) => {
             HttpFault::ResponseHeadTooLarge
         }
         _ => HttpFault::BadResponse,

@@ -266,6 +266,43 @@ fn no_malformed_http2_head_reaches_http1() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// RFC 9113 §8.1.1: the length that HTTP/1 gets is the one that is enforced, whatever its zeros.
+#[test]
+fn data_beyond_a_content_length_with_many_zeros_is_no_second_http1_request() {
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::clone(&seen);
+    let origin = Origin::tcp().answering(move |request| {
+        requests.lock().unwrap().push(request.head.clone());
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()
+    });
+    let gate = lockgate().start(&plain_site(origin.address()));
+    for (zeros, body) in [
+        (0, "12345GET /second HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (14, "12345GET /second HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (19, "12345GET /second HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (100, "12345GET /second HTTP/1.1\r\nHost: a\r\n\r\n"),
+        (19, "1234"),
+    ] {
+        let mut fields = pseudo(":method", "POST");
+        let length = format!("{}5", "0".repeat(zeros));
+        fields.extend(owned(&[("content-length", &length)]));
+        let mut peer = Peer::connect(gate.address());
+        let section: Vec<u8> = fields
+            .iter()
+            .flat_map(|(name, value)| hpack::never_indexed(name, value))
+            .collect();
+        peer.frame(kind::HEADERS, flag::END_HEADERS, 1, section);
+        peer.data(1, body, true);
+        let answer = peer.answer(1);
+        assert_eq!(answer.reset, Some(code::PROTOCOL_ERROR), "{zeros} {body}");
+    }
+    let seen = seen.lock().unwrap();
+    assert!(
+        !seen.iter().any(|head| head.contains("second")),
+        "the application reads {seen:?}"
+    );
+}
+
 /// RFC 9113 §8.1: trailers are fields like others, and have no pseudo-fields.
 #[test]
 fn no_malformed_http2_head_behind_a_body_reaches_http1() {

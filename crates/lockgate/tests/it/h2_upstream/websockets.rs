@@ -130,3 +130,34 @@ fn an_endpoint_without_extended_connect_gets_no_websocket() {
         "{log}"
     );
 }
+
+/// RFC 8441 §5: data behind an extended CONNECT is the tunnel's.
+#[test]
+fn a_websocket_handshake_with_a_body_reaches_no_http2_endpoint() {
+    let origin = Origin::echo();
+    let gate = in_front_of(&origin);
+    for (field, body) in [
+        ("Transfer-Encoding: chunked", "0\r\n\r\n"),
+        ("Content-Length: 1", "x"),
+    ] {
+        let handshake = HANDSHAKE.replacen("\r\n", &format!("\r\n{field}\r\n"), 1);
+        let answer = ask(&gate, handshake + body);
+        assert_eq!(answer.status(), 502, "{}", answer.head);
+        let log = gate.line("the request", |line| line["status"] == 502);
+        assert!(
+            log.to_string()
+                .contains("a WebSocket handshake with a body cannot be sent over HTTP/2"),
+            "{log}"
+        );
+    }
+    // A length of 0 is none.
+    let handshake = HANDSHAKE.replacen("\r\n", "\r\nContent-Length: 0\r\n", 1);
+    let mut http = Http::connect(gate.address());
+    http.send(handshake);
+    assert!(http.head().starts_with("HTTP/1.1 101 "));
+    http.send("word");
+    http.expect("word");
+    http.stream.finish();
+    http.expect_end();
+    assert_eq!(origin.next().field("content-length"), None);
+}

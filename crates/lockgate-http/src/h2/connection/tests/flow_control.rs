@@ -506,28 +506,27 @@ fn the_connections_window_is_given_back_once() {
     }
 }
 
-/// §6.9.1, §8.1.1: what a peer may send without an answer, of messages with a content-length.
+/// §6.9.1, §8.1.1: waiting for more than this would delay the end of a message, or a window's update.
 #[test]
-fn awaited_data_is_what_windows_and_content_lengths_allow() {
+fn awaited_data_is_what_ends_the_first_message_or_window() {
     let mut server = End::server();
     assert_eq!(server.connection.awaited_data(), 0);
-    // POST, http, /, with content-length: 50000; and the same without a length.
-    let known = b"\x83\x86\x84\x41\x01a\x0f\x0d\x0550000";
+    // POST, http, /, with content-length; and the same without one.
+    let of = |length: &[u8; 5]| [b"\x83\x86\x84\x41\x01a\x0f\x0d\x05", &length[..]].concat();
     let unknown = b"\x83\x86\x84\x41\x01a";
     server.feed(&headers(0, 1, unknown)).unwrap();
     assert_eq!(server.connection.awaited_data(), 0);
-    server.feed(&headers(0, 3, known)).unwrap();
-    assert_eq!(server.connection.awaited_data(), 50_000);
-    // The connection's window is that of one stream.
-    server.feed(&headers(0, 5, known)).unwrap();
+    server.feed(&headers(0, 3, &of(b"99999"))).unwrap();
     assert_eq!(server.connection.awaited_data(), 65_535);
-    for _ in 0..3 {
-        server.feed(&frame(DATA, 0, 3, &[b'x'; 16_000])).unwrap();
-    }
-    assert_eq!(server.connection.awaited_data(), 65_535 - 48_000);
-    server.close(5, code::CANCEL);
-    assert_eq!(server.connection.awaited_data(), 2_000);
-    let rest = frame(DATA, END_STREAM, 3, &[b'x'; 2_000]);
-    server.feed(&rest).unwrap();
+    server.feed(&headers(0, 5, &of(b"20000"))).unwrap();
+    assert_eq!(server.connection.awaited_data(), 20_000);
+    server.feed(&frame(DATA, 0, 5, &[b'x'; 15_000])).unwrap();
+    assert_eq!(server.connection.awaited_data(), 5_000);
+    server
+        .feed(&frame(DATA, END_STREAM, 5, &[b'x'; 5_000]))
+        .unwrap();
+    // What is left of the connection's window.
+    assert_eq!(server.connection.awaited_data(), 45_535);
+    server.close(3, code::CANCEL);
     assert_eq!(server.connection.awaited_data(), 0);
 }

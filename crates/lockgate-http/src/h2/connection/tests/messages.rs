@@ -110,6 +110,21 @@ fn malformed_responses_reset_their_stream() {
             vec![section(0, b"\x88\x5c\x012"), data(END_STREAM, b"a")],
             TooLittleData,
         ),
+        // With as many zeros as a head may have.
+        (
+            vec![
+                section(0, b"\x88\x5c\x1400000000000000000005"),
+                data(0, b"123456"),
+            ],
+            TooMuchData,
+        ),
+        (
+            vec![
+                section(0, b"\x88\x5c\x1400000000000000000005"),
+                data(END_STREAM, b"1234"),
+            ],
+            TooLittleData,
+        ),
         (vec![section(END_STREAM, b"\x88\x5c\x012")], TooLittleData),
         (
             vec![
@@ -233,6 +248,28 @@ fn requests_of_many_clients_share_only_common_fields_in_the_table() {
         client.sent();
     }
     assert!(blocks[1].len() < blocks[0].len());
+}
+
+/// Entries stay: one client must not leave the others without room.
+#[test]
+fn no_request_fills_the_table_of_many_clients() {
+    let long = [b'x'; 257];
+    let mut trailers = Fields::default();
+    trailers.append(b"X-Signature", b"secret");
+    let mut client = End::client();
+    let opened = client.connection.open(Method::Post, 1, false, |block| {
+        for (value, is_kept) in [(&long[..], false), (&long[1..], true)] {
+            let before = block.changes();
+            let (name, known) = (b"user-agent", None);
+            block.request_field(&Field { name, value, known });
+            assert_eq!(block.changes() > before, is_kept);
+        }
+    });
+    client.sent();
+    client.connection.trailers(opened.unwrap(), &trailers);
+    let (kind, _, _, block) = &client.sent()[0];
+    // A literal without indexing (RFC 7541 §6.2.2).
+    assert_eq!((*kind, block[0]), (HEADERS, 0));
 }
 
 #[test]

@@ -45,6 +45,17 @@ fn a_second_goaway_may_name_an_earlier_stream() {
     assert_eq!(client.take_seen(), [Seen::Goaway(0), reset]);
 }
 
+/// §8.7: a response that has begun shows the contrary.
+#[test]
+fn a_goaway_below_a_response_does_not_call_its_request_unprocessed() {
+    let mut client = End::client();
+    client.ask(true);
+    client.feed(&headers(0, 1, OK)).unwrap();
+    client.feed(&goaway(0, code::NO_ERROR)).unwrap();
+    let reset = Seen::Reset(1, 0, None, false);
+    assert_eq!(client.take_seen().last(), Some(&reset));
+}
+
 /// §6.8: what it had said not to have processed may run elsewhere already.
 #[test]
 fn a_goaway_of_a_later_stream_ends_the_connection() {
