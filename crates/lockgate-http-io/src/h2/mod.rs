@@ -9,6 +9,7 @@ mod downstream_stream;
 mod keepalive_ping;
 mod link;
 mod partial_message;
+mod received_body;
 mod received_heads;
 mod request_fields;
 mod response_fields;

@@ -296,7 +296,7 @@ impl Link {
         }
     }
 
-    /// Completes when data of a response can be [fetched](Self::fetch), or its end has come.
+    /// Completes when data of a response is in its [`slot`](Self::slot), or its end has come.
     ///
     /// # Errors
     /// When the stream or its connection ends before it.

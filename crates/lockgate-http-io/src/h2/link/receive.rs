@@ -316,12 +316,6 @@ impl Link {
         }
     }
 
-    /// Fetches what has come for a stream.
-    pub(in super::super) fn fetch(&mut self, key: Key) -> Vec<u8> {
-        let slot = self.connection.get_mut(key);
-        slot.map(StreamSlot::take_data).unwrap_or_default()
-    }
-
     /// The slot of a stream.
     pub(in super::super) fn slot(&mut self, key: Key) -> Option<&mut StreamSlot> {
         self.connection.get_mut(key)
