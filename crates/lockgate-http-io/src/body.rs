@@ -12,7 +12,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::{SectionError, StreamFault, frames};
+use lockgate_http::h2::{SectionError, StreamFault, StreamReset, frames};
 use lockgate_net::stream::StreamError;
 
 /// The reset of an HTTP/2 stream, or the loss of its connection (RFC 9113 §7).
@@ -26,6 +26,17 @@ pub struct Reset {
     pub by_peer: bool,
     /// Whether the request was certainly not processed (RFC 9113 §8.7).
     pub unprocessed: bool,
+}
+
+impl From<StreamReset> for Reset {
+    fn from(reset: StreamReset) -> Self {
+        Self {
+            code: Some(reset.code),
+            fault: reset.fault,
+            by_peer: reset.fault.is_none(),
+            unprocessed: reset.unprocessed,
+        }
+    }
 }
 
 impl fmt::Display for Reset {

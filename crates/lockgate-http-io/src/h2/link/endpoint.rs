@@ -257,12 +257,7 @@ impl Link {
         if is_malformed && !slot.has_ended {
             slot.drop_message();
         }
-        slot.reset = Some(Reset {
-            code: Some(reset.code),
-            by_peer: reset.fault.is_none(),
-            unprocessed: reset.unprocessed,
-            fault: reset.fault,
-        });
+        slot.reset = Some((*reset).into());
         slot.wake_for_loss();
     }
 

@@ -14,7 +14,6 @@ use lockgate_net::stream::StreamError;
 
 use super::super::stream_slot::{StreamSlot, StreamWait};
 use super::{Link, LinkError, LinkEvent, LinkViolation};
-use crate::body::Reset;
 
 /// Why a request cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -293,15 +292,7 @@ impl Link {
         let Some(mut slot) = self.forget(key, reset.code) else {
             return;
         };
-        self.resets.push((
-            key,
-            Reset {
-                code: Some(reset.code),
-                fault: reset.fault,
-                by_peer: reset.fault.is_none(),
-                unprocessed: reset.unprocessed,
-            },
-        ));
+        self.resets.push((key, reset.into()));
         slot.wake_for_loss();
     }
 
