@@ -44,7 +44,7 @@ impl fmt::Display for Reset {
         let Some(code) = self.code else {
             return f.write_str("the connection has broken");
         };
-        let name = frames::error_name(code).unwrap_or("an unknown error");
+        let name = frames::error_words(code);
         if let Some(fault) = self.fault {
             write!(f, "{fault}: {name}")
         } else if self.by_peer {
