@@ -296,7 +296,7 @@ impl Link {
         slot.wake_for_loss();
     }
 
-    /// Gives the client's window back for data that was used.
+    /// Gives the peer's windows back for data that was used.
     pub(in super::super) fn note_used(&mut self, key: Key, bytes: usize) {
         let unsent = self.connection.unsent().len();
         self.windows.note_used(bytes);
