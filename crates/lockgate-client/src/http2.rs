@@ -312,7 +312,7 @@ fn malformed(error: SectionError) -> ClientError {
 
 /// Why a stream was reset.
 fn words(reset: StreamReset) -> String {
-    let name = frames::error_name(reset.code).unwrap_or("an unknown error");
+    let name = frames::error_words(reset.code);
     match reset.fault {
         Some(fault) => fault.to_string(),
         None if reset.unprocessed => format!("the server took no request: {name}"),

@@ -12,7 +12,7 @@ use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h1::HeadError;
 use lockgate_http::h1::body::BodyError;
 use lockgate_http::h1::framing::FramingError;
-use lockgate_http::h2::{SectionError, StreamFault, frames};
+use lockgate_http::h2::{SectionError, StreamFault, StreamReset, frames};
 use lockgate_net::stream::StreamError;
 
 /// The reset of an HTTP/2 stream, or the loss of its connection (RFC 9113 §7).
@@ -28,12 +28,23 @@ pub struct Reset {
     pub unprocessed: bool,
 }
 
+impl From<StreamReset> for Reset {
+    fn from(reset: StreamReset) -> Self {
+        Self {
+            code: Some(reset.code),
+            fault: reset.fault,
+            by_peer: reset.fault.is_none(),
+            unprocessed: reset.unprocessed,
+        }
+    }
+}
+
 impl fmt::Display for Reset {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(code) = self.code else {
             return f.write_str("the connection has broken");
         };
-        let name = frames::error_name(code).unwrap_or("an unknown error");
+        let name = frames::error_words(code);
         if let Some(fault) = self.fault {
             write!(f, "{fault}: {name}")
         } else if self.by_peer {

@@ -12,6 +12,7 @@ use lockgate_http::priority::Priority;
 use lockgate_net::listen;
 
 use super::link::{SendWait, SharedLink};
+use super::received_body::ReceivedBody;
 use super::response_fields;
 use super::stream_slot::StreamWait;
 use crate::body::{BodyReader, BodyWriter, ReadError, Reset, Tunnel, WriteError};
@@ -22,15 +23,8 @@ use crate::message::{ClientExchange, Persistence};
 pub struct DownstreamStream {
     link: SharedLink,
     key: Key,
-    /// Fetched data; it is used up to `used`.
-    data: Vec<u8>,
-    used: usize,
-    /// Whether the request has ended with the fetched data.
-    has_ended: bool,
-    /// Whether further data is no body, but belongs to the protocol after a switch.
-    is_held: bool,
-    trailers: Option<Box<Fields>>,
-    bytes_read: u64,
+    /// The body of the request.
+    body: ReceivedBody,
     /// The most bytes of data that the body may have.
     max_length: u64,
     /// Whether the request is malformed: it is answered, and the stream is reset instead of ended.
@@ -49,12 +43,7 @@ impl DownstreamStream {
         Self {
             link: Rc::clone(link),
             key,
-            data: Vec::new(),
-            used: 0,
-            has_ended,
-            is_held: false,
-            trailers: None,
-            bytes_read: 0,
+            body: ReceivedBody::new(has_ended),
             max_length: u64::MAX,
             is_malformed: false,
             is_finished: false,
@@ -89,23 +78,11 @@ impl DownstreamStream {
             slot.wait(StreamWait::Loss, cx);
             return Poll::Pending;
         }
-        self.has_ended = slot.has_ended;
-        let trailers = slot.trailers.take().map(|trailers| *trailers);
-        (self.data, self.used) = (link.fetch(self.key), 0);
-        match trailers {
-            None => {}
-            Some(Ok(trailers)) => self.trailers = Some(Box::new(trailers)),
-            Some(Err(error)) => {
-                self.is_malformed |= error.is_malformed();
-                return Poll::Ready(Err(error.into()));
-            }
+        if let Err(error) = self.body.fetch(slot) {
+            self.is_malformed |= error.is_malformed();
+            return Poll::Ready(Err(error.into()));
         }
         Poll::Ready(Ok(()))
-    }
-
-    /// Whether no further data belongs to the body.
-    fn has_no_more(&self) -> bool {
-        self.has_ended || self.is_held
     }
 
     /// Waits before data is sent.
@@ -138,47 +115,38 @@ impl Drop for DownstreamStream {
 
 impl BodyReader for DownstreamStream {
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ReadError>> {
-        if self.data().is_empty() && !self.has_no_more() {
+        if self.body.needs_data() {
             ready!(self.poll_fetch(cx))?;
         }
-        if self.data().len() as u64 > self.max_length.saturating_sub(self.bytes_read) {
+        if self.data().len() as u64 > self.max_length.saturating_sub(self.bytes_read()) {
             return Poll::Ready(Err(ReadError::TooLong));
         }
         Poll::Ready(Ok(()))
     }
 
     fn data(&self) -> &[u8] {
-        &self.data[self.used..]
+        self.body.data()
     }
 
     fn consume(&mut self, count: usize) {
-        self.used = self.data.len().min(self.used + count);
-        self.bytes_read += count as u64;
-        if self.used == self.data.len() {
-            (self.data, self.used) = (Vec::new(), 0);
-        } else if self.used > self.data.len() / 2 {
-            // Its windows are given back, so that as much may come again.
-            self.data.drain(..self.used);
-            self.data.shrink_to_fit();
-            self.used = 0;
-        }
+        self.body.consume(count);
         self.link.borrow_mut().note_used(self.key, count);
     }
 
     fn is_last(&self) -> bool {
-        self.has_no_more() && self.trailers.is_none()
+        self.body.is_last()
     }
 
     fn is_complete(&self) -> bool {
-        self.has_no_more() && self.data().is_empty()
+        self.body.is_complete()
     }
 
     fn bytes_read(&self) -> u64 {
-        self.bytes_read
+        self.body.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
-        self.trailers.as_deref().filter(|_| self.has_ended)
+        self.body.trailers()
     }
 
     fn release_memory(&mut self, _cx: &mut Context<'_>) {}
@@ -270,9 +238,11 @@ impl ClientExchange for DownstreamStream {
     }
 
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
-        let length = layer::request::length(head, self.has_ended)
+        let length = layer::request::length(head, self.body.has_ended())
             .inspect_err(|error| self.is_malformed |= error.is_malformed())?;
-        self.is_held = length == BodyLength::Empty && !self.has_ended;
+        if length == BodyLength::Empty {
+            self.body.hold();
+        }
         Ok(length)
     }
 
@@ -338,7 +308,7 @@ impl ClientExchange for DownstreamStream {
 
     /// RFC 8441 §5: the switch of an origin is a 200 on a stream that stays open.
     fn switch(&mut self, request: &RequestHead, head: &ResponseHead) {
-        self.is_held = false;
+        self.body.release();
         self.link.borrow_mut().respond(self.key, false, |block| {
             response_fields::switched(head, block);
         });

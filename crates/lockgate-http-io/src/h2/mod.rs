@@ -1,14 +1,15 @@
 //! HTTP/2 on a connection, towards clients and endpoints alike.
 //!
 //! Each connection is a [`Link`]: the layer of `lockgate_http::h2`, its socket, and its streams. A
-//! [`DownstreamStream`] is a request of a client, an [`UpstreamStream`] one to an endpoint, whose
-//! connection is a [`SharedConnection`].
+//! [`DownstreamStream`] is a request of a client, an [`UpstreamStream`] one to an endpoint, on a
+//! [`SharedConnection`].
 
 mod cancelled_requests;
 mod downstream_stream;
 mod keepalive_ping;
 mod link;
 mod partial_message;
+mod received_body;
 mod received_heads;
 mod request_fields;
 mod response_fields;

@@ -1,4 +1,5 @@
-//! The order of responses on one connection, by priority (RFC 9218).
+//! The order of bodies that are sent on one connection, by priority (RFC 9218): that of responses is
+//! the client's, that of uploads to an endpoint is one for all.
 //!
 //! What is written into the connection's buffer cannot be reordered, so no more than one write's worth
 //! is taken at a time. When that has left, the streams of the highest urgency continue first. Of one
@@ -32,7 +33,7 @@ pub(super) struct WaitingStream {
     pub(super) for_window: bool,
 }
 
-/// The order of responses on one connection.
+/// The order of bodies that are sent on one connection.
 #[derive(Debug)]
 pub(super) struct SendOrder {
     room: usize,
@@ -302,7 +303,7 @@ mod tests {
         }
     }
 
-    /// Otherwise each frame of the client would wake all streams of a connection that may send
+    /// Otherwise each frame of the peer would wake all streams of a connection that may send
     /// nothing.
     #[test]
     fn streams_that_wait_for_the_window_of_the_connection_stay_until_it_opens() {

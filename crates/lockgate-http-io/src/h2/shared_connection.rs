@@ -421,7 +421,7 @@ fn ended_after(goaway: Option<u32>) -> String {
     match goaway {
         None | Some(code::NO_ERROR) => CLOSED.to_owned(),
         Some(code) => {
-            let name = frames::error_name(code).unwrap_or("an unknown error");
+            let name = frames::error_words(code);
             format!("the endpoint has closed after GOAWAY: {name}")
         }
     }

@@ -8,6 +8,7 @@ use lockgate_http::h2::{self as layer, Key, code};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
 
 use super::SharedConnection;
+use super::received_body::ReceivedBody;
 use super::request_fields::{self, EndpointPseudoFields};
 use crate::body::{BodyReader, BodyWriter, ReadError, Reset, Tunnel, WriteError};
 use crate::h1;
@@ -18,15 +19,8 @@ use crate::message::OutgoingRequest;
 pub struct UpstreamStream {
     connection: Rc<SharedConnection>,
     state: StreamState,
-    /// Fetched data of the response; it is used up to `used`.
-    data: Vec<u8>,
-    used: usize,
-    /// Whether the response has ended with the fetched data.
-    has_ended: bool,
-    /// Whether there is no body: further data would belong to another protocol.
-    is_held: bool,
-    trailers: Option<Box<Fields>>,
-    bytes_read: u64,
+    /// The body of the response.
+    body: ReceivedBody,
     /// Whether the whole request was taken.
     is_finished: bool,
     is_blocked: bool,
@@ -67,12 +61,7 @@ impl UpstreamStream {
         connection.reserve().then(|| Self {
             connection: Rc::clone(connection),
             state: StreamState::New,
-            data: Vec::new(),
-            used: 0,
-            has_ended: false,
-            is_held: false,
-            trailers: None,
-            bytes_read: 0,
+            body: ReceivedBody::default(),
             is_finished: false,
             is_blocked: false,
             bytes_written: 0,
@@ -203,7 +192,9 @@ impl UpstreamStream {
         };
         let has_ended = self.connection.link().has_ended_with_head(key);
         let length = layer::response::length(method, head, has_ended)?;
-        self.is_held = length == BodyLength::Empty;
+        if length == BodyLength::Empty {
+            self.body.hold();
+        }
         Ok(length)
     }
 
@@ -235,19 +226,9 @@ impl UpstreamStream {
             drop(link);
             return Poll::Ready(Err(self.fail(key, reset.into())));
         }
-        (self.data, self.used) = (link.fetch(key), 0);
-        let slot = link.slot(key);
-        let trailers = slot.and_then(|slot| {
-            self.has_ended = slot.has_ended;
-            slot.trailers.take()
-        });
+        let fetched = link.slot(key).map_or(Ok(()), |slot| self.body.fetch(slot));
         drop(link);
-        match trailers.map(|trailers| *trailers) {
-            None => {}
-            Some(Ok(trailers)) => self.trailers = Some(Box::new(trailers)),
-            Some(Err(error)) => return Poll::Ready(Err(self.fail(key, error.into()))),
-        }
-        Poll::Ready(Ok(()))
+        Poll::Ready(fetched.map_err(|error| self.fail(key, error.into())))
     }
 
     /// The open stream of the request, if it has one.
@@ -258,11 +239,6 @@ impl UpstreamStream {
                 Some(key)
             }
         }
-    }
-
-    /// Whether no further data belongs to the body.
-    fn has_no_more(&self) -> bool {
-        self.has_ended || self.is_held
     }
 }
 
@@ -282,46 +258,37 @@ impl BodyReader for UpstreamStream {
         let StreamState::Responding(key) = self.state else {
             return Poll::Ready(Err(ReadError::Cut));
         };
-        if self.data().is_empty() && !self.has_no_more() {
+        if self.body.needs_data() {
             return self.poll_fetch(key, cx);
         }
         Poll::Ready(Ok(()))
     }
 
     fn data(&self) -> &[u8] {
-        self.data.get(self.used..).unwrap_or_default()
+        self.body.data()
     }
 
     fn consume(&mut self, count: usize) {
-        self.used = self.data.len().min(self.used + count);
-        self.bytes_read += count as u64;
-        if self.used == self.data.len() {
-            (self.data, self.used) = (Vec::new(), 0);
-        } else if self.used > self.data.len() / 2 {
-            // Its window is given back, so that as much may come again.
-            self.data.drain(..self.used);
-            self.data.shrink_to_fit();
-            self.used = 0;
-        }
+        self.body.consume(count);
         if let Some(key) = self.key() {
             self.connection.link().note_used(key, count);
         }
     }
 
     fn is_last(&self) -> bool {
-        self.has_no_more() && self.trailers.is_none()
+        self.body.is_last()
     }
 
     fn is_complete(&self) -> bool {
-        self.has_no_more() && self.data().is_empty()
+        self.body.is_complete()
     }
 
     fn bytes_read(&self) -> u64 {
-        self.bytes_read
+        self.body.bytes_read()
     }
 
     fn trailers(&self) -> Option<&Fields> {
-        self.trailers.as_deref().filter(|_| self.has_ended)
+        self.body.trailers()
     }
 
     /// Received data is in one buffer already.
@@ -398,7 +365,8 @@ impl BodyWriter for UpstreamStream {
 
 impl Tunnel for UpstreamStream {
     fn begin_tunnel(&mut self) -> Result<(), ReadError> {
-        (self.is_finished, self.is_held) = (false, false);
+        self.is_finished = false;
+        self.body.release();
         Ok(())
     }
 

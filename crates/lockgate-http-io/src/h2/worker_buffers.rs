@@ -91,7 +91,7 @@ impl WorkerBuffers {
         self.sets.borrow().len()
     }
 
-    /// A head with memory for its fields, whatever is in it.
+    /// A head with memory for its fields; an earlier one may be in it.
     pub(super) fn take_head(&self) -> ResponseHead {
         let mut heads = self.heads.borrow_mut();
         let head = heads.pop().unwrap_or_default();

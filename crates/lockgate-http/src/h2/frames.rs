@@ -34,7 +34,12 @@ pub(super) const PADDED: u8 = 0x8;
 /// The flag of HEADERS that puts five bytes of priority in front.
 pub(super) const PRIORITISED: u8 = 0x20;
 
-/// The name of the error code of a RST_STREAM or GOAWAY (RFC 9113 §7).
+/// The name of the error code of a RST_STREAM or GOAWAY (RFC 9113 §7), or words for a code without one.
+pub fn error_words(code: u32) -> &'static str {
+    error_name(code).unwrap_or("an unknown error")
+}
+
+/// The name of an error code (RFC 9113 §7); `None` for a code without one.
 pub fn error_name(code: u32) -> Option<&'static str> {
     const NAMES: [&str; 14] = [
         "NO_ERROR",
@@ -53,4 +58,24 @@ pub fn error_name(code: u32) -> Option<&'static str> {
         "HTTP_1_1_REQUIRED",
     ];
     NAMES.get(usize::try_from(code).ok()?).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9113 §7: codes without a name are no reason to do anything special.
+    #[test]
+    fn error_codes_have_names_or_words() {
+        for (code, words) in [
+            (0, "NO_ERROR"),
+            (8, "CANCEL"),
+            (13, "HTTP_1_1_REQUIRED"),
+            (14, "an unknown error"),
+            (u32::MAX, "an unknown error"),
+        ] {
+            assert_eq!(error_words(code), words);
+            assert_eq!(error_name(code).is_some(), code <= 13, "{code}");
+        }
+    }
 }

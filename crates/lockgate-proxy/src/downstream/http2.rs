@@ -395,7 +395,7 @@ fn end_of_goaway(goaway: Option<u32>) -> Termination {
     match goaway {
         None | Some(code::NO_ERROR) => Termination::client_closed(),
         Some(code) => {
-            let name = frames::error_name(code).unwrap_or("an unknown error");
+            let name = frames::error_words(code);
             Termination::client_reset(format_args!("GOAWAY: {name}"))
         }
     }

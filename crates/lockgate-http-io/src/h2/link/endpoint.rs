@@ -258,12 +258,7 @@ impl Link {
         if is_malformed && !slot.has_ended {
             slot.drop_message();
         }
-        slot.reset = Some(Reset {
-            code: Some(reset.code),
-            by_peer: reset.fault.is_none(),
-            unprocessed: reset.unprocessed,
-            fault: reset.fault,
-        });
+        slot.reset = Some((*reset).into());
         slot.wake_for_loss();
     }
 
@@ -297,7 +292,7 @@ impl Link {
         }
     }
 
-    /// Completes when data of a response can be [fetched](Self::fetch), or its end has come.
+    /// Completes when data of a response is in its [`slot`](Self::slot), or its end has come.
     ///
     /// # Errors
     /// When the stream or its connection ends before it.

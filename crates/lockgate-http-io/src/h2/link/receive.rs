@@ -14,7 +14,6 @@ use lockgate_net::stream::StreamError;
 
 use super::super::stream_slot::{StreamSlot, StreamWait};
 use super::{Link, LinkError, LinkEvent, LinkViolation};
-use crate::body::Reset;
 
 /// Why a request cannot be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -297,19 +296,11 @@ impl Link {
         let Some(mut slot) = self.forget(key, reset.code) else {
             return;
         };
-        self.resets.push((
-            key,
-            Reset {
-                code: Some(reset.code),
-                fault: reset.fault,
-                by_peer: reset.fault.is_none(),
-                unprocessed: reset.unprocessed,
-            },
-        ));
+        self.resets.push((key, reset.into()));
         slot.wake_for_loss();
     }
 
-    /// Gives the client's window back for data that was used.
+    /// Gives the peer's windows back for data that was used.
     pub(in super::super) fn note_used(&mut self, key: Key, bytes: usize) {
         let unsent = self.connection.unsent().len();
         self.windows.note_used(bytes);
@@ -318,12 +309,6 @@ impl Link {
         if self.connection.unsent().len() > unsent {
             self.wake_driver();
         }
-    }
-
-    /// Fetches what has come for a stream.
-    pub(in super::super) fn fetch(&mut self, key: Key) -> Vec<u8> {
-        let slot = self.connection.get_mut(key);
-        slot.map(StreamSlot::take_data).unwrap_or_default()
     }
 
     /// The slot of a stream.

@@ -13,16 +13,16 @@ use super::Link;
 /// What a stream waits for before it may send data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in super::super) enum SendWait {
-    /// Its turn: the client is not to blame.
+    /// Its turn: the peer is not to blame.
     Turn,
-    /// The client's window of the stream.
+    /// The peer's window of the stream.
     StreamWindow,
-    /// The client's window of the connection.
+    /// The peer's window of the connection.
     ConnectionWindow,
 }
 
 impl SendWait {
-    /// Whether the client is waited for.
+    /// Whether the peer is waited for.
     pub(in super::super) fn is_for_peer(self) -> bool {
         self != Self::Turn
     }
@@ -59,7 +59,7 @@ impl Link {
         }
     }
 
-    /// Takes data of a stream, and returns how many bytes: as many as its turn and the client's
+    /// Takes data of a stream, and returns how many bytes: as many as its turn and the peer's
     /// windows allow; `last` when none follows.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
-//! The flow-control windows for bodies that endpoints have not taken. They grow while endpoints take
-//! bodies: a client that only fills our memory gets no more of it.
+//! The flow-control windows for bodies that the other side has not taken. Those for a client's uploads
+//! grow while endpoints take them: a client that only fills our memory gets no more of it. Those for an
+//! endpoint's responses stay.
 
 use lockgate_http::h2::Connection;
 use lockgate_net::memory::{self, MemoryLevel};
@@ -76,7 +77,7 @@ impl BodyWindows {
         self.most_connection as usize
     }
 
-    /// Notes that an endpoint, or we, have used data.
+    /// Notes that the other side, or we, have used data.
     pub(super) fn note_used(&mut self, bytes: usize) {
         self.used += bytes as u64;
     }

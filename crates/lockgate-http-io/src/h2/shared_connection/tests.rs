@@ -370,7 +370,7 @@ fn a_whole_response_outlives_the_reset_of_its_request() {
 /// RFC 9113 §8.1.1: nothing of a malformed head is used; a body is cut short.
 #[test]
 fn malformed_responses_are_errors_at_the_right_place() {
-    let cases: [(&[&[u8]], bool); 6] = [
+    let cases: [(&[&[u8]], bool); 7] = [
         // A second head, `:status` in trailers, and content-length 5 without a body.
         (&[b"\x88", b"\x88"], false),
         (&[b"\x88", b"!\x88"], false),
@@ -381,6 +381,8 @@ fn malformed_responses_are_errors_at_the_right_place() {
         (&[b"\x08\x03103\x00\x0aconnection\x01x", b"!\x88"], false),
         // Less data than content-length.
         (&[b"\x88\x0f\x0d\x015", b"=four"], true),
+        // A field of the connection in trailers.
+        (&[b"\x88", b"!\x00\x0aconnection\x01x"], true),
     ];
     for (pieces, has_head) in cases {
         let mut scene = EndpointScene::new();
@@ -406,6 +408,7 @@ fn malformed_responses_are_errors_at_the_right_place() {
             while let Poll::Ready(Ok(data)) = poll_data(&mut stream) {
                 assert!(!data.is_empty() && !stream.is_complete());
             }
+            assert!(!stream.is_last() && !stream.is_complete(), "{pieces:?}");
         } else {
             let is_refused = matches!(
                 &response,

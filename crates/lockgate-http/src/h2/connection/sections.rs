@@ -11,7 +11,7 @@ use crate::head::Method;
 
 /// CONTINUATION frames below this size that do not end their section are counted as useless.
 const SHORT_CONTINUATION: usize = 1024;
-/// The most of these in one section, whatever the budget allows.
+/// The most of these in one section, also where the budget allows more.
 const MOST_SHORT: u32 = 1024;
 
 /// A field section without its last CONTINUATION.

@@ -54,7 +54,7 @@ fn no_http1_client_request_ejects_an_http2_endpoint() {
         // RFC 9112 §3.2: HTTP/1.0 may do without, and in HTTP/1.1 it may be empty.
         ("GET / HTTP/1.0\r\n\r\n".to_owned(), 200),
         ("GET / HTTP/1.1\r\nHost:\r\n\r\n".to_owned(), 200),
-        // Three times as long when it is escaped, and longer than the h2 crate takes it.
+        // Three times as long when it is escaped, and longer than servers on the http crate take.
         (long("<", 25_000), 414),
         (long("<", 20_000), 200),
         (long("a", 60_000), 200),

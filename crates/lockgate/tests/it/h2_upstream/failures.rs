@@ -524,7 +524,7 @@ fn an_http2_endpoint_with_a_wrong_certificate_gets_no_request() {
     expect_502(&ask(&gate, get("/")), "tls_certificate_error");
 }
 
-/// The crate that reads them ends the connection of all at the 101st.
+/// The 4,097th would end the connection with all of its requests: from the 64th on it gets no more.
 #[test]
 fn empty_data_frames_of_an_endpoint_retire_its_connection() {
     let origin = Scripted::tcp();
