@@ -90,7 +90,7 @@ impl Link {
     }
 
     /// Reads once. Data of messages with a known length, sent fast, is waited for in large pieces: see
-    /// [`Stream::poll_read_body`].
+    /// [`poll_read_body`](lockgate_net::stream::Stream::poll_read_body).
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<bool, StreamError>> {
         if std::mem::take(&mut self.is_awaited_stale) {
             self.awaited = self.connection.awaited_data();
