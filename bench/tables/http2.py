@@ -90,22 +90,22 @@ server {{ {listeners} ssl_certificate {BUILT}/certs/endpoint.crt; ssl_certificat
 DATA, HEADERS, SETTINGS, PING, GOAWAY = 0, 1, 4, 6, 7
 END_STREAM = ACK = 1
 END_HEADERS = 4
+INITIAL_WINDOW_SIZE = 4
 
 
-class Idle:
-    """One connection over TLS that has had one answer by HTTP/2."""
+class Connection:
+    """One connection over TLS that speaks HTTP/2."""
 
-    def __init__(self, port, context, path="/100"):
+    def __init__(self, port, context, settings=b""):
         self.socket = context.wrap_socket(socket.create_connection(("127.0.0.1", port), 30), server_hostname="localhost")
         if self.socket.selected_alpn_protocol() != "h2":
             raise OSError(f"{self.socket.selected_alpn_protocol()} was negotiated")
+        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS, payload=settings))
+
+    def get(self, path, *streams):
         # :method GET, :scheme https, then :path and :authority as literals without an index (RFC 7541 §6.2.2).
         head = b"\x82\x87" + b"".join(bytes([index, len(text)]) + text for index, text in ((4, path.encode()), (1, b"localhost")))
-        self.socket.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(SETTINGS) + frame(HEADERS, END_STREAM | END_HEADERS, 1, head))
-        while True:
-            kind, flags, stream = self.next()
-            if stream == 1 and flags & END_STREAM and kind in (DATA, HEADERS):
-                return
+        self.socket.sendall(b"".join(frame(HEADERS, END_STREAM | END_HEADERS, stream, head) for stream in streams))
 
     def next(self):
         """The next frame, its settings acknowledged."""
@@ -134,14 +134,47 @@ class Idle:
             pass
 
 
+class Idle(Connection):
+    """One that has had one answer."""
+
+    def __init__(self, port, context, path="/100"):
+        super().__init__(port, context)
+        self.get(path, 1)
+        while True:
+            kind, flags, stream = self.next()
+            if stream == 1 and flags & END_STREAM and kind in (DATA, HEADERS):
+                return
+
+
+class Stalled(Connection):
+    """One with streams that have had their heads, and a window of one byte: with none nginx 1.22 sends no head."""
+
+    def __init__(self, port, context, streams, path):
+        super().__init__(port, context, struct.pack(">HI", INITIAL_WINDOW_SIZE, 1))
+        self.get(path, *range(1, 2 * streams, 2))
+        heads = 0
+        while heads < streams:
+            heads += self.next()[0] == HEADERS
+
+
 def frame(kind, flags=0, stream=0, payload=b""):
     return len(payload).to_bytes(3, "big") + struct.pack(">BBI", kind, flags, stream) + payload
 
 
 def h2_idle(report, a):
     """PSS per idle connection that has had one answer over HTTP/2 and TLS: memory before and after, every round in a fresh process."""
+    held(report, a, f"{a.conns:,} idle connections", "connection", 1, lambda port, context: Idle(port, context))
+
+
+def h2_stalled(report, a):
+    """PSS per stream over TLS whose client gives a window of one byte for an answer."""
+    held(report, a, f"{a.conns * a.streams:,} stalled streams, {a.conns} × {a.streams}, answers of {a.size:,} B", "stream", a.streams, lambda port, context: Stalled(port, context, a.streams, f"/{a.size}"))
+
+
+def held(report, a, title, unit, each, connect):
+    """Memory of connections that stay, before and after: every round in a fresh process."""
     names = [p for p in a.peers if not p.startswith("hitch")]
-    report.head(f"Memory of {a.conns:,} idle HTTP/2 connections", a.rounds * len(names) * (a.wait + a.conns / 300 + 3))
+    report.head(title, a.rounds * len(names) * (a.wait + a.conns * each / 300 + 3))
     os.sched_setaffinity(0, OTHERS)
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -151,14 +184,14 @@ def h2_idle(report, a):
     for _ in range(a.rounds):
         for name in names:
             if not isinstance(rows[name], str):
-                rows[name] = idle(name, origin, a, context, rows[name])
+                rows[name] = held_once(name, origin, a, each, lambda port: connect(port, context), rows[name])
                 progress(name)
-    report.cell(f"{a.conns:,} idle connections", rows, [("KB/connection (PSS)", "kb", 1), ("MB before", "before", 1), ("MB with them", "after", 1), ("answered", "opened", 0), ("still there", "kept", 0)],
+    report.cell(title, rows, [(f"KB/{unit} (PSS)", "kb", 1), ("MB before", "before", 1), ("MB with them", "after", 1), ("answered", "opened", 0), ("still there", "kept", 0)],
                 cost="kb", rivals=rivals(names), goal=1.0)
     origin.stop()
 
 
-def idle(name, origin, a, context, records):
+def held_once(name, origin, a, each, connect, records):
     try:
         program = peers.start(name, peers.Front(port=0, upstream=origin.tcp, key="ecdsa", http=True, h2=True))
     except peers.DidNotStart as why:
@@ -169,14 +202,14 @@ def idle(name, origin, a, context, records):
         errors[str(why)] = errors.get(str(why), 0) + 1
 
     try:
-        Idle(program.port, context).socket.close()  # what the very first connection allocates for good is not the second's
+        connect(program.port).socket.close()  # what the very first connection allocates for good is not the second's
     except OSError as why:
         failed(why)
     time.sleep(0.5)
     before = program.pss()
     for _ in range(a.conns):
         try:
-            held.append(Idle(program.port, context))
+            held.append(connect(program.port))
         except OSError as why:
             failed(why)
     time.sleep(a.wait)
@@ -186,8 +219,9 @@ def idle(name, origin, a, context, records):
             connection.lives()
             kept += 1
         except OSError as why:
-            failed(f"{why} after it was idle")
+            failed(f"{why} after the rest")
         connection.socket.close()
     errors |= gone(program)
     program.stop()
-    return [*records, {"kb": (after - before) / a.conns, "before": before / 1024, "after": after / 1024, "opened": len(held), "kept": kept, "errors": errors}]
+    record = {"kb": (after - before) / a.conns / each, "before": before / 1024, "after": after / 1024, "opened": len(held) * each, "kept": kept * each, "errors": errors}
+    return [*records, record]
