@@ -166,7 +166,8 @@ pub trait BodyWriter {
     /// Ends the body, with the trailers that `passes` accepts.
     fn finish(&mut self, trailers: Option<&Fields>, passes: impl FnMut(&Field<'_>) -> bool);
 
-    /// Completes when all taken data has left.
+    /// Completes when no taken data waits in this writer: over HTTP/1 it has left then, over HTTP/2 it is
+    /// the connection's to send.
     ///
     /// # Errors
     /// When the connection has broken.

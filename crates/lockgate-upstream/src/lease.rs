@@ -75,7 +75,8 @@ impl Lease {
         self.in_flight.endpoint()
     }
 
-    /// Begins a request, which leaves with the first data or by a flush. HTTP/2 needs `pseudo_fields`.
+    /// Begins a request, for which HTTP/2 needs `pseudo_fields`. Over HTTP/1 it leaves with the first data
+    /// or by a flush, over HTTP/2 in the connection's next turn.
     #[inline]
     pub fn send_request(
         &mut self,

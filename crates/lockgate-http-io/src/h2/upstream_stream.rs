@@ -14,7 +14,8 @@ use crate::body::{BodyReader, BodyWriter, ReadError, Reset, Tunnel, WriteError};
 use crate::h1;
 use crate::message::OutgoingRequest;
 
-/// A stream to an endpoint. Dropped before both messages have ended, it is reset.
+/// A stream to an endpoint. Dropped before both messages have ended, it is reset: before a response when
+/// the endpoint has read earlier resets (`CancelledRequests`), otherwise at once.
 #[derive(Debug)]
 pub struct UpstreamStream {
     connection: Rc<SharedConnection>,

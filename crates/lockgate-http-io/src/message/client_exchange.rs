@@ -43,7 +43,8 @@ impl Persistence {
 /// Dropped before the response is complete, it aborts the response: the client never takes a part
 /// for the whole.
 pub trait ClientExchange: BodyReader + BodyWriter {
-    /// Completes when the client has gone.
+    /// Completes when the client has gone: over HTTP/1 with the end of its connection, where
+    /// [`poll_broken`](BodyWriter::poll_broken) never completes, over HTTP/2 with the reset of its stream.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// The local address of the client's connection, as the kernel has it.
@@ -58,10 +59,11 @@ pub trait ClientExchange: BodyReader + BodyWriter {
     /// Refuses the body once more than `most` bytes of data were received.
     fn limit_body(&mut self, most: u64);
 
-    /// Writes an interim response (RFC 9110 §15.2), which leaves by a flush.
+    /// Writes an interim response (RFC 9110 §15.2), which leaves by a flush, and over HTTP/2 by itself.
     fn interim(&mut self, request: &RequestHead, response: &ResponseHead);
 
-    /// Begins the response, which leaves with the first data or by a flush.
+    /// Begins the response. Over HTTP/1 it leaves with the first data or by a flush, over HTTP/2 in the
+    /// connection's next turn.
     fn respond(
         &mut self,
         request: &RequestHead,

@@ -1,4 +1,5 @@
-//! The client's side: accepting connections, and their opening.
+//! The client's side: accepting connections, their opening, HTTP/1 and HTTP/2 on them, and what becomes
+//! of each request (`serve`).
 
 mod accept;
 mod active_listener;

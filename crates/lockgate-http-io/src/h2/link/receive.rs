@@ -35,8 +35,8 @@ enum Received {
 }
 
 impl Link {
-    /// Completes with what has come, and otherwise when the turn is over: then all frames that have
-    /// come were handled, or the reads of the turn are used up.
+    /// Completes with what has come. While it is pending, all frames that have come were handled, or the
+    /// reads of the turn are used up; then the connection's task is woken for the next turn.
     ///
     /// # Errors
     /// When the connection has broken, or the peer has violated the protocol.
@@ -287,8 +287,8 @@ impl Link {
         Some(slot)
     }
 
-    /// Closes a stream at once: the client may open another one in its place, and what it still sends
-    /// on this one is a mistake (RFC 9113 §5.1). The stream's task finds the reset later.
+    /// Closes a stream of a client at once, since frames behind its reset are a violation (RFC 9113 §5.1).
+    /// The stream's task finds the reset later. That of an endpoint stays, with what came before.
     fn take_reset(&mut self, key: Key, reset: StreamReset) {
         if self.endpoint.is_some() {
             return self.note_reset(key, &reset);

@@ -25,7 +25,8 @@ use crate::error_response::HttpFault;
 use crate::exchange::{Exchange, ExchangeFailure};
 use crate::worker::Recycler;
 
-/// Interim responses that one request may get at the most.
+/// Interim responses that one request may get at the most, over any protocol. Over HTTP/2 no more than
+/// 64 are held while the request waits for its client (`received_heads`).
 const INTERIM: u32 = 32;
 
 /// An attempt of a request at one endpoint.
