@@ -135,6 +135,9 @@ mod tests {
         let mut one = ReceiveWindow::new(1);
         assert!(one.take(1));
         assert_eq!((one.give(0, 1), one.give(1, 1)), (None, Some(1)));
+        // §6.9.1: an empty frame needs none.
+        one.shift(-10);
+        assert!(one.take(0) && !one.take(1));
     }
 
     /// RFC 9113 §5.2.2: one stream must not stop the others by data that is not used.
