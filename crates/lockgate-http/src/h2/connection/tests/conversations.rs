@@ -180,6 +180,7 @@ impl Conversation {
     fn turn(&mut self, offence: Option<ClientOffence>, steps: Vec<ClientStep>) -> TurnEnd {
         let first = steps.first().map_or(0, ClientStep::stream);
         let is_cut = steps.first().is_some_and(ClientStep::is_cut);
+        let faults = self.ours.heard.record.faults();
         let mut bytes = Vec::new();
         for step in steps {
             self.words.push(step.words);
@@ -199,8 +200,19 @@ impl Conversation {
             client,
             ours: OurServer { heard: ours, .. },
             theirs: CrateServer { heard: theirs, .. },
+            words,
             ..
         } = self;
+        let is_refused = ours.record.faults() > faults || ours.record.has_failed(first);
+        let is_right = match offence {
+            None => ours.record.faults() == faults,
+            Some(offence) => is_refused || offence.may_pass(),
+        };
+        assert!(
+            is_right,
+            "{offence:?}:\n{}\nours: {ours:#?}\ntheirs: {theirs:#?}",
+            words.join("\n")
+        );
         // How much of an answer was written before its reset came depends on the pieces.
         for stream in client.streams.iter().filter(|stream| stream.is_cancelled) {
             ours.record.answers.remove(&stream.id);
@@ -224,7 +236,7 @@ impl Conversation {
             let Some(reason) = reason else {
                 panic!(
                     "the servers differ, {offence:?}:\n{}\nours: {ours:#?}\ntheirs: {theirs:#?}",
-                    self.words.join("\n")
+                    words.join("\n")
                 );
             };
             return TurnEnd::Different(reason);
@@ -330,9 +342,14 @@ fn explained(
         (PriorityUpdateOnStream, Connection(PROTOCOL), Accepted | Nothing | Stream(_)) => {
             "RFC 9218 §7.1: on stream 0; the crate does not know the frame"
         }
-        (SelfDependency, Connection(PROTOCOL), Stream(_)) => {
-            "RFC 7540 §5.3.1, §5.4.1: a stream without a slot is not reset; the crate resets it"
+        (SelfDependency, Connection(PROTOCOL), Accepted | Stream(_)) => {
+            "RFC 7540 §5.3.1, §5.4.1: a stream without a slot is not reset; the crate does, or passes over it"
         }
+        (
+            BeyondStreamWindow,
+            Stream(code::FLOW_CONTROL_ERROR),
+            Stream(code::FLOW_CONTROL_ERROR),
+        ) => "§6.9.1: how much is taken before depends on what was given back meanwhile",
         (SelfDependencyOfHeaders, Connection(HPACK), Stream(PROTOCOL)) => {
             "§4.3: the block is not decoded; the crate goes on, and has lost the table"
         }

@@ -208,6 +208,21 @@ impl ClientOffence {
     ];
 }
 
+impl ClientOffence {
+    /// Whether it may go unpunished: it is none, it is within our limits, or behind an answer there is no window.
+    pub(super) fn may_pass(self) -> bool {
+        matches!(
+            self,
+            Leave
+                | LateOnRefused
+                | LateTrailersOnRefused
+                | SettingsOverflow
+                | TooManyPieces
+                | UpdateOverflowOfStream
+        )
+    }
+}
+
 impl ScriptedClient {
     /// A preface that is none.
     pub(super) fn greet_wrongly(&mut self) -> (ClientOffence, ClientStep) {

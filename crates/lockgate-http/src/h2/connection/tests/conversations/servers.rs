@@ -81,6 +81,20 @@ impl ServerRecord {
         }
     }
 
+    /// The number of violations for which a stream or the connection has ended: other codes are planned.
+    pub(super) fn faults(&self) -> usize {
+        let codes = self.resets.iter().map(|(_, code)| code);
+        codes.filter(|code| !PLANNED_CODES.contains(code)).count()
+            + usize::from(self.error.is_some())
+    }
+
+    /// Whether a request was given up for a violation.
+    pub(super) fn has_failed(&self, stream: u32) -> bool {
+        self.requests
+            .get(&stream)
+            .is_some_and(|request| request.end == TakenEnd::Reset(code::PROTOCOL_ERROR))
+    }
+
     /// The record of all other streams.
     pub(super) fn without(&self, stream: u32) -> Self {
         let mut rest = self.clone();
@@ -129,6 +143,9 @@ impl HeardServer {
     }
 }
 
+/// The codes with which servers reset streams without a violation.
+const PLANNED_CODES: [u32; 3] = [code::CANCEL, code::INTERNAL_ERROR, code::NO_ERROR];
+
 /// What both servers do with a stream.
 #[derive(Debug, Clone, Copy)]
 struct ServerPlan {
@@ -155,9 +172,7 @@ impl ServerPlan {
                 dice.below(3_000)
             },
             uses_data: dice.chance(80),
-            reset: dice
-                .chance(6)
-                .then(|| *dice.pick(&[code::CANCEL, code::INTERNAL_ERROR, code::NO_ERROR])),
+            reset: dice.chance(6).then(|| *dice.pick(&PLANNED_CODES)),
         }
     }
 
