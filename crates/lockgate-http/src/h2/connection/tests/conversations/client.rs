@@ -13,6 +13,11 @@ const FIRST_WINDOW: i64 = 65_535;
 /// The size of HPACK's table (RFC 7541 §4.2), as a change of it is coded.
 const WHOLE_TABLE: [u8; 3] = [0x3f, 0xe1, 0x1f];
 
+/// Pseudo-fields: of the static table, and with values of their own (RFC 7541 §6.1, §6.2.2).
+const METHODS: [&[u8]; 4] = [b"\x82", b"\x83", b"\x02\x03PUT", b"\x02\x04HEAD"];
+const SCHEMES: [&[u8]; 2] = [b"\x86", b"\x87"];
+const PATHS: [&[u8]; 4] = [b"\x84", b"\x85", b"\x04\x05/a?b=", b"\x04\x04/%7e"];
+
 /// A stream as its client knows it.
 #[derive(Debug, Clone)]
 pub(super) struct AskedStream {
@@ -241,15 +246,9 @@ impl ScriptedClient {
         let mut pseudo: Vec<Vec<u8>> = if is_tunnel {
             vec![b"\x02\x07CONNECT".to_vec(), b"\x01\x05a:443".to_vec()]
         } else {
-            let method: &[u8] =
-                *self
-                    .dice
-                    .pick(&[&b"\x82"[..], b"\x83", b"\x02\x03PUT", b"\x02\x04HEAD"]);
-            let scheme: &[u8] = *self.dice.pick(&[b"\x86", b"\x87"]);
-            let path: &[u8] =
-                *self
-                    .dice
-                    .pick(&[&b"\x84"[..], b"\x85", b"\x04\x05/a?b=", b"\x04\x04/%7e"]);
+            let method = *self.dice.pick(&METHODS);
+            let scheme = *self.dice.pick(&SCHEMES);
+            let path = *self.dice.pick(&PATHS);
             [method, scheme, path, b"\x01\x01a"]
                 .map(<[u8]>::to_vec)
                 .to_vec()

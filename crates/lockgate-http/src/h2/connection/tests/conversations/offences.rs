@@ -265,11 +265,9 @@ impl ScriptedClient {
             HeadersOnZero => headers(END_STREAM, 0, GET),
             HeadersOnEven => headers(END_STREAM, 2 + 2 * self.dice.below(20) as u32, GET),
             HeadersOnSkipped => {
-                let skipped = self.skipped.clone();
-                let lower = skipped
-                    .into_iter()
-                    .filter(|id| self.streams.iter().any(|stream| stream.id > *id));
-                headers(END_STREAM, lower.last()?, GET)
+                let last = self.streams.last()?.id;
+                let lower = self.skipped.iter().rfind(|id| **id < last);
+                headers(END_STREAM, *lower?, GET)
             }
             HeadersBehindEnd => headers(END_STREAM, self.id(AskedStream::is_half_closed)?, GET),
             HeadersOnOver => headers(
