@@ -342,7 +342,7 @@ fn explained(
         (PriorityUpdateOnStream, Connection(PROTOCOL), Accepted | Nothing | Stream(_)) => {
             "RFC 9218 §7.1: on stream 0; the crate does not know the frame"
         }
-        (SelfDependency, Connection(PROTOCOL), Accepted | Stream(_)) => {
+        (SelfDependency, Connection(PROTOCOL), Accepted | Stream(_) | Streams(..)) => {
             "RFC 7540 §5.3.1, §5.4.1: a stream without a slot is not reset; the crate does, or passes over it"
         }
         (
