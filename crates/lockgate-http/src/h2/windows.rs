@@ -62,15 +62,14 @@ impl ReceiveWindow {
         usize::try_from(self.left).unwrap_or(0)
     }
 
-    /// Counts received bytes; `false`: they are more than allowed.
+    /// Counts received bytes; `false`: they are more than allowed. An empty frame never is, also where
+    /// the window is negative: the end of a message needs none (§6.9.1).
     pub(super) fn take(&mut self, bytes: usize) -> bool {
-        match usize::try_from(self.left) {
-            Ok(left) if bytes <= left => {
-                self.left -= bytes as i32;
-                true
-            }
-            _ => false,
+        let is_allowed = bytes <= self.left();
+        if is_allowed {
+            self.left -= bytes as i32;
         }
+        is_allowed
     }
 
     /// Counts used bytes of a window of `size`; the increment to tell the peer, if it is time.
@@ -136,6 +135,9 @@ mod tests {
         let mut one = ReceiveWindow::new(1);
         assert!(one.take(1));
         assert_eq!((one.give(0, 1), one.give(1, 1)), (None, Some(1)));
+        // §6.9.1: an empty frame needs none.
+        one.shift(-10);
+        assert!(one.take(0) && !one.take(1));
     }
 
     /// RFC 9113 §5.2.2: one stream must not stop the others by data that is not used.

@@ -2,7 +2,7 @@
 
 use super::super::frame_header::{self, FrameHeader, stream_id};
 use super::super::frames::{ACK, PING, SETTINGS};
-use super::super::streams::MessageState;
+use super::super::streams::{MessageState, Stream};
 use super::super::windows::DEFAULT_WINDOW;
 use super::super::{ConnectionError, Event, Role, StreamFault, StreamReset, code};
 use super::{Connection, DrainState};
@@ -39,12 +39,13 @@ impl<S> Connection<S> {
         Ok(())
     }
 
-    /// §6.9.2: a new initial window changes those of all streams.
+    /// §6.9.2: a new initial window changes those of all streams on which data may still be sent.
     fn shift_send_windows(&mut self, by: i64) -> Result<(), ConnectionError> {
         let Self {
             streams, events, ..
         } = self;
-        for (key, stream) in streams.iter_mut() {
+        let active = |stream: &Stream<S>| stream.sent != MessageState::Ended;
+        for (key, stream) in streams.iter_mut().filter(|(_, stream)| active(stream)) {
             let shifted = stream.send_window.shift(by);
             shifted.map_err(|_| ConnectionError::WindowOverflow)?;
             if stream.wants_room && stream.send_window.left() > 0 {
@@ -214,6 +215,10 @@ impl<S> Connection<S> {
         };
         if by == 0 {
             return self.fault(key, StreamFault::ZeroUpdate);
+        }
+        // §5.1: behind our end, what comes for a short time is ignored; the window changes no more.
+        if stream.sent == MessageState::Ended {
+            return Ok(());
         }
         if stream.send_window.shift(by.into()).is_err() {
             return self.fault(key, StreamFault::WindowOverflow);

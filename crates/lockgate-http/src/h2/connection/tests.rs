@@ -3,6 +3,7 @@
 mod abuse;
 mod beside_h2_crate;
 mod both_ends;
+mod conversations;
 mod flow_control;
 mod frame_errors;
 mod messages;

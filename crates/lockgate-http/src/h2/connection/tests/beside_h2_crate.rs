@@ -15,12 +15,12 @@ use crate::h2::frames::{CONTINUATION, DATA, PRIORITY, PUSH_PROMISE};
 
 /// The crate's end of a connection in memory, which is polled again and again.
 #[derive(Clone, Default)]
-struct Pipe(Rc<RefCell<PipeBytes>>);
+pub(super) struct Pipe(pub(super) Rc<RefCell<PipeBytes>>);
 
 #[derive(Default)]
-struct PipeBytes {
-    to_crate: Vec<u8>,
-    of_crate: Vec<u8>,
+pub(super) struct PipeBytes {
+    pub(super) to_crate: Vec<u8>,
+    pub(super) of_crate: Vec<u8>,
     /// Whether nothing more comes.
     is_closed: bool,
 }

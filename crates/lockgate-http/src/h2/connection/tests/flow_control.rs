@@ -127,6 +127,52 @@ fn a_window_overflow_is_a_flow_control_error() {
     assert_eq!(ConnectionError::WindowOverflow.code(), code);
 }
 
+/// §6.9.2: windows are those of streams that are open or half-closed (remote), and §5.1: what comes
+/// behind our end is ignored. An upload goes on, whatever the client says of the answer's window.
+#[test]
+fn behind_our_end_a_stream_has_no_window_for_data() {
+    const MOST: u32 = (1 << 31) - 1;
+    let most = settings(&[(INITIAL_WINDOW_SIZE, MOST)]);
+    for (said, is_answered, fault) in [
+        (&[update(1, 1), most.clone()][..], true, None),
+        (&[update(1, MOST), update(1, MOST)], true, None),
+        (
+            &[update(1, 1), most],
+            false,
+            Some((GOAWAY, code::FLOW_CONTROL_ERROR)),
+        ),
+        (
+            &[update(1, MOST), update(1, MOST)],
+            false,
+            Some((RST_STREAM, code::FLOW_CONTROL_ERROR)),
+        ),
+        (
+            &[update(1, 0)],
+            true,
+            Some((RST_STREAM, code::PROTOCOL_ERROR)),
+        ),
+    ] {
+        let mut server = End::server();
+        server.feed(&headers(0, 1, POST)).unwrap();
+        server
+            .connection
+            .respond(server.key(1), &ResponseHead::of(200), is_answered);
+        server.sent();
+        // An error is in what is sent.
+        let _ = server.feed(&said.concat());
+        let sent = server.sent();
+        let last = sent.iter().rfind(|(kind, ..)| *kind != SETTINGS);
+        let last = last.map(|(kind, _, _, payload)| (*kind, payload[payload.len() - 4..].to_vec()));
+        let fault = fault.map(|(kind, code)| (kind, code.to_be_bytes().to_vec()));
+        assert_eq!(last, fault, "{said:?} {is_answered}");
+        if fault.is_none() {
+            server.take_seen();
+            server.feed(&frame(DATA, END_STREAM, 1, b"x")).unwrap();
+            assert_eq!(server.take_seen(), [Seen::Data(1, b"x".to_vec(), true)]);
+        }
+    }
+}
+
 /// §6.9.
 #[test]
 fn a_window_update_of_zero_resets_its_stream() {
@@ -240,6 +286,37 @@ fn a_smaller_window_holds_from_its_acknowledgement_on() {
     assert_eq!(server.sent(), []);
     server.feed(&frame(DATA, 0, 1, b"x")).unwrap();
     assert_eq!(server.sent(), [reset_frame(1, code::FLOW_CONTROL_ERROR)]);
+}
+
+/// §6.9.1, §6.9.2: an empty frame needs no window, also where the client's acknowledgement has made it
+/// negative. Padding counts.
+#[test]
+fn the_end_of_a_message_is_taken_whatever_its_window() {
+    let local = LocalSettings {
+        window: 10,
+        ..SETTINGS_OF_TESTS
+    };
+    let closed = vec![reset_frame(1, code::FLOW_CONTROL_ERROR)];
+    for (payload, flags, expected) in [
+        (&b""[..], END_STREAM, vec![]),
+        (b"", 0, vec![]),
+        (b"x", END_STREAM, closed.clone()),
+        (b"\0", END_STREAM | 0x8, closed),
+    ] {
+        let mut server = End::new(Role::Server, local, FEW);
+        server.feed(PREFACE).unwrap();
+        server.feed(&settings(&[])).unwrap();
+        server.feed(&headers(0, 1, POST)).unwrap();
+        server.feed(&frame(DATA, 0, 1, &[b'x'; 1_000])).unwrap();
+        server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
+        server.sent();
+        server.take_seen();
+        server.feed(&frame(DATA, flags, 1, payload)).unwrap();
+        assert_eq!(server.sent(), expected, "{payload:?} {flags}");
+        let end = Seen::Data(1, vec![], true);
+        let is_ended = expected.is_empty() && flags == END_STREAM;
+        assert_eq!(server.take_seen().contains(&end), is_ended);
+    }
 }
 
 /// A client that reads no data has what its windows allow, and no more (slow reading).
