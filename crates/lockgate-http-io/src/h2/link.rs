@@ -159,7 +159,7 @@ impl LinkViolation {
 #[derive(Debug)]
 pub struct Link {
     connection: Connection<StreamSlot>,
-    stream: Stream,
+    transport: Stream,
     inbox: ReadBuffer,
     blocks: Rc<BufferPool>,
     buffers: Rc<WorkerBuffers>,
@@ -192,8 +192,9 @@ pub struct Link {
     limits: HeadLimits,
     /// The bytes of all heads that are held; of an endpoint each stream has its own limits.
     most_heads: usize,
-    /// Whether some data is not kept beside the connection's window, because too much is.
-    is_keeping_due: bool,
+    /// Whether some data still counts against the connection's window, because too much is kept beside
+    /// it.
+    is_release_due: bool,
     /// The code of the peer's GOAWAY.
     goaway: Option<u32>,
     /// Streams that were reset and have a task.
@@ -207,7 +208,7 @@ pub struct Link {
 impl Link {
     /// The connection of a client from which `received` was read already.
     pub fn of_client(
-        stream: Stream,
+        transport: Stream,
         blocks: &Rc<BufferPool>,
         buffers: &Rc<WorkerBuffers>,
         received: &[u8],
@@ -231,7 +232,7 @@ impl Link {
         };
         let mut link = Self::new(
             Connection::new(Role::Server, settings, budget),
-            (stream, inbox),
+            (transport, inbox),
             (blocks, buffers),
             windows,
             now,
@@ -243,14 +244,14 @@ impl Link {
 
     fn new(
         connection: Connection<StreamSlot>,
-        (stream, inbox): (Stream, ReadBuffer),
+        (transport, inbox): (Stream, ReadBuffer),
         (blocks, buffers): (&Rc<BufferPool>, &Rc<WorkerBuffers>),
         windows: BodyWindows,
         now: Millis,
     ) -> Self {
         Self {
             connection,
-            stream,
+            transport,
             inbox,
             blocks: Rc::clone(blocks),
             buffers: Rc::clone(buffers),
@@ -272,7 +273,7 @@ impl Link {
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
             most_heads: usize::MAX,
-            is_keeping_due: false,
+            is_release_due: false,
             goaway: None,
             resets: Vec::new(),
             tiny_frames: TinyFrames::new(now),
@@ -280,9 +281,9 @@ impl Link {
         }
     }
 
-    /// The connection below.
-    pub fn stream(&self) -> &Stream {
-        &self.stream
+    /// The TCP or TLS connection below.
+    pub fn transport(&self) -> &Stream {
+        &self.transport
     }
 
     /// Whether the peer is waited for: it takes no bytes now.
@@ -325,7 +326,8 @@ impl Link {
     /// Ends a turn: gives memory back. Received bytes are acknowledged at once where the rest of a
     /// message is waited for, unless bytes sent in this turn carry the acknowledgement.
     pub fn end_turn(&mut self) {
-        if (self.is_within_frame() || self.partial_message.is_awaited()) && self.stream.await_rest()
+        if (self.is_within_frame() || self.partial_message.is_awaited())
+            && self.transport.await_rest()
         {
             self.partial_message.acknowledged();
         }
@@ -414,7 +416,7 @@ impl Link {
     /// When the connection has broken.
     pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         ready!(self.poll_send(cx))?;
-        self.stream.poll_finish(cx)
+        self.transport.poll_finish(cx)
     }
 
     /// Refuses a request that was not looked at: it may be sent again, with any method (RFC 9113
@@ -467,7 +469,7 @@ impl Link {
     /// Frees the slot of a stream.
     fn forget(&mut self, key: Key, code: u32) -> Option<StreamSlot> {
         let slot = self.connection.close(key, code)?;
-        self.keep_more();
+        self.release_more();
         self.order.forget(key, slot.waits_for(StreamWait::Turn));
         self.partial_message.end(key.stream());
         self.is_awaited_stale = true;

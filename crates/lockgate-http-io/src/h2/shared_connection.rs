@@ -169,7 +169,7 @@ impl SharedConnection {
     /// Whether, without open requests, the kernel says that the endpoint has sent nothing and is
     /// still connected.
     pub fn is_quiet_now(&self) -> bool {
-        !self.is_idle() || self.link.borrow().stream().is_quiet_now()
+        !self.is_idle() || self.link.borrow().transport().is_quiet_now()
     }
 
     /// Whether the connection is closed.

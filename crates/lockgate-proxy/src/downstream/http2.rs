@@ -170,7 +170,7 @@ impl H2ClientConnection {
             };
             if cut == Cut::Memory {
                 // What it has not taken is not to stay in the kernel.
-                self.link.borrow().stream().socket().reset_on_close();
+                self.link.borrow().transport().socket().reset_on_close();
             }
             if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.

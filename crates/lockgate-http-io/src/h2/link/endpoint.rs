@@ -72,7 +72,7 @@ impl Link {
     /// Its frames without a use are not limited here: see [`empty_frames`](Self::empty_frames). Each of
     /// our streams has all of its window, so that clients that take nothing never block the others.
     pub(in super::super) fn to_endpoint(
-        stream: Stream,
+        transport: Stream,
         (blocks, buffers): (&Rc<BufferPool>, &Rc<WorkerBuffers>),
         streams: u32,
         now: Millis,
@@ -88,7 +88,7 @@ impl Link {
         };
         let mut link = Self::new(
             Connection::new(Role::Client, settings, Budget::UNLIMITED),
-            (stream, ReadBuffer::new(blocks)),
+            (transport, ReadBuffer::new(blocks)),
             (blocks, buffers),
             windows,
             now,

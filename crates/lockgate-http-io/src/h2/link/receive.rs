@@ -73,12 +73,12 @@ impl Link {
             let before = self.inbox.bytes().len();
             match self.poll_read(cx) {
                 Poll::Ready(Ok(true)) => {
-                    self.pauses.note(self.stream.socket(), None);
+                    self.pauses.note(self.transport.socket(), None);
                     self.moved.1 += (self.inbox.bytes().len() - before) as u64;
                 }
                 Poll::Ready(Ok(false)) => self.has_ended = true,
                 Poll::Ready(Err(error)) => {
-                    self.stream.alert(cx, &error);
+                    self.transport.alert(cx, &error);
                     return Poll::Ready(Err(error.into()));
                 }
                 Poll::Pending => {
@@ -96,15 +96,17 @@ impl Link {
             self.awaited = self.connection.awaited_data();
         }
         match self.awaited {
-            0 => self.stream.poll_read(cx, &mut self.inbox),
-            left => self.stream.poll_read_body(cx, &mut self.inbox, left as u64),
+            0 => self.transport.poll_read(cx, &mut self.inbox),
+            left => self
+                .transport
+                .poll_read_body(cx, &mut self.inbox, left as u64),
         }
     }
 
     /// Reads and drops bytes; `false` when the peer has ended.
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.inbox.consume(self.inbox.bytes().len());
-        self.stream
+        self.transport
             .poll_read(cx, &mut self.inbox)
             .map(|read| matches!(read, Ok(true)))
     }
@@ -150,7 +152,7 @@ impl Link {
                     self.refuse_long(key);
                     Received::Frames
                 } else {
-                    self.open(key, ended);
+                    self.accept_stream(key, ended);
                     Received::Request {
                         key,
                         has_ended: ended,
@@ -167,8 +169,8 @@ impl Link {
         Ok(outcome)
     }
 
-    /// Opens a stream with the head that has come.
-    fn open(&mut self, key: Key, has_ended: bool) {
+    /// Accepts the stream of a request, of which the head has come.
+    fn accept_stream(&mut self, key: Key, has_ended: bool) {
         self.connection.attach(key, StreamSlot::new(has_ended));
         if has_ended {
             self.partial_message.end(key.stream());
@@ -212,7 +214,7 @@ impl Link {
                 }
             }
             Event::Reset { key, reset } => self.take_reset(key, reset),
-            Event::Room { key } => {
+            Event::WindowOpened { key } => {
                 if let Some(slot) = self.connection.get_mut(key) {
                     slot.wake(StreamWait::Window);
                 }
@@ -254,27 +256,27 @@ impl Link {
         slot.receive(self.inbox.bytes().get(at).unwrap_or_default(), has_ended);
         slot.wake(StreamWait::Data);
         if self.connection.kept_bytes() + length <= self.windows.most_kept() {
-            self.connection.keep(key, length);
+            self.connection.release_connection_window(key, length);
         } else {
-            self.is_keeping_due = true;
+            self.is_release_due = true;
         }
     }
 
-    /// Keeps data that there was no room for, where there is some now.
-    pub(super) fn keep_more(&mut self) {
+    /// Gives the connection's window back for data that there was no room for, where there is some now.
+    pub(super) fn release_more(&mut self) {
         let most = self.windows.most_kept();
-        if !self.is_keeping_due || self.connection.kept_bytes() > most / 2 {
+        if !self.is_release_due || self.connection.kept_bytes() > most / 2 {
             return;
         }
-        self.is_keeping_due = false;
+        self.is_release_due = false;
         let keys: Vec<Key> = self.connection.keys().collect();
         for key in keys {
             let room = most.saturating_sub(self.connection.kept_bytes());
             if room == 0 {
-                self.is_keeping_due = true;
+                self.is_release_due = true;
                 break;
             }
-            self.connection.keep(key, room);
+            self.connection.release_connection_window(key, room);
         }
     }
 
@@ -305,7 +307,7 @@ impl Link {
         let unsent = self.connection.unsent().len();
         self.windows.note_used(bytes);
         self.connection.used(key, bytes);
-        self.keep_more();
+        self.release_more();
         if self.connection.unsent().len() > unsent {
             self.wake_driver();
         }
