@@ -31,6 +31,7 @@ use super::termination::{Termination, termination_of_cut};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::exchange::ExchangeFailure;
+use crate::request_id::RequestId;
 use crate::site::ListenerSites;
 
 /// Field sections that are longer than we take by no more than this are decoded, and get a response.
@@ -378,15 +379,17 @@ impl H2ClientConnection {
 
     /// Logs a request that is refused because the heads of the open streams take all the room.
     fn log_refusal(&self) {
-        let connection = &self.connection;
-        let id = connection
-            .worker
-            .shared
-            .request_ids
-            .id(connection.id, self.client.begin());
+        let id = self.begin_unserved();
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        connection.finish_unserved(&id, Instant::now(), 0, failure);
+        self.connection.finish_unserved(&id, Instant::now(), 0, failure);
+    }
+
+    /// Counts a request that is not served, and returns its ID.
+    fn begin_unserved(&self) -> RequestId {
+        let connection = &self.connection;
+        let ids = &connection.worker.shared.request_ids;
+        ids.id(connection.id, self.client.begin())
     }
 }
 
