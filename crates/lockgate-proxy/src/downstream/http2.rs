@@ -229,7 +229,10 @@ impl H2ClientConnection {
         progress: &mut ConnectionProgress,
     ) -> Poll<Termination> {
         let now = self.connection.worker.clock.now();
-        self.link.borrow_mut().begin_turn(cx, now);
+        let mut link = self.link.borrow_mut();
+        link.refill(now);
+        link.begin_turn(cx);
+        drop(link);
         let ended = if progress.is_over() {
             None
         } else {
@@ -382,7 +385,8 @@ impl H2ClientConnection {
         let id = self.begin_unserved();
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        self.connection.finish_unserved(&id, Instant::now(), 0, failure);
+        self.connection
+            .finish_unserved(&id, Instant::now(), 0, failure);
     }
 
     /// Counts a request that is not served, and returns its ID.

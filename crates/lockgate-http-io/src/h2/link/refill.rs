@@ -5,7 +5,7 @@ use std::time::Duration;
 use lockgate_http::h2::Budget;
 use lockgate_net::millis::Millis;
 
-use super::FrameRate;
+use super::client::FrameRate;
 
 /// Data of a frame that is less than its header is.
 const TINY: usize = 9;

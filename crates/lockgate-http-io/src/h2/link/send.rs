@@ -8,7 +8,7 @@ use lockgate_net::stream::StreamError;
 
 use super::super::send_order::WaitingStream;
 use super::super::stream_slot::StreamWait;
-use super::Link;
+use super::{Link, LinkPeer};
 
 /// What a stream waits for before it may send data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,9 @@ impl Link {
         if taken == 0 && !data.is_empty() {
             return Err(self.blocker(key));
         }
-        self.tiny_frames.note_sent();
+        if let LinkPeer::Client(limits) = &mut self.peer {
+            limits.tiny_frames.note_sent();
+        }
         let send = self.order.send(taken);
         let writes = self.order.writes();
         if let Some(slot) = self.connection.get_mut(key) {
