@@ -30,7 +30,7 @@ use super::send_order::SendOrder;
 use super::stream_slot::{StreamSlot, StreamWait};
 use super::worker_buffers::WorkerBuffers;
 use crate::body::Reset;
-use client::ClientLimits;
+use client::ClientAllowance;
 use windows::BodyWindows;
 
 pub use client::{FrameRate, HeadRefusal, LinkLimits};
@@ -41,6 +41,7 @@ pub type SharedLink = Rc<RefCell<Link>>;
 
 /// The most reads in a turn.
 const READS: usize = 8;
+
 /// What has come of the peer's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LinkEvent {
@@ -117,7 +118,7 @@ impl LinkViolation {
 /// The other side of a link.
 #[derive(Debug)]
 enum LinkPeer {
-    Client(ClientLimits),
+    Client(ClientAllowance),
     /// Its frames are not limited by the link: see [`empty_frames`](Link::empty_frames).
     Endpoint,
 }
@@ -146,7 +147,7 @@ pub struct Link {
     /// Whether the peer takes nothing now.
     is_blocked: bool,
     has_ended: bool,
-    /// Frames of the peer's messages so far.
+    /// Frames of the peer's messages so far: of heads, data and trailers.
     message_frames: u64,
     partial_message: PartialMessage,
     /// The data that comes before any message of known length ends or stops, and whether this has
@@ -161,7 +162,7 @@ pub struct Link {
     is_release_due: bool,
     /// The code of the peer's GOAWAY.
     goaway: Option<u32>,
-    /// Streams that were reset and have a task, also without a slot.
+    /// Streams that were reset and have a task; those of a client have no slot any more.
     resets: Vec<(Key, Reset)>,
     /// Why no stream goes on.
     lost: Option<Reset>,

@@ -64,9 +64,9 @@ pub enum HeadRefusal {
     NoRoom,
 }
 
-/// What a client may still cost.
+/// What a client may still cost, beside the layer's budget.
 #[derive(Debug)]
-pub(super) struct ClientLimits {
+pub(super) struct ClientAllowance {
     /// The refills of the layer's budget.
     refills: BudgetRefill,
     pub(super) tiny_frames: TinyFrames,
@@ -99,14 +99,14 @@ impl Link {
             control: limits.control.burst,
             updates: UPDATES,
         };
-        let client = ClientLimits {
+        let allowance = ClientAllowance {
             refills: BudgetRefill::new(limits.resets, limits.control, now),
             tiny_frames: TinyFrames::new(now),
             most_heads: HEADS.max(limits.streams as usize * HEADS_EACH),
         };
         Self::new(
             Connection::new(Role::Server, settings, budget),
-            LinkPeer::Client(client),
+            LinkPeer::Client(allowance),
             (transport, inbox),
             (blocks, buffers),
             windows,
@@ -115,11 +115,11 @@ impl Link {
 
     /// Lets the client send more for the time that has passed: before each turn.
     pub fn refill(&mut self, now: Millis) {
-        if let LinkPeer::Client(limits) = &mut self.peer {
-            if let Some(more) = limits.refills.due(now) {
+        if let LinkPeer::Client(allowance) = &mut self.peer {
+            if let Some(more) = allowance.refills.due(now) {
                 self.connection.refill(more);
             }
-            limits.tiny_frames.refill(now);
+            allowance.tiny_frames.refill(now);
         }
     }
 
@@ -168,7 +168,7 @@ impl Link {
     /// The most bytes of all heads that are held; of an endpoint each stream has its own limits.
     pub(super) fn most_heads(&self) -> usize {
         match &self.peer {
-            LinkPeer::Client(limits) => limits.most_heads,
+            LinkPeer::Client(allowance) => allowance.most_heads,
             LinkPeer::Endpoint => usize::MAX,
         }
     }

@@ -36,8 +36,8 @@ impl Link {
             if let Some(error) = self.connection.error() {
                 return Poll::Ready(Err(LinkViolation::Rule(error).into()));
             }
-            if let LinkPeer::Client(limits) = &self.peer
-                && limits.tiny_frames.are_too_many()
+            if let LinkPeer::Client(allowance) = &self.peer
+                && allowance.tiny_frames.are_too_many()
             {
                 self.connection.abort(code::ENHANCE_YOUR_CALM);
                 return Poll::Ready(Err(LinkViolation::TinyFrames.into()));
@@ -132,9 +132,16 @@ impl Link {
         section: &ReceivedSection,
         headed: Option<Key>,
     ) -> Option<LinkEvent> {
+        let is_of_message = matches!(
+            event,
+            Event::Head { .. }
+                | Event::Interim { .. }
+                | Event::Data { .. }
+                | Event::Trailers { .. }
+        );
+        self.message_frames += u64::from(is_of_message);
         match event {
             Event::Head { key, ended, wire } => {
-                self.message_frames += 1;
                 let most = self.connection.local_settings().head_list as usize;
                 match self.peer {
                     LinkPeer::Endpoint => self.take_response(key, ended, &section.fields),
@@ -142,21 +149,14 @@ impl Link {
                     LinkPeer::Client(_) => return Some(self.accept_stream(key, ended)),
                 }
             }
-            Event::Interim { key, .. } => {
-                self.message_frames += 1;
-                self.take_interim(key, &section.fields);
-            }
+            Event::Interim { key, .. } => self.take_interim(key, &section.fields),
             Event::Data {
                 key,
                 at,
                 ended,
                 wire,
-            } => {
-                self.message_frames += 1;
-                self.take_data(key, at, ended, wire);
-            }
+            } => self.take_data(key, at, ended, wire),
             Event::Trailers { key, .. } => {
-                self.message_frames += 1;
                 // They take room as heads do.
                 let trailers = if self.connection.held_heads() > self.most_heads() {
                     Some(Box::new(Err(SectionError::TooLong)))
@@ -203,10 +203,10 @@ impl Link {
         // A frame's first piece has its header. One that finds nothing waiting costs no more than it
         // must: it is used as fast as it comes.
         let is_counted = wire > length && !has_ended && slot.has_data();
-        if let LinkPeer::Client(limits) = &mut self.peer
+        if let LinkPeer::Client(allowance) = &mut self.peer
             && is_counted
         {
-            limits.tiny_frames.note_received(length);
+            allowance.tiny_frames.note_received(length);
         }
         slot.receive(self.inbox.bytes().get(at).unwrap_or_default(), has_ended);
         slot.wake(StreamWait::Data);

@@ -90,8 +90,8 @@ impl Link {
         if taken == 0 && !data.is_empty() {
             return Err(self.blocker(key));
         }
-        if let LinkPeer::Client(limits) = &mut self.peer {
-            limits.tiny_frames.note_sent();
+        if let LinkPeer::Client(allowance) = &mut self.peer {
+            allowance.tiny_frames.note_sent();
         }
         let send = self.order.send(taken);
         let writes = self.order.writes();
