@@ -33,7 +33,8 @@ use crate::body::Reset;
 use client::ClientAllowance;
 use windows::BodyWindows;
 
-pub use client::{FrameRate, HeadRefusal, LinkLimits};
+pub use client::{HeadRefusal, LinkLimits};
+pub use refill::FrameRate;
 pub(super) use send::SendWait;
 
 /// A link that the connection's task and those of its streams share.

@@ -1,7 +1,6 @@
 //! A link to a client: the requests that it opens, and what they and its other frames may cost.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::{
@@ -14,7 +13,7 @@ use lockgate_net::stream::{BufferPool, ReadBuffer, Stream};
 
 use super::super::stream_slot::StreamSlot;
 use super::super::worker_buffers::WorkerBuffers;
-use super::refill::{BudgetRefill, TinyFrames};
+use super::refill::{BudgetRefill, FrameRate, TinyFrames};
 use super::windows::BodyWindows;
 use super::{Link, LinkEvent, LinkPeer, SharedLink};
 
@@ -26,17 +25,6 @@ const UPDATES: u32 = 256;
 const HEADS_EACH: usize = 8 * 1024;
 /// The least value of that sum, so that a few streams may have large heads.
 const HEADS: usize = 1024 * 1024;
-
-/// A rate of frames, and how many may come at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameRate {
-    /// Frames in each `every`.
-    pub count: u32,
-    /// The time in which `count` frames are allowed again.
-    pub every: Duration,
-    /// Frames that may come at once.
-    pub burst: u32,
-}
 
 /// What a client may do on one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
