@@ -1,9 +1,10 @@
 //! One HTTP/2 connection: the layer's state, the socket below it, and the streams above it.
 //!
 //! The connection's task alone reads and writes the socket, in turns: [`begin_turn`](Link::begin_turn),
-//! [`poll_event`](Link::poll_event) until nothing more comes, [`poll_send`](Link::poll_send),
-//! [`end_turn`](Link::end_turn). A stream's task borrows the link for the length of one call, reads what
-//! came for its stream, writes into the bytes to send, and wakes the connection's task for them.
+//! behind a [`refill`](Link::refill) where the peer is a client, [`poll_event`](Link::poll_event) until
+//! nothing more comes, [`poll_send`](Link::poll_send), [`end_turn`](Link::end_turn). A
+//! stream's task borrows the link for the length of one call, reads what came for its stream, writes
+//! into the bytes to send, and wakes the connection's task for them.
 //!
 //! Does not know what becomes of a request, and no deadline: see the proxy's `downstream`.
 
