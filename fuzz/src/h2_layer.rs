@@ -183,7 +183,7 @@ fn take(
             if key.stream() % 8 == 3 {
                 *held += data.len();
                 if key.stream() % 16 == 3 {
-                    connection.keep(key, data.len());
+                    connection.release_connection_window(key, data.len());
                 }
             } else {
                 connection.used(key, data.len());
@@ -219,7 +219,7 @@ fn take(
                 connection.close(key, code::CANCEL);
             }
         }
-        Event::Room { key } => {
+        Event::WindowOpened { key } => {
             let length = connection.data(key, b"more", false);
             assert!(length <= 4);
         }
@@ -428,7 +428,7 @@ impl End {
                 self.connection.close(key, code::CANCEL);
                 self.keys.retain(|other| *other != key);
             }
-            Event::Interim { .. } | Event::Room { .. } | Event::Goaway { .. } => {}
+            Event::Interim { .. } | Event::WindowOpened { .. } | Event::Goaway { .. } => {}
             Event::Pong { data } => assert_eq!(data, PING_DATA),
             Event::Priority { .. } => unreachable!("none was sent"),
         }

@@ -298,7 +298,7 @@ impl Http2Exchange {
             // RFC 9113 §8.1: a whole response stays one, if the server needs no more of the request.
             Event::Reset { reset, .. } if !self.has_ended => Err(ClientError::Http2(words(reset))),
             Event::Reset { .. }
-            | Event::Room { .. }
+            | Event::WindowOpened { .. }
             | Event::Goaway { .. }
             | Event::Pong { .. }
             | Event::Priority { .. } => Ok(()),

@@ -55,6 +55,7 @@ pub mod reactor;
 pub mod relay;
 pub mod server_hello;
 pub mod socket;
+pub mod spare_pool;
 pub mod splice;
 pub mod stream;
 mod syscall;

@@ -242,7 +242,7 @@ impl ClientExchange for H1Connection {
         self.writer.discard();
     }
 
-    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_all_sent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // A failure does not matter: the response is being aborted.
         self.writer.poll_flush(cx, &mut self.stream).map(|_| ())
     }

@@ -7,7 +7,7 @@ use lockgate_http::head::{BodyLength, HttpVersion, Method, RequestHead, Response
 use lockgate_http::status;
 
 use super::websocket;
-use crate::message::{FieldSink, OutgoingRequest, Persistence};
+use crate::message::{FieldWriter, OutgoingRequest, Persistence};
 
 /// Writes the request as the endpoint gets it.
 pub(super) fn request(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
@@ -28,7 +28,7 @@ pub(super) fn request(request: &OutgoingRequest<'_>, out: &mut Vec<u8>) {
     encode::end(out);
 }
 
-impl FieldSink for Vec<u8> {
+impl FieldWriter for Vec<u8> {
     fn copy(&mut self, fields: &Fields, passes: impl FnMut(&Field<'_>) -> bool) {
         fields.write(self, passes);
     }

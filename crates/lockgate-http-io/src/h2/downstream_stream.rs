@@ -234,7 +234,7 @@ impl ClientExchange for DownstreamStream {
     }
 
     fn local_address(&self) -> Option<SocketAddr> {
-        listen::local_address(self.link.borrow().stream().socket()).ok()
+        listen::local_address(self.link.borrow().transport().socket()).ok()
     }
 
     fn begin_request(&mut self, head: &RequestHead) -> Result<BodyLength, ReadError> {
@@ -322,8 +322,8 @@ impl ClientExchange for DownstreamStream {
 
     fn discard(&mut self) {}
 
-    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.link.borrow_mut().poll_drained(self.key, cx)
+    fn poll_all_sent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.link.borrow_mut().poll_all_sent(self.key, cx)
     }
 
     fn abort(&mut self) {

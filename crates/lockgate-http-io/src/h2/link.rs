@@ -1,12 +1,14 @@
 //! One HTTP/2 connection: the layer's state, the socket below it, and the streams above it.
 //!
 //! The connection's task alone reads and writes the socket, in turns: [`begin_turn`](Link::begin_turn),
-//! [`poll_event`](Link::poll_event) until nothing more comes, [`poll_send`](Link::poll_send),
-//! [`end_turn`](Link::end_turn). A stream's task borrows the link for the length of one call, reads what
-//! came for its stream, writes into the bytes to send, and wakes the connection's task for them.
+//! behind a [`refill`](Link::refill) where the peer is a client, [`poll_event`](Link::poll_event) until
+//! nothing more comes, [`poll_send`](Link::poll_send), [`end_turn`](Link::end_turn). A
+//! stream's task borrows the link for the length of one call, reads what came for its stream, writes
+//! into the bytes to send, and wakes the connection's task for them.
 //!
 //! Does not know what becomes of a request, and no deadline: see the proxy's `downstream`.
 
+mod client;
 mod endpoint;
 mod receive;
 mod refill;
@@ -18,14 +20,10 @@ mod windows;
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
-use std::time::Duration;
 
 use lockgate_http::h1::HeadLimits;
-use lockgate_http::h2::{
-    Budget, Connection, ConnectionError, Key, LocalSettings, Role, TurnBuffers, code,
-};
+use lockgate_http::h2::{Connection, ConnectionError, Key, TurnBuffers, code};
 use lockgate_net::acknowledge::ReadPauses;
-use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 
 use super::partial_message::PartialMessage;
@@ -33,11 +31,11 @@ use super::send_order::SendOrder;
 use super::stream_slot::{StreamSlot, StreamWait};
 use super::worker_buffers::WorkerBuffers;
 use crate::body::Reset;
-use endpoint::EndpointSide;
-use refill::{BudgetRefill, TinyFrames};
+use client::ClientAllowance;
 use windows::BodyWindows;
 
-pub use receive::HeadRefusal;
+pub use client::{HeadRefusal, LinkLimits};
+pub use refill::FrameRate;
 pub(super) use send::SendWait;
 
 /// A link that the connection's task and those of its streams share.
@@ -45,42 +43,6 @@ pub type SharedLink = Rc<RefCell<Link>>;
 
 /// The most reads in a turn.
 const READS: usize = 8;
-/// WINDOW_UPDATE frames that a client may send before it has received data.
-const UPDATES: u32 = 256;
-/// The most bytes of heads of open streams together, for each stream that the connection may have:
-/// 8 KB, which other servers allow for one head. A stream beyond that is refused, and may be
-/// retried.
-const HEADS_EACH: usize = 8 * 1024;
-/// The least value of that sum, so that a few streams may have large heads.
-const HEADS: usize = 1024 * 1024;
-
-/// A rate of frames, and how many may come at once.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FrameRate {
-    /// Frames in each `every`.
-    pub count: u32,
-    /// The time in which `count` frames are allowed again.
-    pub every: Duration,
-    /// Frames that may come at once.
-    pub burst: u32,
-}
-
-/// What a client may do on one connection.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LinkLimits {
-    /// Streams at once.
-    pub streams: u32,
-    /// Bytes of one body that were not taken, once the window has grown.
-    pub window: u32,
-    /// Bytes of all bodies of the connection that were not taken.
-    pub connection_window: u32,
-    /// Bytes of a field section, as RFC 9113 §6.5.2 counts them.
-    pub head_list: usize,
-    /// Streams that are reset or malformed.
-    pub resets: FrameRate,
-    /// Frames that carry nothing for a request.
-    pub control: FrameRate,
-}
 
 /// What has come of the peer's frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -155,11 +117,20 @@ impl LinkViolation {
     }
 }
 
+/// The other side of a link.
+#[derive(Debug)]
+enum LinkPeer {
+    Client(ClientAllowance),
+    /// Its frames are not limited by the link: see [`empty_frames`](Link::empty_frames).
+    Endpoint,
+}
+
 /// An HTTP/2 connection.
 #[derive(Debug)]
 pub struct Link {
+    peer: LinkPeer,
     connection: Connection<StreamSlot>,
-    stream: Stream,
+    transport: Stream,
     inbox: ReadBuffer,
     blocks: Rc<BufferPool>,
     buffers: Rc<WorkerBuffers>,
@@ -167,10 +138,6 @@ pub struct Link {
     is_lent: bool,
     order: SendOrder,
     windows: BodyWindows,
-    /// The refills of a budget that has limits.
-    refills: Option<BudgetRefill>,
-    /// What is of interest only where the peer is an endpoint.
-    endpoint: Option<EndpointSide>,
     /// The task of the connection, and whether it was woken since its last turn.
     driver: Option<Waker>,
     is_driver_woken: bool,
@@ -182,83 +149,45 @@ pub struct Link {
     /// Whether the peer takes nothing now.
     is_blocked: bool,
     has_ended: bool,
+    /// Frames of the peer's messages so far: of heads, data and trailers.
+    message_frames: u64,
     partial_message: PartialMessage,
     /// The data that comes before any message of known length ends or stops, and whether this has
     /// changed.
     awaited: usize,
     is_awaited_stale: bool,
     pauses: ReadPauses,
-    /// The limits of trailers.
+    /// The limits of trailers, and of an endpoint's heads.
     limits: HeadLimits,
-    /// The bytes of all heads that are held; of an endpoint each stream has its own limits.
-    most_heads: usize,
-    /// Whether some data is not kept beside the connection's window, because too much is.
-    is_keeping_due: bool,
+    /// Whether some data still counts against the connection's window, because too much is kept beside
+    /// it.
+    is_release_due: bool,
     /// The code of the peer's GOAWAY.
     goaway: Option<u32>,
-    /// Streams that were reset and have a task.
+    /// Streams that were reset and have a task; those of a client have no slot any more.
     resets: Vec<(Key, Reset)>,
-    /// Counts those of a client only.
-    tiny_frames: TinyFrames,
     /// Why no stream goes on.
     lost: Option<Reset>,
 }
 
 impl Link {
-    /// The connection of a client from which `received` was read already.
-    pub fn of_client(
-        stream: Stream,
-        blocks: &Rc<BufferPool>,
-        buffers: &Rc<WorkerBuffers>,
-        received: &[u8],
-        limits: &LinkLimits,
-        now: Millis,
-    ) -> SharedLink {
-        let mut inbox = ReadBuffer::new(blocks);
-        inbox.extend(received);
-        let windows = BodyWindows::new(limits.window, limits.connection_window);
-        let settings = LocalSettings {
-            streams: limits.streams,
-            window: windows.stream(),
-            connection_window: windows.connection(),
-            head_list: u32::try_from(limits.head_list).unwrap_or(u32::MAX),
-            connect_protocol: true,
-        };
-        let budget = Budget {
-            resets: limits.resets.burst,
-            control: limits.control.burst,
-            updates: UPDATES,
-        };
-        let mut link = Self::new(
-            Connection::new(Role::Server, settings, budget),
-            (stream, inbox),
-            (blocks, buffers),
-            windows,
-            now,
-        );
-        link.refills = Some(BudgetRefill::new(limits.resets, limits.control, now));
-        link.most_heads = HEADS.max(limits.streams as usize * HEADS_EACH);
-        Rc::new(RefCell::new(link))
-    }
-
     fn new(
         connection: Connection<StreamSlot>,
-        (stream, inbox): (Stream, ReadBuffer),
+        peer: LinkPeer,
+        (transport, inbox): (Stream, ReadBuffer),
         (blocks, buffers): (&Rc<BufferPool>, &Rc<WorkerBuffers>),
         windows: BodyWindows,
-        now: Millis,
-    ) -> Self {
-        Self {
+    ) -> SharedLink {
+        Rc::new(RefCell::new(Self {
+            peer,
             connection,
-            stream,
+            transport,
             inbox,
             blocks: Rc::clone(blocks),
             buffers: Rc::clone(buffers),
             is_lent: false,
             order: SendOrder::new(),
             windows,
-            refills: None,
-            endpoint: None,
             driver: None,
             is_driver_woken: false,
             reads: READS,
@@ -266,23 +195,22 @@ impl Link {
             moved: (0, 0),
             is_blocked: false,
             has_ended: false,
+            message_frames: 0,
             partial_message: PartialMessage::default(),
             awaited: 0,
             is_awaited_stale: false,
             pauses: ReadPauses::default(),
             limits: HeadLimits::default(),
-            most_heads: usize::MAX,
-            is_keeping_due: false,
+            is_release_due: false,
             goaway: None,
             resets: Vec::new(),
-            tiny_frames: TinyFrames::new(now),
             lost: None,
-        }
+        }))
     }
 
-    /// The connection below.
-    pub fn stream(&self) -> &Stream {
-        &self.stream
+    /// The TCP or TLS connection below.
+    pub fn transport(&self) -> &Stream {
+        &self.transport
     }
 
     /// Whether the peer is waited for: it takes no bytes now.
@@ -302,7 +230,7 @@ impl Link {
 
     /// Begins a turn of the connection's task: with a limited number of reads, since then the
     /// worker's other connections are served.
-    pub fn begin_turn(&mut self, cx: &Context<'_>, now: Millis) {
+    pub fn begin_turn(&mut self, cx: &Context<'_>) {
         self.reads = READS;
         self.is_driver_woken = false;
         if !self
@@ -313,19 +241,14 @@ impl Link {
             self.driver = Some(cx.waker().clone());
         }
         self.lend();
-        if let Some(refills) = &mut self.refills {
-            if let Some(more) = refills.due(now) {
-                self.connection.refill(more);
-            }
-            self.tiny_frames.refill(now);
-        }
         self.windows.grow(&mut self.connection);
     }
 
     /// Ends a turn: gives memory back. Received bytes are acknowledged at once where the rest of a
     /// message is waited for, unless bytes sent in this turn carry the acknowledgement.
     pub fn end_turn(&mut self) {
-        if (self.is_within_frame() || self.partial_message.is_awaited()) && self.stream.await_rest()
+        if (self.is_within_frame() || self.partial_message.is_awaited())
+            && self.transport.await_rest()
         {
             self.partial_message.acknowledged();
         }
@@ -358,22 +281,6 @@ impl Link {
         }
     }
 
-    /// Tells the client in two steps to send no more requests (RFC 9113 §6.8).
-    pub fn drain(&mut self) {
-        self.connection.drain();
-    }
-
-    /// Whether the client knows which requests were its last, and all of them are answered.
-    pub fn is_drained(&self) -> bool {
-        self.connection.is_drained()
-    }
-
-    /// The code of the client's GOAWAY (RFC 9113 §6.8), once it has sent one and all of its requests are
-    /// answered: it sends no more.
-    pub fn goaway(&self) -> Option<u32> {
-        self.goaway.filter(|_| self.connection.active() == 0)
-    }
-
     /// Whether a frame or a field section has begun that is not whole.
     pub fn is_within_frame(&self) -> bool {
         !self.inbox.is_empty() || self.connection.is_within_message()
@@ -400,7 +307,7 @@ impl Link {
         for key in keys {
             if let Some(slot) = self.connection.get_mut(key) {
                 // What an endpoint has sent before the end is still its response.
-                if self.endpoint.is_none() {
+                if let LinkPeer::Client(_) = self.peer {
                     slot.drop_message();
                 }
                 slot.wake_for_loss();
@@ -414,24 +321,21 @@ impl Link {
     /// When the connection has broken.
     pub fn poll_finish(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         ready!(self.poll_send(cx))?;
-        self.stream.poll_finish(cx)
-    }
-
-    /// Refuses a request that was not looked at: it may be sent again, with any method (RFC 9113
-    /// §8.7).
-    pub fn refuse(&mut self, key: Key) {
-        self.close(key, code::REFUSED_STREAM);
+        self.transport.poll_finish(cx)
     }
 
     /// Why a stream does not go on, if it does not.
     pub(super) fn loss(&mut self, key: Key) -> Option<Reset> {
-        if let Some(slot) = self.connection.get_mut(key) {
-            return slot.reset.or(self.lost);
-        }
+        let is_closed = self.connection.get_mut(key).is_none();
+        let ended = self.reset(key).or(self.lost);
+        ended.or(is_closed.then_some(Reset::CANCELLED))
+    }
+
+    /// How a stream was reset, if it was.
+    fn reset(&self, key: Key) -> Option<Reset> {
         let mut resets = self.resets.iter();
-        let reset = resets.find(|(lost, _)| *lost == key);
-        let of_connection = self.lost.unwrap_or(Reset::CANCELLED);
-        Some(reset.map_or(of_connection, |(_, reset)| *reset))
+        let last = resets.rfind(|(reset, _)| *reset == key);
+        last.map(|(_, reset)| *reset)
     }
 
     /// Why a stream takes no data, if it takes none: also where our message has ended.
@@ -455,11 +359,10 @@ impl Link {
     /// peer is told by RST_STREAM.
     pub(super) fn close(&mut self, key: Key, code: u32) {
         let unsent = self.connection.unsent().len();
-        if self.forget(key, code).is_none() {
-            self.resets.retain(|(lost, _)| *lost != key);
-            return;
-        }
-        if self.connection.unsent().len() > unsent || self.connection.is_drained() {
+        self.resets.retain(|(reset, _)| *reset != key);
+        let has_closed = self.forget(key, code).is_some();
+        let has_written = self.connection.unsent().len() > unsent;
+        if has_closed && (has_written || self.connection.is_drained()) {
             self.wake_driver();
         }
     }
@@ -467,7 +370,7 @@ impl Link {
     /// Frees the slot of a stream.
     fn forget(&mut self, key: Key, code: u32) -> Option<StreamSlot> {
         let slot = self.connection.close(key, code)?;
-        self.keep_more();
+        self.release_more();
         self.order.forget(key, slot.waits_for(StreamWait::Turn));
         self.partial_message.end(key.stream());
         self.is_awaited_stale = true;

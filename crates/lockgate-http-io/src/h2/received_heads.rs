@@ -6,8 +6,8 @@ use lockgate_http::fields::Fields;
 use lockgate_http::h2::SectionError;
 use lockgate_http::head::ResponseHead;
 
-/// The most interim responses on one stream.
-const INTERIM: u32 = 64;
+/// The most interim responses that are received on one stream.
+const MOST_INTERIM_RECEIVED: u32 = 64;
 /// The most bytes of interim responses that are held for one stream, counted as RFC 9113 §6.5.2 does:
 /// they are under no flow control, and a client that reads none of them would make us hold all.
 const HELD: usize = 64 * 1024;
@@ -35,7 +35,7 @@ impl ReceivedHeads {
     pub(super) fn add_interim(&mut self, head: ResponseHead) -> Result<(), TooManyInterim> {
         self.seen += 1;
         self.held += size(&head.fields);
-        if self.seen > INTERIM || self.held > HELD {
+        if self.seen > MOST_INTERIM_RECEIVED || self.held > HELD {
             return Err(TooManyInterim);
         }
         self.interim.push_back(head);
@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn interim_responses_are_bounded_by_number_and_bytes() {
         let mut heads = ReceivedHeads::default();
-        for _ in 0..INTERIM {
+        for _ in 0..MOST_INTERIM_RECEIVED {
             heads.add_interim(head(103, 10)).unwrap();
             assert!(heads.fetch().is_some());
         }

@@ -8,7 +8,7 @@ use lockgate_http::head::Method;
 use lockgate_http::hpack::Indexing;
 use lockgate_http::target::Authority;
 
-use crate::message::{FieldSink, OutgoingRequest};
+use crate::message::{FieldWriter, OutgoingRequest};
 
 /// The longest `:path` that servers on the http crate take, as those of hyper are.
 const LONGEST_PATH: usize = u16::MAX as usize - 1;
@@ -127,7 +127,7 @@ struct RequestBlock<'b, 'e> {
     websocket: bool,
 }
 
-impl FieldSink for RequestBlock<'_, '_> {
+impl FieldWriter for RequestBlock<'_, '_> {
     fn copy(&mut self, fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) {
         for field in fields.iter() {
             // Only HTTP/1 has the key.

@@ -77,11 +77,11 @@ impl SharedConnection {
         now: Millis,
     ) -> io::Result<(Rc<Self>, Driver)> {
         let secure = stream.is_secure();
-        let link = Link::to_endpoint(stream, buffers, MOST as u32, now);
+        let link = Link::to_endpoint(stream, buffers, MOST as u32);
         // No request before the endpoint's SETTINGS, which may allow fewer.
         poll_fn(|cx| {
             let mut link = link.borrow_mut();
-            link.begin_turn(cx, now);
+            link.begin_turn(cx);
             let received = link.poll_event(cx);
             let sent = link.poll_send(cx);
             link.end_turn();
@@ -169,7 +169,7 @@ impl SharedConnection {
     /// Whether, without open requests, the kernel says that the endpoint has sent nothing and is
     /// still connected.
     pub fn is_quiet_now(&self) -> bool {
-        !self.is_idle() || self.link.borrow().stream().is_quiet_now()
+        !self.is_idle() || self.link.borrow().transport().is_quiet_now()
     }
 
     /// Whether the connection is closed.
@@ -357,8 +357,7 @@ impl SharedConnection {
             return Poll::Ready(());
         }
         let mut link = self.link();
-        // Its time is for limits on frames, of which an endpoint has none.
-        link.begin_turn(cx, Millis::ZERO);
+        link.begin_turn(cx);
         if order == Some(KeepaliveAction::Ping) {
             link.ping();
         }

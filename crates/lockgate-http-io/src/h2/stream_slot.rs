@@ -7,7 +7,6 @@ use lockgate_http::h2::SectionError;
 use lockgate_http::priority::Priority;
 
 use super::received_heads::ReceivedHeads;
-use crate::body::Reset;
 
 /// Data of a frame from which on more of the same body comes soon.
 const BULK: usize = 8 * 1024;
@@ -35,10 +34,8 @@ pub(super) struct StreamSlot {
     /// Received data that the stream's task has not fetched: one buffer, so that a peer's small
     /// frames cost no more than their data.
     received: Vec<u8>,
-    /// The heads of an endpoint's response that were not fetched, and the reset behind what has come of
-    /// it.
+    /// The heads of an endpoint's response that were not fetched.
     pub(super) heads: ReceivedHeads,
-    pub(super) reset: Option<Reset>,
     /// Whether the peer's message has ended.
     pub(super) has_ended: bool,
     /// Its trailers that are forwarded, or the reason why they are malformed.
@@ -58,7 +55,6 @@ impl StreamSlot {
         Self {
             received: Vec::new(),
             heads: ReceivedHeads::default(),
-            reset: None,
             has_ended,
             trailers: None,
             priority: Priority::default(),

@@ -1,23 +1,18 @@
 //! What all HTTP/2 connections of one worker share, since each needs it for a turn only: buffers for
 //! frames, the decoded fields of the section that came last, and memory for the heads of responses.
 
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 
 use lockgate_http::h2::{FieldSection, FieldSink, TurnBuffers};
 use lockgate_http::head::{Method, ResponseHead};
-use lockgate_net::memory::{self, MemoryLevel};
+use lockgate_net::memory;
+use lockgate_net::spare_pool::SparePool;
 
 use super::stream_slot::StreamSlot;
 
-/// The most sets of buffers that are kept: as many connections as are between their turns at once,
-/// each with unsent frames of its streams.
-const KEPT: usize = 64;
-/// The most heads of which the memory is kept: as many responses as come between two turns of their
-/// streams' tasks.
-const KEPT_HEADS: usize = 64;
-/// The most memory of one of them: few heads need more, and an endpoint that sends large ones must not
-/// make us keep it.
+/// The most memory of a head that is kept: few heads need more, and an endpoint that sends large ones
+/// must not make us keep it.
 const KEPT_HEAD: usize = 8 * 1024;
 /// The least memory of what is left of a set that is kept.
 const WORTH_KEEPING: usize = 4 * 1024;
@@ -25,13 +20,11 @@ const WORTH_KEEPING: usize = 4 * 1024;
 /// The buffers of one worker.
 #[derive(Debug, Default)]
 pub struct WorkerBuffers {
-    sets: RefCell<Vec<TurnBuffers<StreamSlot>>>,
-    /// The fewest sets that were here since the last eviction: these were not needed.
-    unused: Cell<usize>,
+    /// As many as connections are between their turns at once, each with unsent frames of its streams.
+    sets: SparePool<TurnBuffers<StreamSlot>>,
     section: RefCell<ReceivedSection>,
-    heads: RefCell<Vec<ResponseHead>>,
-    /// The same of heads.
-    unused_heads: Cell<usize>,
+    /// As many as responses come between two turns of their streams' tasks.
+    heads: SparePool<ResponseHead>,
 }
 
 impl WorkerBuffers {
@@ -42,10 +35,7 @@ impl WorkerBuffers {
 
     /// Lends a set for a turn. Its memory belongs to the borrower meanwhile.
     pub(super) fn take(&self) -> TurnBuffers<StreamSlot> {
-        // The last used one is in the cache.
-        let mut sets = self.sets.borrow_mut();
-        let set = sets.pop().unwrap_or_default();
-        self.unused.set(self.unused.get().min(sets.len()));
+        let set = self.sets.take().unwrap_or_default();
         memory::lend(set.memory().cast_signed());
         set
     }
@@ -60,59 +50,39 @@ impl WorkerBuffers {
     /// Takes back a set.
     pub(super) fn give(&self, set: TurnBuffers<StreamSlot>) {
         let bytes = set.memory();
-        let mut sets = self.sets.borrow_mut();
-        let kept = if memory::level() == MemoryLevel::Easy {
-            KEPT
-        } else {
-            1
-        };
-        if sets.len() < kept {
+        if self.sets.give(set, 1) {
             memory::lend(-bytes.cast_signed());
-            sets.push(set);
         }
     }
 
     /// Keeps only the sets and heads that were used since the last call.
     pub fn evict_unused(&self) {
-        let mut sets = self.sets.borrow_mut();
-        // Those at the front were used longest ago.
-        let unused = self.unused.get().min(sets.len());
-        sets.drain(..unused);
-        self.unused.set(sets.len());
-        let mut heads = self.heads.borrow_mut();
-        let unused = self.unused_heads.get().min(heads.len());
-        heads.drain(..unused);
-        self.unused_heads.set(heads.len());
+        self.sets.evict_unused(0);
+        self.heads.evict_unused(0);
     }
 
     /// The number of sets that are not lent.
     #[cfg(test)]
     pub(super) fn spare(&self) -> usize {
-        self.sets.borrow().len()
+        self.sets.count()
     }
 
     /// A head with memory for its fields; an earlier one may be in it.
     pub(super) fn take_head(&self) -> ResponseHead {
-        let mut heads = self.heads.borrow_mut();
-        let head = heads.pop().unwrap_or_default();
-        self.unused_heads
-            .set(self.unused_heads.get().min(heads.len()));
-        head
+        self.heads.take().unwrap_or_default()
     }
 
     /// Takes back a head.
     pub(super) fn give_head(&self, head: ResponseHead) {
-        let mut heads = self.heads.borrow_mut();
-        let is_small = head.fields.memory() <= KEPT_HEAD;
-        if is_small && heads.len() < KEPT_HEADS && memory::level() == MemoryLevel::Easy {
-            heads.push(head);
+        if head.fields.memory() <= KEPT_HEAD {
+            self.heads.give(head, 0);
         }
     }
 
     /// Frees all memory that is not lent.
     pub fn shrink(&self) {
-        self.sets.take();
-        self.heads.take();
+        self.sets.shrink(0);
+        self.heads.shrink(0);
     }
 
     /// The section that was decoded last.
@@ -166,7 +136,7 @@ mod tests {
     #[test]
     fn large_heads_are_not_kept() {
         let buffers = WorkerBuffers::new();
-        let kept = || buffers.heads.borrow().len();
+        let kept = || buffers.heads.count();
         let mut head = ResponseHead::of(200);
         head.fields.append(b"link", &[b'x'; 64 * 1024]);
         buffers.give_head(head);
@@ -197,6 +167,6 @@ mod tests {
         let one = buffers.take_head();
         buffers.give_head(one);
         buffers.evict_unused();
-        assert_eq!(buffers.heads.borrow().len(), 1);
+        assert_eq!(buffers.heads.count(), 1);
     }
 }

@@ -102,7 +102,7 @@ pub trait ClientExchange: BodyReader + BodyWriter {
 
     /// Completes when all taken data of a response has left, or cannot leave: an abort must not
     /// overtake it.
-    fn poll_drained(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+    fn poll_all_sent(&mut self, cx: &mut Context<'_>) -> Poll<()>;
 
     /// Makes certain that the client does not take the sent part for the whole, and that no unsent
     /// data is kept for it.

@@ -7,4 +7,4 @@ mod request;
 
 pub use client_exchange::{ClientExchange, Persistence};
 pub use outgoing::OutgoingHead;
-pub use request::{FieldSink, OutgoingRequest};
+pub use request::{FieldWriter, OutgoingRequest};

@@ -29,7 +29,7 @@ pub struct OutgoingRequest<'a> {
 }
 
 /// The encoder of a head's fields: the text of HTTP/1, or a block of HTTP/2.
-pub trait FieldSink {
+pub trait FieldWriter {
     /// Writes those of `fields` that pass.
     fn copy(&mut self, fields: &Fields, passes: impl FnMut(&Field<'_>) -> bool);
 
@@ -134,20 +134,20 @@ impl OutgoingRequest<'_> {
 
     /// Writes the fields that the endpoint gets over either HTTP: forwarded fields, then ours.
     /// Host, framing and fields of the connection are the encoder's.
-    pub fn write_fields(&self, sink: &mut impl FieldSink) {
+    pub fn write_fields(&self, writer: &mut impl FieldWriter) {
         let fields = self.head.fields();
         let onward = EndToEndFields::of(fields);
-        sink.copy(fields, |field| self.hands_on(&onward, field));
+        writer.copy(fields, |field| self.hands_on(&onward, field));
         if let Some(cookies) = self.other_cookies() {
-            sink.add("Cookie", &[cookies]);
+            writer.add("Cookie", &[cookies]);
         }
-        sink.add_forwarded(self.client, self.target.host, fields);
+        writer.add_forwarded(self.client, self.target.host, fields);
         if !self.client.is_anonymous() {
-            sink.add("X-Request-Id", &[self.id]);
+            writer.add("X-Request-Id", &[self.id]);
         }
-        sink.add("Via", &[self.via().as_bytes()]);
+        writer.add("Via", &[self.via().as_bytes()]);
         if self.takes_trailers() {
-            sink.add("TE", &[b"trailers"]);
+            writer.add("TE", &[b"trailers"]);
         }
     }
 

@@ -10,7 +10,7 @@
 //! holds at most, for any peer:
 //! - a slot for each stream: at a server up to twice [`LocalSettings::streams`], at a client as many
 //!   as the user opens. Data is lent, not held; what the user holds of it is at most the windows, and
-//!   what it [keeps](Connection::keep);
+//!   what it keeps [beside the connection's](Connection::release_connection_window);
 //! - the front of a field section, of four times [`LocalSettings::head_list`], or of 16 KB more where
 //!   that is more;
 //! - the tables of HPACK, 17 KB in both directions, and two buffers for decoded strings, each of 1.6
@@ -44,7 +44,7 @@ use super::{
 use crate::hpack::{HpackDecoder, HpackEncoder, TABLE_SIZE};
 pub use buffers::TurnBuffers;
 use data::PartialData;
-use sections::CutSection;
+use sections::PartialSection;
 
 /// Unsent bytes beyond which nothing more is received.
 const MAX_UNSENT: usize = 256 * 1024;
@@ -99,7 +99,7 @@ pub struct Connection<S> {
     send_window: SendWindow,
     receive_window: ReceiveWindow,
     /// A field section without its last CONTINUATION.
-    section: Option<CutSection>,
+    section: Option<PartialSection>,
     /// A DATA frame that has come in part.
     data: Option<PartialData>,
     events: VecDeque<Event>,
@@ -241,12 +241,12 @@ impl<S> Connection<S> {
             self.reset_streams.insert(key.stream(), key.stream());
             return Ok(());
         }
-        self.refuse(key.stream(), fault.code());
+        self.write_reset(key.stream(), fault.code());
         self.budget.reset()
     }
 
     /// Sends RST_STREAM, and remembers the stream.
-    fn refuse(&mut self, id: u32, code: u32) {
+    fn write_reset(&mut self, id: u32, code: u32) {
         frame_header::number(&mut self.out, RST_STREAM, id, code);
         self.reset_streams.insert(id, id);
     }

@@ -53,7 +53,7 @@ pub enum Event {
     },
     /// A stream may send again that had too small a window for its data, if the connection's
     /// window is open as well.
-    Room {
+    WindowOpened {
         /// The stream.
         key: Key,
     },

@@ -40,7 +40,7 @@ pub(super) struct Stream<S> {
     /// Whether one side has reset it.
     pub(super) is_reset: bool,
     /// Whether the user had more data than the window took.
-    pub(super) wants_room: bool,
+    pub(super) wants_window: bool,
     /// The method of our request; at a server of no meaning.
     pub(super) method: Method,
     pub(super) send_window: SendWindow,
@@ -310,7 +310,7 @@ mod tests {
             received: MessageState::Body,
             sent: MessageState::Head,
             is_reset: false,
-            wants_room: false,
+            wants_window: false,
             method: Method::Other,
             send_window: SendWindow::new(1),
             receive_window: ReceiveWindow::new(1),

@@ -3,13 +3,14 @@
 //! Bytes that are worked on are in a block of the worker; a connection that waits for more gives
 //! the block back and keeps its bytes in memory of their size, mostly none.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
 use super::{READ, SealBuffers};
-use crate::memory::{self, MemoryLevel};
+use crate::memory;
+use crate::spare_pool::SparePool;
 use crate::traffic_shaping::ShapingQueue;
 
 /// The least free room behind the held bytes before a read: the longest TLS record, and more.
@@ -18,17 +19,16 @@ const ROOM: usize = 32 * 1024;
 const BLOCK: usize = READ + ROOM;
 /// From this many bytes on they stay in their block.
 const WORTH_KEEPING: usize = BLOCK / 3;
-/// The most free blocks: further memory is freed.
-const KEPT: usize = 64;
+/// The free blocks that are always kept.
+const LEAST: usize = 1;
 
-/// The largest capacity of a text buffer that is kept.
+/// The most text buffers that are kept, and the largest capacity of one of them.
+const TEXTS: usize = 64;
 const TEXT: usize = 16 * 1024;
 
 /// The blocks of one worker, and buffers for text that is to be sent.
 pub struct BufferPool {
-    free: RefCell<Vec<Box<[u8]>>>,
-    /// The fewest free blocks since the last eviction: these were not needed.
-    unused: Cell<usize>,
+    free: SparePool<Box<[u8]>>,
     texts: RefCell<Vec<Vec<u8>>>,
     pub(crate) sealing: RefCell<SealBuffers>,
     /// The waits for full reads, in a worker.
@@ -45,8 +45,7 @@ impl BufferPool {
     /// reads.
     pub fn with_queue(queue: Option<Rc<ShapingQueue>>) -> Rc<Self> {
         Rc::new(Self {
-            free: RefCell::default(),
-            unused: Cell::new(0),
+            free: SparePool::default(),
             texts: RefCell::default(),
             sealing: SealBuffers::new(),
             queue,
@@ -65,56 +64,42 @@ impl BufferPool {
     /// Takes back a buffer that was lent for text.
     pub fn take_back(&self, mut text: Vec<u8>) {
         let mut texts = self.texts.borrow_mut();
-        if texts.len() < KEPT && text.capacity() <= TEXT {
+        if texts.len() < TEXTS && text.capacity() <= TEXT {
             text.clear();
             texts.push(text);
         }
     }
 
     fn take(&self) -> Box<[u8]> {
-        // The last used one is in the cache.
-        let mut free = self.free.borrow_mut();
-        let Some(block) = free.pop() else {
+        let Some(block) = self.free.take() else {
             return vec![0; BLOCK].into();
         };
-        self.unused.set(self.unused.get().min(free.len()));
         memory::lend(BLOCK.cast_signed());
         block
     }
 
     fn give(&self, block: Box<[u8]>) {
-        let mut free = self.free.borrow_mut();
-        let kept = if memory::level() == MemoryLevel::Easy {
-            KEPT
-        } else {
-            1
-        };
-        if free.len() < kept {
+        if self.free.give(block, LEAST) {
             memory::lend(-BLOCK.cast_signed());
-            free.push(block);
         }
     }
 
     /// Keeps only the blocks that are used all the time.
     pub fn shrink(&self) {
-        self.free.borrow_mut().truncate(1);
+        self.free.shrink(LEAST);
         self.texts.take();
     }
 
     /// Keeps only the blocks that were used since the last call.
     pub fn evict_unused(&self) {
-        let mut free = self.free.borrow_mut();
-        // Those at the front were used longest ago.
-        let unused = self.unused.get().min(free.len().saturating_sub(1));
-        free.drain(..unused);
-        self.unused.set(free.len());
+        self.free.evict_unused(LEAST);
     }
 }
 
 impl fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("BufferPool")
-            .field("free", &self.free.borrow().len())
+            .field("free", &self.free.count())
             .finish()
     }
 }

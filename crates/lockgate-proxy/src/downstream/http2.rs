@@ -31,6 +31,7 @@ use super::termination::{Termination, termination_of_cut};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
 use crate::exchange::ExchangeFailure;
+use crate::request_id::RequestId;
 use crate::site::ListenerSites;
 
 /// Field sections that are longer than we take by no more than this are decoded, and get a response.
@@ -170,7 +171,7 @@ impl H2ClientConnection {
             };
             if cut == Cut::Memory {
                 // What it has not taken is not to stay in the kernel.
-                self.link.borrow().stream().socket().reset_on_close();
+                self.link.borrow().transport().socket().reset_on_close();
             }
             if matches!(cut, Cut::Slow | Cut::Memory) {
                 // It would not take this either.
@@ -228,7 +229,10 @@ impl H2ClientConnection {
         progress: &mut ConnectionProgress,
     ) -> Poll<Termination> {
         let now = self.connection.worker.clock.now();
-        self.link.borrow_mut().begin_turn(cx, now);
+        let mut link = self.link.borrow_mut();
+        link.refill(now);
+        link.begin_turn(cx);
+        drop(link);
         let ended = if progress.is_over() {
             None
         } else {
@@ -378,15 +382,18 @@ impl H2ClientConnection {
 
     /// Logs a request that is refused because the heads of the open streams take all the room.
     fn log_refusal(&self) {
-        let connection = &self.connection;
-        let id = connection
-            .worker
-            .shared
-            .request_ids
-            .id(connection.id, self.client.begin());
+        let id = self.begin_unserved();
         let detail = "the heads of the connection's open streams are too large together";
         let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
-        connection.finish_unserved(&id, Instant::now(), 0, failure);
+        self.connection
+            .finish_unserved(&id, Instant::now(), 0, failure);
+    }
+
+    /// Counts a request that is not served, and returns its ID.
+    fn begin_unserved(&self) -> RequestId {
+        let connection = &self.connection;
+        let ids = &connection.worker.shared.request_ids;
+        ids.id(connection.id, self.client.begin())
     }
 }
 

@@ -1,6 +1,5 @@
 //! A link to an endpoint: requests that it sends, and responses until their streams' tasks fetch them.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -11,13 +10,12 @@ use lockgate_http::h2::{
 };
 use lockgate_http::head::{Method, ResponseHead};
 use lockgate_http::priority::Priority;
-use lockgate_net::millis::Millis;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream};
 
 use super::super::stream_slot::{StreamSlot, StreamWait};
 use super::super::worker_buffers::WorkerBuffers;
 use super::windows::BodyWindows;
-use super::{Link, SharedLink};
+use super::{Link, LinkPeer, SharedLink};
 use crate::body::{ReadError, Reset};
 
 /// The receive window of one response: 10 MB/s over 100 ms.
@@ -30,52 +28,15 @@ const SHARED: Priority = Priority {
     incremental: true,
 };
 
-/// What a link keeps of an endpoint, beside its streams.
-#[derive(Debug, Default)]
-pub(super) struct EndpointSide {
-    /// Frames of responses so far.
-    responses: u64,
-    /// The stream that got the last head of its response by the frame that is handled.
-    responded: Option<Key>,
-}
-
-impl EndpointSide {
-    pub(super) fn begin_frame(&mut self) {
-        self.responded = None;
-    }
-
-    pub(super) fn note_response(&mut self) {
-        self.responses += 1;
-    }
-
-    /// Whether a reset of ours is for a malformed head or malformed trailers, so that nothing of the
-    /// response may be used (RFC 9113 §8.1.1). What was received before other faults is only cut short.
-    pub(super) fn is_malformed(&self, key: Key, reset: &StreamReset) -> bool {
-        let Some(fault) = reset.fault else {
-            return false;
-        };
-        // A head that ends its stream, and announces a body.
-        self.responded == Some(key)
-            || matches!(
-                fault,
-                StreamFault::PseudoFields
-                    | StreamFault::Status
-                    | StreamFault::Interim
-                    | StreamFault::Trailers
-            )
-    }
-}
-
 impl Link {
     /// A new connection to an endpoint that gets at most `streams` requests at once.
     ///
     /// Its frames without a use are not limited here: see [`empty_frames`](Self::empty_frames). Each of
     /// our streams has all of its window, so that clients that take nothing never block the others.
     pub(in super::super) fn to_endpoint(
-        stream: Stream,
+        transport: Stream,
         (blocks, buffers): (&Rc<BufferPool>, &Rc<WorkerBuffers>),
         streams: u32,
-        now: Millis,
     ) -> SharedLink {
         let windows = BodyWindows::fixed(WINDOW, streams.saturating_mul(WINDOW));
         let head = HeadLimits::default().head;
@@ -86,15 +47,13 @@ impl Link {
             head_list: u32::try_from(head).unwrap_or(u32::MAX),
             connect_protocol: false,
         };
-        let mut link = Self::new(
+        Self::new(
             Connection::new(Role::Client, settings, Budget::UNLIMITED),
-            (stream, ReadBuffer::new(blocks)),
+            LinkPeer::Endpoint,
+            (transport, ReadBuffer::new(blocks)),
             (blocks, buffers),
             windows,
-            now,
-        );
-        link.endpoint = Some(EndpointSide::default());
-        Rc::new(RefCell::new(link))
+        )
     }
 
     /// The most requests at once that the endpoint allows; 0 before its SETTINGS.
@@ -131,9 +90,7 @@ impl Link {
 
     /// Frames of responses so far.
     pub(in super::super) fn responses(&self) -> u64 {
-        self.endpoint
-            .as_ref()
-            .map_or(0, |endpoint| endpoint.responses)
+        self.message_frames
     }
 
     /// Bytes of frames so far, those among them that are still to be sent.
@@ -176,28 +133,19 @@ impl Link {
 
     /// Whether a request was handled: its response has begun, or its stream was reset.
     pub(in super::super) fn is_answered(&mut self, key: Key) -> bool {
-        self.connection
-            .get_mut(key)
-            .is_none_or(|slot| slot.heads.has_last() || slot.reset.is_some())
+        let slot = self.connection.get_mut(key);
+        slot.is_none_or(|slot| slot.heads.has_last()) || self.reset(key).is_some()
     }
 
     pub(super) fn take_response(&mut self, key: Key, has_ended: bool, section: &FieldSection) {
-        if has_ended {
-            self.partial_message.end(key.stream());
-        } else {
-            self.partial_message.begin(key.stream());
-        }
-        if let Some(endpoint) = &mut self.endpoint {
-            endpoint.responded = Some(key);
-            endpoint.note_response();
+        self.begin_message(key, has_ended);
+        // Behind interim responses that are malformed or too many, it is of no use.
+        if self.is_answered(key) {
+            return;
         }
         let Some(slot) = self.connection.get_mut(key) else {
             return;
         };
-        // Behind interim responses that are malformed or too many, it is of no use.
-        if slot.reset.is_some() || slot.heads.has_last() {
-            return;
-        }
         let mut head = self.buffers.take_head();
         let made = section.response(&self.limits, &mut head);
         slot.has_ended = has_ended;
@@ -205,23 +153,13 @@ impl Link {
         slot.wake(StreamWait::Data);
     }
 
-    /// Notes that trailers have come.
-    pub(super) fn note_trailers(&mut self) {
-        if let Some(endpoint) = &mut self.endpoint {
-            endpoint.note_response();
-        }
-    }
-
     pub(super) fn take_interim(&mut self, key: Key, section: &FieldSection) {
-        if let Some(endpoint) = &mut self.endpoint {
-            endpoint.note_response();
+        if self.is_answered(key) {
+            return;
         }
         let Some(slot) = self.connection.get_mut(key) else {
             return;
         };
-        if slot.reset.is_some() || slot.heads.has_last() {
-            return;
-        }
         let mut head = self.buffers.take_head();
         let added = match section.response(&self.limits, &mut head) {
             Ok(()) => slot.heads.add_interim(head),
@@ -230,36 +168,41 @@ impl Link {
                 Ok(())
             }
         };
-        if added.is_err() {
-            // The stream's task resets it.
-            slot.drop_message();
-            slot.reset = Some(Reset {
-                code: Some(StreamFault::TooManyInterim.code()),
-                by_peer: false,
-                unprocessed: false,
-                fault: Some(StreamFault::TooManyInterim),
-            });
-            slot.wake_for_loss();
-        } else {
-            slot.wake(StreamWait::Data);
+        if added.is_ok() {
+            return slot.wake(StreamWait::Data);
         }
+        // The stream's task resets it.
+        slot.drop_message();
+        slot.wake_for_loss();
+        let fault = StreamFault::TooManyInterim;
+        let reset = StreamReset {
+            code: fault.code(),
+            fault: Some(fault),
+            unprocessed: false,
+        };
+        self.resets.push((key, reset.into()));
     }
 
-    /// Notes a reset. What has come before it is still the response, unless that is malformed, and a
-    /// whole response stays one (RFC 9113 §8.1).
-    pub(super) fn note_reset(&mut self, key: Key, reset: &StreamReset) {
+    /// Notes a reset, `with_head` where the same frame was the head of a response: one that ends its
+    /// stream, and announces a body.
+    ///
+    /// What has come before the reset is still the response, and a whole response stays one (RFC 9113
+    /// §8.1). But nothing is used where we reset it for a malformed head or malformed trailers (§8.1.1).
+    pub(super) fn note_reset(&mut self, key: Key, reset: StreamReset, with_head: bool) {
+        use StreamFault::{Interim, PseudoFields, Status, Trailers};
         self.partial_message.end(key.stream());
         self.is_awaited_stale = true;
-        let endpoint = self.endpoint.as_ref();
-        let is_malformed = endpoint.is_some_and(|endpoint| endpoint.is_malformed(key, reset));
         let Some(slot) = self.connection.get_mut(key) else {
             return;
         };
+        let is_malformed = reset.fault.is_some_and(|fault| {
+            with_head || matches!(fault, PseudoFields | Status | Interim | Trailers)
+        });
         if is_malformed && !slot.has_ended {
             slot.drop_message();
         }
-        slot.reset = Some((*reset).into());
         slot.wake_for_loss();
+        self.resets.push((key, reset.into()));
     }
 
     /// Completes with the next head of a response, interim ones first, in `head`.
@@ -272,11 +215,11 @@ impl Link {
         cx: &Context<'_>,
         head: &mut ResponseHead,
     ) -> Poll<Result<(), ReadError>> {
-        let lost = self.lost;
+        let ended = self.reset(key).or(self.lost);
         let Some(slot) = self.connection.get_mut(key) else {
             return Poll::Ready(Err(Reset::CANCELLED.into()));
         };
-        match (slot.heads.fetch(), slot.reset.or(lost)) {
+        match (slot.heads.fetch(), ended) {
             (Some(Ok(mut received)), _) => {
                 std::mem::swap(head, &mut received);
                 self.buffers.give_head(received);
@@ -301,11 +244,11 @@ impl Link {
         key: Key,
         cx: &Context<'_>,
     ) -> Poll<Result<(), Reset>> {
-        let lost = self.lost;
+        let ended = self.reset(key).or(self.lost);
         let Some(slot) = self.connection.get_mut(key) else {
             return Poll::Ready(Err(Reset::CANCELLED));
         };
-        match slot.reset.or(lost) {
+        match ended {
             _ if slot.has_data() || slot.has_ended => Poll::Ready(Ok(())),
             Some(reset) => Poll::Ready(Err(reset)),
             None => {

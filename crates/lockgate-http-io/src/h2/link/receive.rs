@@ -7,27 +7,17 @@ use std::task::{Context, Poll};
 use lockgate_http::fields::Fields;
 use lockgate_http::forwarding;
 use lockgate_http::h1::HeadLimits;
-use lockgate_http::h2::{Event, FieldSection, Key, SectionError, StreamReset, code};
-use lockgate_http::head::{Method, RequestHead};
-use lockgate_http::hpack::Indexing;
+use lockgate_http::h2::{Event, FieldSection, Key, SectionError, code};
 use lockgate_net::stream::StreamError;
 
 use super::super::stream_slot::{StreamSlot, StreamWait};
-use super::{Link, LinkError, LinkEvent, LinkViolation};
-
-/// Why a request cannot be served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum HeadRefusal {
-    /// Its head is malformed or too long; the method may be known.
-    Malformed(SectionError, Method),
-    /// The heads of all open streams take too much room together. It was not looked at.
-    NoRoom,
-}
+use super::super::worker_buffers::ReceivedSection;
+use super::{Link, LinkError, LinkEvent, LinkPeer, LinkViolation};
 
 /// The outcome of the next frames among the received bytes.
 enum Received {
-    /// A stream that the client has opened; `has_ended` where its head was the end.
-    Request { key: Key, has_ended: bool },
+    /// A request.
+    Event(LinkEvent),
     /// Frames that were handled; more may be there.
     Frames,
     /// No whole frame is left.
@@ -46,14 +36,14 @@ impl Link {
             if let Some(error) = self.connection.error() {
                 return Poll::Ready(Err(LinkViolation::Rule(error).into()));
             }
-            if self.tiny_frames.are_too_many() {
+            if let LinkPeer::Client(allowance) = &self.peer
+                && allowance.tiny_frames.are_too_many()
+            {
                 self.connection.abort(code::ENHANCE_YOUR_CALM);
                 return Poll::Ready(Err(LinkViolation::TinyFrames.into()));
             }
             match self.receive()? {
-                Received::Request { key, has_ended } => {
-                    return Poll::Ready(Ok(LinkEvent::Request { key, has_ended }));
-                }
+                Received::Event(event) => return Poll::Ready(Ok(event)),
                 Received::Frames => continue,
                 Received::Nothing => {}
             }
@@ -73,12 +63,12 @@ impl Link {
             let before = self.inbox.bytes().len();
             match self.poll_read(cx) {
                 Poll::Ready(Ok(true)) => {
-                    self.pauses.note(self.stream.socket(), None);
+                    self.pauses.note(self.transport.socket(), None);
                     self.moved.1 += (self.inbox.bytes().len() - before) as u64;
                 }
                 Poll::Ready(Ok(false)) => self.has_ended = true,
                 Poll::Ready(Err(error)) => {
-                    self.stream.alert(cx, &error);
+                    self.transport.alert(cx, &error);
                     return Poll::Ready(Err(error.into()));
                 }
                 Poll::Pending => {
@@ -96,37 +86,19 @@ impl Link {
             self.awaited = self.connection.awaited_data();
         }
         match self.awaited {
-            0 => self.stream.poll_read(cx, &mut self.inbox),
-            left => self.stream.poll_read_body(cx, &mut self.inbox, left as u64),
+            0 => self.transport.poll_read(cx, &mut self.inbox),
+            left => self
+                .transport
+                .poll_read_body(cx, &mut self.inbox, left as u64),
         }
     }
 
     /// Reads and drops bytes; `false` when the peer has ended.
     pub fn poll_discard(&mut self, cx: &mut Context<'_>) -> Poll<bool> {
         self.inbox.consume(self.inbox.bytes().len());
-        self.stream
+        self.transport
             .poll_read(cx, &mut self.inbox)
             .map(|read| matches!(read, Ok(true)))
-    }
-
-    /// Makes the head of the request that [`poll_event`](Self::poll_event) has told of.
-    ///
-    /// # Errors
-    /// When it is malformed, or there is no room for it.
-    pub fn read_head(
-        &mut self,
-        key: Key,
-        limits: &HeadLimits,
-        head: &mut RequestHead,
-    ) -> Result<(), HeadRefusal> {
-        self.limits = *limits;
-        let (held, own) = (self.connection.held_heads(), self.connection.head_size(key));
-        if held > self.most_heads && held > own {
-            return Err(HeadRefusal::NoRoom);
-        }
-        let section = self.buffers.section();
-        let read = section.fields.request(limits, head);
-        read.map_err(|error| HeadRefusal::Malformed(error, section.method))
     }
 
     /// Handles the next frames among the received bytes.
@@ -136,62 +108,48 @@ impl Link {
         }
         let buffers = Rc::clone(&self.buffers);
         let mut section = buffers.section();
-        if let Some(endpoint) = &mut self.endpoint {
-            endpoint.begin_frame();
-        }
         let received = self.connection.receive(self.inbox.bytes(), &mut *section);
-        let mut outcome = Received::Nothing;
+        let (mut outcome, mut headed) = (Received::Nothing, None);
         while let Some(event) = self.connection.next_event() {
-            if let Event::Head { key, ended, wire } = event
-                && self.endpoint.is_none()
-            {
-                let most = self.connection.local_settings().head_list as usize;
-                outcome = if section.is_cut || wire > most {
-                    self.refuse_long(key);
-                    Received::Frames
-                } else {
-                    self.open(key, ended);
-                    Received::Request {
-                        key,
-                        has_ended: ended,
-                    }
-                };
-                continue;
+            if let Event::Head { key, .. } = event {
+                headed = Some(key);
             }
-            self.handle(event, &section.fields);
-            if matches!(outcome, Received::Nothing) {
-                outcome = Received::Frames;
+            match self.handle(event, &section, headed) {
+                Some(request) => outcome = Received::Event(request),
+                None if matches!(outcome, Received::Nothing) => outcome = Received::Frames,
+                None => {}
             }
         }
         self.inbox.consume(received.map_err(LinkViolation::Rule)?);
         Ok(outcome)
     }
 
-    /// Opens a stream with the head that has come.
-    fn open(&mut self, key: Key, has_ended: bool) {
-        self.connection.attach(key, StreamSlot::new(has_ended));
-        if has_ended {
-            self.partial_message.end(key.stream());
-        } else {
-            self.partial_message.begin(key.stream());
-        }
-    }
-
-    /// Answers a request with more fields than are decoded, and than any head may have: at the least
-    /// cost.
-    fn refuse_long(&mut self, key: Key) {
-        self.connection.respond_with(key, true, |block| {
-            block.status(431);
-            block.field(b"content-length", b"0", Indexing::Plain);
-        });
-        // Such a head costs us as much as one that is reset.
-        self.connection.penalize();
-        // RFC 9113 §8.1: the rest of the request is superfluous.
-        self.connection.close(key, code::NO_ERROR);
-    }
-
-    fn handle(&mut self, event: Event, section: &FieldSection) {
+    /// Handles an event of a frame, which has brought the head of the stream `headed`; the request, if it
+    /// is one.
+    fn handle(
+        &mut self,
+        event: Event,
+        section: &ReceivedSection,
+        headed: Option<Key>,
+    ) -> Option<LinkEvent> {
+        let is_of_message = matches!(
+            event,
+            Event::Head { .. }
+                | Event::Interim { .. }
+                | Event::Data { .. }
+                | Event::Trailers { .. }
+        );
+        self.message_frames += u64::from(is_of_message);
         match event {
+            Event::Head { key, ended, wire } => {
+                let most = self.connection.local_settings().head_list as usize;
+                match self.peer {
+                    LinkPeer::Endpoint => self.take_response(key, ended, &section.fields),
+                    LinkPeer::Client(_) if section.is_cut || wire > most => self.refuse_long(key),
+                    LinkPeer::Client(_) => return Some(self.accept_stream(key, ended)),
+                }
+            }
+            Event::Interim { key, .. } => self.take_interim(key, &section.fields),
             Event::Data {
                 key,
                 at,
@@ -199,31 +157,32 @@ impl Link {
                 wire,
             } => self.take_data(key, at, ended, wire),
             Event::Trailers { key, .. } => {
-                self.note_trailers();
                 // They take room as heads do.
-                let trailers = if self.connection.held_heads() > self.most_heads {
+                let trailers = if self.connection.held_heads() > self.most_heads() {
                     Some(Box::new(Err(SectionError::TooLong)))
                 } else {
-                    trailers(section, &self.limits)
+                    trailers(&section.fields, &self.limits)
                 };
                 if let Some(slot) = self.end_message(key) {
                     slot.trailers = trailers;
                     slot.wake(StreamWait::Data);
                 }
             }
-            Event::Reset { key, reset } => self.take_reset(key, reset),
-            Event::Room { key } => {
+            Event::Reset { key, reset } => match self.peer {
+                LinkPeer::Client(_) => self.close_reset(key, reset),
+                LinkPeer::Endpoint => self.note_reset(key, reset, headed == Some(key)),
+            },
+            Event::WindowOpened { key } => {
                 if let Some(slot) = self.connection.get_mut(key) {
                     slot.wake(StreamWait::Window);
                 }
             }
             Event::Priority { stream, priority } => self.order.update(stream, priority),
-            Event::Head { key, ended, .. } => self.take_response(key, ended, section),
-            Event::Interim { key, .. } => self.take_interim(key, section),
             Event::Goaway { code } => self.goaway = Some(code),
             // That bytes have come is what matters.
             Event::Pong { .. } => {}
         }
+        None
     }
 
     /// Keeps data until the stream's task fetches it. As long as there is room for it beside the
@@ -231,10 +190,6 @@ impl Link {
     fn take_data(&mut self, key: Key, at: Range<usize>, has_ended: bool, wire: usize) {
         let length = at.len();
         self.is_awaited_stale = true;
-        let is_upload = self.endpoint.is_none();
-        if let Some(endpoint) = &mut self.endpoint {
-            endpoint.note_response();
-        }
         // Of what comes behind the end of the connection nothing is kept, and no end is told.
         if self.lost.is_some() {
             return;
@@ -247,34 +202,45 @@ impl Link {
         };
         // A frame's first piece has its header. One that finds nothing waiting costs no more than it
         // must: it is used as fast as it comes.
-        let is_whole = wire > length;
-        if is_upload && is_whole && !has_ended && slot.has_data() {
-            self.tiny_frames.note_received(length);
+        let is_counted = wire > length && !has_ended && slot.has_data();
+        if let LinkPeer::Client(allowance) = &mut self.peer
+            && is_counted
+        {
+            allowance.tiny_frames.note_received(length);
         }
         slot.receive(self.inbox.bytes().get(at).unwrap_or_default(), has_ended);
         slot.wake(StreamWait::Data);
         if self.connection.kept_bytes() + length <= self.windows.most_kept() {
-            self.connection.keep(key, length);
+            self.connection.release_connection_window(key, length);
         } else {
-            self.is_keeping_due = true;
+            self.is_release_due = true;
         }
     }
 
-    /// Keeps data that there was no room for, where there is some now.
-    pub(super) fn keep_more(&mut self) {
+    /// Gives the connection's window back for data that there was no room for, where there is some now.
+    pub(super) fn release_more(&mut self) {
         let most = self.windows.most_kept();
-        if !self.is_keeping_due || self.connection.kept_bytes() > most / 2 {
+        if !self.is_release_due || self.connection.kept_bytes() > most / 2 {
             return;
         }
-        self.is_keeping_due = false;
+        self.is_release_due = false;
         let keys: Vec<Key> = self.connection.keys().collect();
         for key in keys {
             let room = most.saturating_sub(self.connection.kept_bytes());
             if room == 0 {
-                self.is_keeping_due = true;
+                self.is_release_due = true;
                 break;
             }
-            self.connection.keep(key, room);
+            self.connection.release_connection_window(key, room);
+        }
+    }
+
+    /// Notes the head of the peer's message, which may be its end.
+    pub(super) fn begin_message(&mut self, key: Key, has_ended: bool) {
+        if has_ended {
+            self.partial_message.end(key.stream());
+        } else {
+            self.partial_message.begin(key.stream());
         }
     }
 
@@ -287,25 +253,12 @@ impl Link {
         Some(slot)
     }
 
-    /// Closes a stream of a client at once, since frames behind its reset are a violation (RFC 9113 §5.1).
-    /// The stream's task finds the reset later. That of an endpoint stays, with what came before.
-    fn take_reset(&mut self, key: Key, reset: StreamReset) {
-        if self.endpoint.is_some() {
-            return self.note_reset(key, &reset);
-        }
-        let Some(mut slot) = self.forget(key, reset.code) else {
-            return;
-        };
-        self.resets.push((key, reset.into()));
-        slot.wake_for_loss();
-    }
-
     /// Gives the peer's windows back for data that was used.
     pub(in super::super) fn note_used(&mut self, key: Key, bytes: usize) {
         let unsent = self.connection.unsent().len();
         self.windows.note_used(bytes);
         self.connection.used(key, bytes);
-        self.keep_more();
+        self.release_more();
         if self.connection.unsent().len() > unsent {
             self.wake_driver();
         }

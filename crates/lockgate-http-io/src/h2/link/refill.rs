@@ -5,7 +5,16 @@ use std::time::Duration;
 use lockgate_http::h2::Budget;
 use lockgate_net::millis::Millis;
 
-use super::FrameRate;
+/// A rate of frames, and how many may come at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameRate {
+    /// Frames in each `every`.
+    pub count: u32,
+    /// The time in which `count` frames are allowed again.
+    pub every: Duration,
+    /// Frames that may come at once.
+    pub burst: u32,
+}
 
 /// Data of a frame that is less than its header is.
 const TINY: usize = 9;

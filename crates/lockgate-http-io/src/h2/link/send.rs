@@ -8,7 +8,7 @@ use lockgate_net::stream::StreamError;
 
 use super::super::send_order::WaitingStream;
 use super::super::stream_slot::StreamWait;
-use super::Link;
+use super::{Link, LinkPeer};
 
 /// What a stream waits for before it may send data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,7 +90,9 @@ impl Link {
         if taken == 0 && !data.is_empty() {
             return Err(self.blocker(key));
         }
-        self.tiny_frames.note_sent();
+        if let LinkPeer::Client(allowance) = &mut self.peer {
+            allowance.tiny_frames.note_sent();
+        }
         let send = self.order.send(taken);
         let writes = self.order.writes();
         if let Some(slot) = self.connection.get_mut(key) {
@@ -105,7 +107,7 @@ impl Link {
             return Some(SendWait::Turn);
         }
         if self.connection.stream_window(key) == 0 {
-            self.connection.want_room(key);
+            self.connection.want_window(key);
             return Some(SendWait::StreamWindow);
         }
         (self.connection.data_room() == 0).then(|| self.blocker(key))
@@ -171,7 +173,7 @@ impl Link {
     }
 
     /// Completes when all data that a stream has sent has left the connection.
-    pub(in super::super) fn poll_drained(&mut self, key: Key, cx: &Context<'_>) -> Poll<()> {
+    pub(in super::super) fn poll_all_sent(&mut self, key: Key, cx: &Context<'_>) -> Poll<()> {
         let writes = self.order.writes();
         if self.loss(key).is_some() {
             return Poll::Ready(());
@@ -207,11 +209,11 @@ impl Link {
     fn poll_unsent(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), StreamError>> {
         while !self.connection.unsent().is_empty() {
             let unsent = [self.connection.unsent()];
-            let sent = ready!(self.stream.poll_write(cx, &self.blocks, &unsent))?;
+            let sent = ready!(self.transport.poll_write(cx, &self.blocks, &unsent))?;
             self.connection.note_sent(sent);
             self.moved.0 += sent as u64;
         }
-        self.stream.poll_flush(cx)
+        self.transport.poll_flush(cx)
     }
 
     /// Wakes the streams that wait, in their order: tasks run in the order of their wake-ups.

@@ -4,11 +4,13 @@ use std::future::poll_fn;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use lockgate_http::fields::Fields;
-use lockgate_http::h2::{Event, FieldSection, SectionError, frames};
+use lockgate_http::h2::{Budget, Event, FieldSection, LocalSettings, Role, SectionError, frames};
 use lockgate_http::head::{BodyLength, Method, RequestHead, ResponseHead};
 use lockgate_http::hpack::Indexing;
+use lockgate_net::millis::Millis;
 use lockgate_net::reactor::Reactor;
 use lockgate_net::socket::{Socket, SocketFamily};
 
@@ -118,7 +120,7 @@ impl Scene {
         } = self;
         let turns = poll_fn(|cx| {
             let mut link = link.borrow_mut();
-            link.begin_turn(cx, Millis::ZERO);
+            link.begin_turn(cx);
             let failed = loop {
                 match link.poll_event(cx) {
                     Poll::Ready(Ok(LinkEvent::Request { key, has_ended })) => {

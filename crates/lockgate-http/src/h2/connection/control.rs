@@ -48,9 +48,9 @@ impl<S> Connection<S> {
         for (key, stream) in streams.iter_mut().filter(|(_, stream)| active(stream)) {
             let shifted = stream.send_window.shift(by);
             shifted.map_err(|_| ConnectionError::WindowOverflow)?;
-            if stream.wants_room && stream.send_window.left() > 0 {
-                stream.wants_room = false;
-                events.push_back(Event::Room { key });
+            if stream.wants_window && stream.send_window.left() > 0 {
+                stream.wants_window = false;
+                events.push_back(Event::WindowOpened { key });
             }
         }
         Ok(())
@@ -223,9 +223,9 @@ impl<S> Connection<S> {
         if stream.send_window.shift(by.into()).is_err() {
             return self.fault(key, StreamFault::WindowOverflow);
         }
-        if stream.wants_room && stream.send_window.left() > 0 {
-            stream.wants_room = false;
-            self.events.push_back(Event::Room { key });
+        if stream.wants_window && stream.send_window.left() > 0 {
+            stream.wants_window = false;
+            self.events.push_back(Event::WindowOpened { key });
         }
         Ok(())
     }

@@ -75,7 +75,7 @@ impl<S> Connection<S> {
                 self.budget.control()?;
             } else {
                 // §5.1: it has ended, or was reset long ago.
-                self.refuse(id, code::STREAM_CLOSED);
+                self.write_reset(id, code::STREAM_CLOSED);
                 self.budget.reset()?;
             }
             return Ok(None);

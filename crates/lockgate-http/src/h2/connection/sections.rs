@@ -16,7 +16,7 @@ const MOST_SHORT: u32 = 1024;
 
 /// A field section without its last CONTINUATION.
 #[derive(Debug)]
-pub(super) struct CutSection {
+pub(super) struct PartialSection {
     front: SectionFront,
     block: Vec<u8>,
     /// Its short CONTINUATION frames so far.
@@ -32,7 +32,7 @@ struct SectionFront {
     wire: usize,
 }
 
-impl CutSection {
+impl PartialSection {
     /// Its memory in bytes, for tests of its bounds.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
@@ -80,7 +80,7 @@ impl<S> Connection<S> {
             depends_on_itself,
         } = header.headers(payload).ok_or(ConnectionError::Padding)?;
         if depends_on_itself {
-            self.refuse(header.stream, code::PROTOCOL_ERROR);
+            self.write_reset(header.stream, code::PROTOCOL_ERROR);
             return Err(ConnectionError::SelfDependency);
         }
         let front = SectionFront {
@@ -91,7 +91,7 @@ impl<S> Connection<S> {
         if header.has(END_HEADERS) {
             return self.end_section(front, block, sink);
         }
-        self.section = Some(CutSection {
+        self.section = Some(PartialSection {
             front,
             block: block.to_vec(),
             short: 0,
@@ -186,12 +186,12 @@ impl<S> Connection<S> {
             return Err(ConnectionError::FieldTooLong);
         }
         match purpose {
-            SectionPurpose::Request => self.open_request(front, &scan)?,
+            SectionPurpose::Request => self.accept_request(front, &scan)?,
             SectionPurpose::Response(key) => self.tell_response(key, front, &scan)?,
             SectionPurpose::Trailers(key) => self.tell_trailers(key, front, &scan)?,
             SectionPurpose::Refused => {
                 self.note_opened(front.stream);
-                self.refuse(front.stream, code::REFUSED_STREAM);
+                self.write_reset(front.stream, code::REFUSED_STREAM);
                 self.budget.refusal(self.has_acknowledged)?;
             }
             SectionPurpose::Ended(key) => self.fault(key, StreamFault::Closed)?,
@@ -225,7 +225,8 @@ impl<S> Connection<S> {
         self.last_id = id;
     }
 
-    fn open_request(
+    /// Gives a new request its slot.
+    fn accept_request(
         &mut self,
         front: SectionFront,
         scan: &SectionScan,
@@ -237,7 +238,7 @@ impl<S> Connection<S> {
         // RFC 8441 §3: a pseudo-field that was not negotiated. What is malformed otherwise makes no
         // head, and the user may answer that.
         if scan.has_protocol() && !self.local.connect_protocol {
-            self.refuse(id, code::PROTOCOL_ERROR);
+            self.write_reset(id, code::PROTOCOL_ERROR);
             return self.budget.reset();
         }
         self.accepted_id = id;
@@ -251,7 +252,7 @@ impl<S> Connection<S> {
             },
             sent: MessageState::Head,
             is_reset: false,
-            wants_room: false,
+            wants_window: false,
             method: Method::Other,
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),

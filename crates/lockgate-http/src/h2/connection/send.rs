@@ -48,7 +48,7 @@ impl<S> Connection<S> {
                 MessageState::Body
             },
             is_reset: false,
-            wants_room: false,
+            wants_window: false,
             method,
             send_window: SendWindow::new(self.peer.window),
             receive_window: ReceiveWindow::new(self.initial_receive_window()),
@@ -85,7 +85,7 @@ impl<S> Connection<S> {
 
     /// Writes one frame of data, and returns how many bytes are in it: as many as the windows of
     /// stream and connection, a frame and one write allow; `last` where none follow. Where the
-    /// stream's window is too small, an [`Event::Room`](super::super::Event::Room) tells when it is
+    /// stream's window is too small, an [`Event::WindowOpened`](super::super::Event::WindowOpened) tells when it is
     /// not; where [`data_room`](Self::data_room) is 0, none does.
     pub fn data(&mut self, key: Key, data: &[u8], last: bool) -> usize {
         let (room, of_connection) = (self.data_room(), self.send_window.left());
@@ -93,7 +93,7 @@ impl<S> Connection<S> {
             return 0;
         };
         let of_stream = stream.send_window.left();
-        stream.wants_room = of_stream < data.len();
+        stream.wants_window = of_stream < data.len();
         let windows = of_stream.min(of_connection);
         let is_cut = windows < data.len().min(MAX_PAYLOAD);
         let length = data.len().min(windows).min(room).min(MAX_PAYLOAD);
@@ -141,15 +141,15 @@ impl<S> Connection<S> {
             .min(WRITE_BATCH.saturating_sub(unsent))
     }
 
-    /// Asks for an [`Event::Room`](super::super::Event::Room) when a stream's window, which is used up,
+    /// Asks for an [`Event::WindowOpened`](super::super::Event::WindowOpened) when a stream's window, which is used up,
     /// is open again.
-    pub fn want_room(&mut self, key: Key) {
+    pub fn want_window(&mut self, key: Key) {
         if let Some(stream) = self.stream_to_send(key, MessageState::Body) {
-            stream.wants_room |= stream.send_window.left() == 0;
+            stream.wants_window |= stream.send_window.left() == 0;
         }
     }
 
-    /// Gives the windows back for data that was used: of what is kept, first.
+    /// Gives the windows back for data that was used: first for what is kept beside the connection's.
     pub fn used(&mut self, key: Key, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(key) {
             let used = stream.unused.min(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -162,10 +162,10 @@ impl<S> Connection<S> {
         }
     }
 
-    /// Gives the connection's window back for data that was not used, so that a stream with such data
-    /// does not stop others; its own window stays as it is. The user's memory for it is the user's to
-    /// bound: see [`kept_bytes`](Self::kept_bytes).
-    pub fn keep(&mut self, key: Key, bytes: usize) {
+    /// Gives the connection's window back for data that the user keeps and has not used, so that a stream
+    /// with such data does not stop others; its own window stays as it is. The memory for it is the
+    /// user's to bound: see [`kept_bytes`](Self::kept_bytes).
+    pub fn release_connection_window(&mut self, key: Key, bytes: usize) {
         if let Some(stream) = self.streams.get_mut(key) {
             let more = stream.unused - stream.kept;
             let more = more.min(u32::try_from(bytes).unwrap_or(u32::MAX));
@@ -175,7 +175,8 @@ impl<S> Connection<S> {
         }
     }
 
-    /// The bytes of data of all slots that were [kept](Self::keep) and not [used](Self::used) since.
+    /// The bytes of data of all slots that are kept beside the connection's
+    /// [window](Self::release_connection_window): not [used](Self::used) since.
     pub fn kept_bytes(&self) -> usize {
         self.kept
     }
@@ -203,7 +204,7 @@ impl<S> Connection<S> {
         self.kept -= stream.kept as usize;
         self.give(stream.unused - stream.kept);
         if !stream.is_over() && !self.is_over {
-            self.refuse(stream.id, code);
+            self.write_reset(stream.id, code);
             let is_violation = matches!(
                 code,
                 code::PROTOCOL_ERROR

@@ -77,7 +77,7 @@ enum Seen {
     Trailers(u32, usize),
     /// The stream, the code, the fault if it was the peer's, and whether it is unprocessed.
     Reset(u32, u32, Option<StreamFault>, bool),
-    Room(u32),
+    WindowOpened(u32),
     Goaway(u32),
     Pong([u8; 8]),
     Priority(u32, u8),
@@ -185,7 +185,7 @@ impl End {
             Event::Reset { key, reset } => {
                 Seen::Reset(key.stream(), reset.code, reset.fault, reset.unprocessed)
             }
-            Event::Room { key } => Seen::Room(key.stream()),
+            Event::WindowOpened { key } => Seen::WindowOpened(key.stream()),
             Event::Goaway { code } => Seen::Goaway(code),
             Event::Pong { data } => Seen::Pong(data),
             Event::Priority { stream, priority } => Seen::Priority(stream, priority.urgency),

@@ -68,7 +68,7 @@ impl Http2Connection {
                 self.events_received += 1;
                 self.take_reset(key, reset);
             }
-            Event::Room { key } => {
+            Event::WindowOpened { key } => {
                 if let Some(stream) = self.layer.get_mut(key)
                     && let Some(body) = &mut stream.body
                     && !std::mem::replace(&mut body.is_queued, true)

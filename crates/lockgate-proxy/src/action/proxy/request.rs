@@ -25,9 +25,9 @@ use crate::error_response::HttpFault;
 use crate::exchange::{Exchange, ExchangeFailure};
 use crate::worker::Recycler;
 
-/// Interim responses that one request may get at the most, over any protocol. Over HTTP/2 no more than
-/// 64 are held while the request waits for its client (`received_heads`).
-const INTERIM: u32 = 32;
+/// The most interim responses that are forwarded for one request, over any protocol. Over HTTP/2 no
+/// more than 64 are held while the request waits for its client (`received_heads`).
+const MOST_INTERIM_FORWARDED: u32 = 32;
 
 /// An attempt of a request at one endpoint.
 pub(super) struct RequestAttempt<'r, 'g> {
@@ -73,7 +73,7 @@ impl<'r, 'g> RequestAttempt<'r, 'g> {
     ) -> Result<Box<ResponseHead>, AttemptFailure> {
         self.begin(exchange)?;
         let guard = exchange.guard;
-        for _ in 0..INTERIM {
+        for _ in 0..MOST_INTERIM_FORWARDED {
             let Exchange {
                 request,
                 down,

@@ -265,7 +265,9 @@ impl Proxy {
                 // The bytes so far are delivered without their end: the client must not take them
                 // for the whole body.
                 guard.watch().set_wait(WaitReason::ForRoom);
-                let _ = guard.poll_within(|cx| exchange.down.poll_drained(cx)).await;
+                let _ = guard
+                    .poll_within(|cx| exchange.down.poll_all_sent(cx))
+                    .await;
             }
             // Where the close is the end of the body (RFC 9112 §8) only a reset tells that it is
             // incomplete. And the kernel holds megabytes for a client that takes nothing: with a

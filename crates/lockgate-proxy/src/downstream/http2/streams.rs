@@ -163,11 +163,7 @@ impl H2ClientConnection {
         let fault = HttpFault::of_head(error.status());
         let failure = ExchangeFailure::because(fault, error.to_string());
         let connection = &self.connection;
-        let id = connection
-            .worker
-            .shared
-            .request_ids
-            .id(connection.id, self.client.begin());
+        let id = self.begin_unserved();
         let error = ErrorResponse {
             id: id.as_str(),
             ..ErrorResponse::of(fault)

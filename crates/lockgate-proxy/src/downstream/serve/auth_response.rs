@@ -166,7 +166,7 @@ impl ClientExchange for AuthDownstream<'_> {
 
     fn discard(&mut self) {}
 
-    fn poll_drained(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
+    fn poll_all_sent(&mut self, _cx: &mut Context<'_>) -> Poll<()> {
         Poll::Ready(())
     }
 

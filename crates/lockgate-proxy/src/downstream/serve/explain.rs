@@ -15,7 +15,7 @@ use lockgate_http::head::RequestHead;
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http::target::Authority;
 use lockgate_http::trace::TraceId;
-use lockgate_http_io::message::{FieldSink, OutgoingHead, OutgoingRequest};
+use lockgate_http_io::message::{FieldWriter, OutgoingHead, OutgoingRequest};
 use lockgate_limits::PoolIndex;
 use lockgate_net::millis::Millis;
 use lockgate_net::stream::BufferPool;
@@ -172,7 +172,7 @@ pub struct SentHead {
     pub fields: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
-impl FieldSink for SentHead {
+impl FieldWriter for SentHead {
     fn copy(&mut self, fields: &Fields, mut passes: impl FnMut(&Field<'_>) -> bool) {
         let passing = fields.iter().filter(|field| passes(field));
         let owned = passing.map(|field| (field.name.to_vec(), field.value.to_vec()));

@@ -464,7 +464,7 @@ fn a_client_of_the_h2_crate_is_served() {
                 }
                 Seen::Data(_, data, false) => came.extend_from_slice(&data),
                 Seen::Trailers(_, 1) => seen_trailers = true,
-                Seen::Room(_) => {}
+                Seen::WindowOpened(_) => {}
                 other => panic!("{other:?}"),
             }
         }

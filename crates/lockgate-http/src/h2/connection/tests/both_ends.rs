@@ -83,7 +83,7 @@ fn joined(seen: &[Seen]) -> Vec<Seen> {
             None => joined.push(Seen::Data(*stream, data.clone(), *ended)),
         }
     }
-    joined.retain(|seen| !matches!(seen, Seen::Room(_)));
+    joined.retain(|seen| !matches!(seen, Seen::WindowOpened(_)));
     joined.sort_by_key(|seen| format!("{seen:?}"));
     joined
 }

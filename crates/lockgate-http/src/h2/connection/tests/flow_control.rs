@@ -29,13 +29,13 @@ fn data_stops_at_the_streams_window_and_goes_on_with_room() {
     assert_eq!(client.connection.data(key, b"0123456789", true), 5);
     assert_eq!(client.connection.data(key, b"56789", true), 0);
     client.feed(&update(1, 2)).unwrap();
-    assert_eq!(client.take_seen(), [Seen::Room(1)]);
+    assert_eq!(client.take_seen(), [Seen::WindowOpened(1)]);
     assert_eq!(client.connection.data(key, b"56789", true), 2);
     client.feed(&update(1, 100)).unwrap();
     assert_eq!(client.connection.data(key, b"789", true), 3);
     // It has what it wanted.
     client.feed(&update(1, 100)).unwrap();
-    assert_eq!(client.take_seen(), [Seen::Room(1)]);
+    assert_eq!(client.take_seen(), [Seen::WindowOpened(1)]);
     let sent: Vec<_> = client.sent();
     let expected: [(u8, &[u8]); 3] = [(0, b"01234"), (0, b"56"), (END_STREAM, b"789")];
     assert_eq!(
@@ -105,7 +105,7 @@ fn a_lower_initial_window_makes_windows_negative() {
     client
         .feed(&settings(&[(INITIAL_WINDOW_SIZE, 31)]))
         .unwrap();
-    assert_eq!(client.take_seen(), [Seen::Room(1)]);
+    assert_eq!(client.take_seen(), [Seen::WindowOpened(1)]);
     assert_eq!(client.connection.data(key, b"xy", false), 1);
 }
 
@@ -533,11 +533,11 @@ fn kept_data_stops_its_stream_and_no_other() {
                 .feed(&frame(DATA, 0, stream, &[b'x'; 10_000]))
                 .unwrap();
             let key = server.key(stream);
-            server.connection.keep(key, 10_000);
+            server.connection.release_connection_window(key, 10_000);
         }
         // No more than there is.
         let key = server.key(stream);
-        server.connection.keep(key, 10_000);
+        server.connection.release_connection_window(key, 10_000);
     }
     assert_eq!(server.connection.kept_bytes(), 40_000);
     assert_eq!(server.sent(), [update_frame(0, 40_000)]);
@@ -571,7 +571,7 @@ fn the_connections_window_is_given_back_once() {
         server.feed(&headers(0, 1, POST)).unwrap();
         server.feed(&frame(DATA, 0, 1, &[b'x'; 10_000])).unwrap();
         let key = server.key(1);
-        server.connection.keep(key, kept);
+        server.connection.release_connection_window(key, kept);
         server.connection.used(key, used);
         let left = kept.saturating_sub(used);
         assert_eq!(server.connection.kept_bytes(), left);

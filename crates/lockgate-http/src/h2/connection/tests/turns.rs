@@ -19,7 +19,7 @@ fn held(connection: &Connection<u32>) -> usize {
         + connection.skipped_streams.held()
         + connection.encoder.held()
         + connection.decoder.held()
-        + section.map_or(0, CutSection::held)
+        + section.map_or(0, PartialSection::held)
 }
 
 /// The fields of a browser's request for a page, of about 700 bytes.
