@@ -307,7 +307,7 @@ impl OurServer {
                     request.end = TakenEnd::Reset(reset.code);
                 }
             }
-            Event::Room { .. } | Event::Goaway { .. } | Event::Priority { .. } => {}
+            Event::WindowOpened { .. } | Event::Goaway { .. } | Event::Priority { .. } => {}
             Event::Interim { .. } | Event::Pong { .. } => panic!("{event:?}"),
         }
     }
