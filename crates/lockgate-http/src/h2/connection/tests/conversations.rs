@@ -312,7 +312,9 @@ fn explained(
             ConnectionField | ConnectionInTrailers | PseudoBehind | PseudoTwice | TeOther,
             Stream(PROTOCOL) | Accepted,
             Connection(PROTOCOL),
-        ) if is_cut => "§8.1.1: the same, where there are CONTINUATION frames",
+        ) if is_cut => {
+            "§8.1.1: an error of the stream; the crate ends the connection where there is CONTINUATION"
+        }
         (EmptyName, Stream(PROTOCOL), Accepted | Stream(_)) if is_cut => {
             "§8.2.1: a name is a token; the crate passes over it in CONTINUATION"
         }
@@ -353,6 +355,9 @@ fn explained(
         (SelfDependencyOfHeaders, Connection(HPACK), Stream(PROTOCOL)) => {
             "§4.3: the block is not decoded; the crate goes on, and has lost the table"
         }
+        (Push, Connection(PROTOCOL), Accepted) => {
+            "§8.4: no client pushes; the crate passes over it where the stream has failed before"
+        }
         (UpdateZeroOfStream, Stream(PROTOCOL), Connection(PROTOCOL)) => {
             "§6.9: an error of the stream; the crate ends the connection"
         }
@@ -363,7 +368,7 @@ fn explained(
             "§5.1: it may have been on its way; the crate does not remember streams that it refused"
         }
         (LateTrailersOnRefused, Stream(REFUSED), Connection(PROTOCOL)) => {
-            "§5.1: the same; the crate ends the connection"
+            "§5.1: it may have been on its way; the crate ends the connection"
         }
         _ => return None,
     })
