@@ -181,7 +181,7 @@ impl Link {
         self.connection.close(key, code::NO_ERROR);
     }
 
-    /// Closes a stream that was reset at once, since frames behind its reset are a violation (RFC 9113
+    /// Closes at once a stream that was reset, since frames behind its reset are a violation (RFC 9113
     /// §5.1). The stream's task finds the reset later.
     pub(super) fn close_reset(&mut self, key: Key, reset: StreamReset) {
         if let Some(mut slot) = self.forget(key, reset.code) {

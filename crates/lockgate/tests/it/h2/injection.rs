@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use lockgate_testkit::h2::frame::{code, flag, frame, kind};
 use lockgate_testkit::h2::{Peer, hpack};
-use lockgate_testkit::{Origin, eventually};
+use lockgate_testkit::{Origin, Serving, eventually};
 
 use super::{VIOLATIONS, plain_site};
 use crate::scene::lockgate;
@@ -236,16 +236,22 @@ fn sent(peer: &mut Peer, stream: u32, fields: &Fields) -> (u16, Option<u32>) {
     (answer.status, answer.reset)
 }
 
-/// RFC 9113 §8.1.1: a stream error, and before it a response that says why. What is well-formed and
-/// cannot be said in HTTP/1 is no stream error.
-#[test]
-fn no_malformed_http2_head_reaches_http1() {
+/// An application that answers all requests, and the heads that it has read.
+fn origin_with_heads() -> (Serving, Arc<Mutex<Vec<String>>>) {
     let heads = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&heads);
     let origin = Origin::tcp().answering(move |request| {
         seen.lock().unwrap().push(request.head.clone());
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()
     });
+    (origin, heads)
+}
+
+/// RFC 9113 §8.1.1: a stream error, and before it a response that says why. What is well-formed and
+/// cannot be said in HTTP/1 is no stream error.
+#[test]
+fn no_malformed_http2_head_reaches_http1() {
+    let (origin, heads) = origin_with_heads();
     let gate = lockgate().start(&plain_site(origin.address()));
     let mut wrong = Vec::new();
     for (what, fields) in malformed() {
@@ -269,12 +275,7 @@ fn no_malformed_http2_head_reaches_http1() {
 /// RFC 9113 §8.1.1: the length that HTTP/1 gets is the one that is enforced, whatever its zeros.
 #[test]
 fn data_beyond_a_content_length_with_many_zeros_is_no_second_http1_request() {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let requests = Arc::clone(&seen);
-    let origin = Origin::tcp().answering(move |request| {
-        requests.lock().unwrap().push(request.head.clone());
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()
-    });
+    let (origin, seen) = origin_with_heads();
     let gate = lockgate().start(&plain_site(origin.address()));
     for (zeros, body) in [
         (0, "12345GET /second HTTP/1.1\r\nHost: a\r\n\r\n"),

@@ -266,9 +266,9 @@ fn data_of_closed_streams_is_given_back_to_the_connection() {
     assert!(window.take(65_535), "nothing is lost");
 }
 
-/// §6.5.3: until its acknowledgement, the client may use the window of the protocol.
-#[test]
-fn a_smaller_window_holds_from_its_acknowledgement_on() {
+/// A server with a smaller window, which the client has acknowledged behind 1,000 bytes on stream 1: the
+/// window of that is negative (§6.9.2).
+fn server_with_negative_window() -> End {
     let local = LocalSettings {
         window: 10,
         ..SETTINGS_OF_TESTS
@@ -280,7 +280,15 @@ fn a_smaller_window_holds_from_its_acknowledgement_on() {
     server.feed(&frame(DATA, 0, 1, &[b'x'; 1_000])).unwrap();
     server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
     server.sent();
-    // Its window is negative now, and that of a new stream is not.
+    server.take_seen();
+    server
+}
+
+/// §6.5.3: until its acknowledgement, the client may use the window of the protocol.
+#[test]
+fn a_smaller_window_holds_from_its_acknowledgement_on() {
+    let mut server = server_with_negative_window();
+    // That of a new stream is not.
     server.feed(&headers(0, 3, POST)).unwrap();
     server.feed(&frame(DATA, 0, 3, &[b'x'; 10])).unwrap();
     assert_eq!(server.sent(), []);
@@ -292,10 +300,6 @@ fn a_smaller_window_holds_from_its_acknowledgement_on() {
 /// negative. Padding counts.
 #[test]
 fn the_end_of_a_message_is_taken_whatever_its_window() {
-    let local = LocalSettings {
-        window: 10,
-        ..SETTINGS_OF_TESTS
-    };
     let closed = vec![reset_frame(1, code::FLOW_CONTROL_ERROR)];
     for (payload, flags, expected) in [
         (&b""[..], END_STREAM, vec![]),
@@ -303,14 +307,7 @@ fn the_end_of_a_message_is_taken_whatever_its_window() {
         (b"x", END_STREAM, closed.clone()),
         (b"\0", END_STREAM | 0x8, closed),
     ] {
-        let mut server = End::new(Role::Server, local, FEW);
-        server.feed(PREFACE).unwrap();
-        server.feed(&settings(&[])).unwrap();
-        server.feed(&headers(0, 1, POST)).unwrap();
-        server.feed(&frame(DATA, 0, 1, &[b'x'; 1_000])).unwrap();
-        server.feed(&frame(SETTINGS, ACK, 0, b"")).unwrap();
-        server.sent();
-        server.take_seen();
+        let mut server = server_with_negative_window();
         server.feed(&frame(DATA, flags, 1, payload)).unwrap();
         assert_eq!(server.sent(), expected, "{payload:?} {flags}");
         let end = Seen::Data(1, vec![], true);
