@@ -7,7 +7,7 @@ import time
 
 from . import load, peers, processes
 from .load import H2load
-from .processes import BUILT, OTHERS, Process
+from .processes import BOTH, BUILT, OTHERS, TESTED, Process
 from .report import gone, interleaved, progress, same_work
 from .throughput import LARGE, asked, rivals, start_all, stop_programs
 
@@ -23,26 +23,27 @@ def http2(report, a):
     if a.namespaces:
         processes.apart()
     report.head("HTTP/2 over TLS, proxied to HTTP/1", len(a.rows) * len(names) * a.rounds * (a.secs + 0.5))
-    origin = load.Origin()
+    cores, others = (TESTED, OTHERS) if a.workers == 1 else (BOTH, BOTH)
+    origin = load.Origin(others)
     programs, large = {}, None
     for row in sorted(a.rows, key=lambda row: ROWS[row][1] >= LARGE):
         method, size = ROWS[row]
         if large != (size >= LARGE):
             stop_programs(programs)
             large = size >= LARGE
-            programs = start_all(names, upstream=origin.tcp, key="ecdsa", http=True, h2=True, large=large)
+            programs = start_all(names, cores, upstream=origin.tcp, key="ecdsa", http=True, h2=True, large=large, workers=a.workers)
             notes = same_work(asked(programs))
         job = H2load.of(method, size, a.conns, a.streams)
 
         def measure(_, program):
             before = origin.counted.read()
-            record = load.h2load(program, program.port, job, a.secs)
+            record = load.h2load(program, program.port, job, a.secs, others)
             came = origin.counted.read()["bytes_in"] - before["bytes_in"]
             if job.body and came < record["requests"] * size:
                 record["errors"]["bytes missing at the origin"] = record["requests"] * size - came
             return record
         found = interleaved(programs, a.rounds, measure)
-        report.cell(f"{method} {size:,} B, {a.conns} × {a.streams} streams", found, [*COST, *[load.CORE] * a.namespaces], cost="cpu_us", rivals=rivals(names), goal=GOAL, notes=notes)
+        report.cell(f"{method} {size:,} B, {a.conns} × {a.streams} streams" + f", {a.workers} workers" * (a.workers > 1), found, [*COST, *[load.CORE] * a.namespaces], cost="cpu_us", rivals=rivals(names), goal=GOAL, notes=notes)
     stop_programs(programs)
     origin.stop()
 

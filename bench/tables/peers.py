@@ -150,11 +150,13 @@ def nginx_http(front, directory, tls, build):
     temporary = " ".join(f"{kind}_temp_path {directory}/{kind};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     # Frames of 64 KB in place of 8 KB; a window of 1 MB for uploads in place of 64 KB, as HAProxy gets it.
     h2 = "http2_chunk_size 64k; http2_body_preread_size 1m;" if front.h2 else ""
+    to = ('grpc_pass grpc://origin; grpc_read_timeout 300s; grpc_set_header X-Forwarded-For $remote_addr;' if front.endpoint == "h2c" else  # its only way to HTTP/2 without TLS before 1.29.4
+          'proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Host $http_host;')
     return [f"http {{ {log} {temporary}", "  keepalive_requests 1000000000; keepalive_timeout 300s; tcp_nodelay on; client_max_body_size 0;",
             f"  upstream origin {{ server {front.upstream}; keepalive 8192; keepalive_requests 1000000000; keepalive_timeout 300s; }}",
             "  map $http_upgrade $connection_to { default upgrade; '' ''; }" if front.upgrades else "",
             f"  server {{ {nginx_listen(build, front.port, front.tls, front.h2, host=front.host)} {tls} {h2}",
-            '    location / { proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Host $http_host;',
+            f"    location / {{ {to}",
             "      proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection $connection_to; proxy_read_timeout 300s;" if front.upgrades else '      proxy_set_header Connection "";',
             "      proxy_set_header X-Forwarded-For $remote_addr; proxy_request_buffering off; client_body_buffer_size 64k;",
             "      proxy_max_temp_file_size 0; proxy_buffer_size 16k; proxy_buffers 16 16k; proxy_busy_buffers_size 64k; } } }"]

@@ -21,7 +21,7 @@ class Row:
     fixed: float | None = None    # seconds of all of it, where rounds do not count
 
     def arguments(self, rounds, secs):
-        return Namespace(**{"rounds": rounds, "secs": secs, "peers": list(self.peers), "suite": "aes128", "namespaces": False} | self.options)
+        return Namespace(**{"rounds": rounds, "secs": secs, "peers": list(self.peers), "suite": "aes128", "namespaces": False, "workers": 1} | self.options)
 
     def seconds(self, rounds, secs):
         return self.fixed or rounds * len(self.peers) * (secs + self.each)

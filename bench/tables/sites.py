@@ -22,6 +22,8 @@ class Site:
     timeouts: str | None = None   # Lockgate's `timeouts` value
     metrics: int | None = None    # port of Lockgate's metrics address
     h2: bool = False              # over TLS: clients may have HTTP/2, and WebSockets over it
+    h2c: bool = False             # without TLS: Lockgate's clients have HTTP/2 by prior knowledge, and WebSockets over it
+    endpoint: str = "http1"       # what Lockgate speaks to the origins: "http1" or "h2c"
     admin: bool = False           # Lockgate's admin socket, HAProxy's stats socket
 
     few_descriptors = False
@@ -46,7 +48,11 @@ def lockgate(site, directory, binary=LOCKGATE):
     text += ["[pool.origins]", f"endpoints = {list(site.upstreams)}".replace("'", '"')]
     if site.health:
         text.append(f'health = {{ path = "{site.health}", every = "1s", timeout = "500ms", fall = 2 }}')
+    if site.endpoint != "http1":
+        text.append(f'protocol = "{site.endpoint}"')
     text += [f'[site.":{site.port}"]', 'listen = ["127.0.0.1"]', 'proxy = "pool:origins"']
+    if site.h2c:
+        text.append('protocols = ["h2c"]')
     if site.key:
         text.append(f'tls = {{ cert = "{site.certificate}", key = "{site.private_key}" }}')
     if site.users:

@@ -12,12 +12,12 @@ COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sy
         ("p50 ms", "p50", 2), ("p99 ms", "p99", 2)]
 
 
-def start_all(names, **front):
+def start_all(names, cores=processes.TESTED, **front):
     """Every peer with the same front; a peer that does not start is the string that says why."""
     programs = {}
     for name in names:
         try:
-            programs[name] = peers.start(name, peers.Front(port=0, **front))
+            programs[name] = peers.start(name, peers.Front(port=0, **front), cores)
         except peers.DidNotStart as why:
             programs[name] = str(why)
     return programs

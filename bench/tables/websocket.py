@@ -39,8 +39,12 @@ def autobahn(report, a):
     lines = [line_of("direct", direct, direct)]
     for name in a.peers:
         for front in a.fronts:
+            behind, upstream, endpoint = None, origin.tcp, "http1"
             try:
-                program = sites.start(name, sites.Site(upstreams=(origin.tcp,), key="ecdsa" if front == "tls" else None))
+                if front == "h2":  # The suite's client has no HTTP/2: one before it speaks that, and is tried as well.
+                    behind = sites.start(name, sites.Site(upstreams=(origin.tcp,), h2c=True))
+                    upstream, endpoint = f"127.0.0.1:{behind.port}", "h2c"
+                program = sites.start(name, sites.Site(upstreams=(upstream,), endpoint=endpoint, key="ecdsa" if front == "tls" else None))
             except peers.DidNotStart as why:
                 lines.append([f"{name}, {front}", str(why)] + [""] * 4)
                 report.bad |= name == "lockgate"
@@ -50,6 +54,8 @@ def autobahn(report, a):
             lines.append(line_of(f"{name}, {front}", found, direct))
             report.bad |= name == "lockgate" and (not found or bool(others(found, direct)) or not program.alive())
             program.stop()
+            if behind:
+                behind.stop()
     origin.stop()
     report.plain(f"Autobahn test suite, cases {', '.join(a.cases)}, against ws", ["", "cases", "passed", "failed", "other verdict than direct", "took"], lines,
                  ["Passed: OK, NON-STRICT or INFORMATIONAL. The verdict of a case is its behaviour, its behaviour on close and the close code of the server."])

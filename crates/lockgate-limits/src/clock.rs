@@ -515,6 +515,11 @@ impl Watch {
         self.cut.get().is_some()
     }
 
+    /// Why the connection of this stream is to end, if it is.
+    pub fn cut_of_connection(&self) -> Option<Cut> {
+        self.stream_of.get()?.cut.get()
+    }
+
     /// Charges it with memory that was taken, or given back where negative. Never below 0: memory
     /// that was charged elsewhere and is given back here does not hide later takes.
     pub(crate) fn charge(&self, bytes: isize) {

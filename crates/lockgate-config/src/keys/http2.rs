@@ -51,9 +51,9 @@ table! {
         &Burst,
         r#""20/s burst 200""#,
         r#""100/s burst 1000""#,
-        "How often requests of one connection may be cancelled by the client (RST_STREAM) or be \
-         malformed; more closes the connection. Each costs work without a response (CVE-2023-44487, \
-         CVE-2025-8671). Up to 1,024 streams that are refused before the client has seen our \
+        "How often requests of one connection may be cancelled by the client (RST_STREAM before the \
+         whole response was sent) or be malformed; more closes the connection. Each costs work \
+         without a response (CVE-2023-44487, CVE-2025-8671). Up to 1,024 streams that are refused before the client has seen our \
          SETTINGS do not count.",
     );
 
@@ -63,7 +63,8 @@ table! {
         r#""100/s burst 1000""#,
         r#""20/s burst 200""#,
         "How many frames of one connection may do nothing for a request: SETTINGS, PRIORITY, DATA \
-         that is empty or mostly padding, DATA and HEADERS of streams that were reset, and PING, \
+         that is empty or mostly padding, RST_STREAM behind a whole response, HEADERS and RST_STREAM \
+         of closed streams, DATA of reset streams beyond what their windows had left, and PING, \
          WINDOW_UPDATE and CONTINUATION beyond what the transferred bytes explain (CVE-2019-9511 to \
          9518, CVE-2024-27316).",
     );

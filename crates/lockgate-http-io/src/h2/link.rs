@@ -24,6 +24,7 @@ use std::task::{Context, Poll, Waker, ready};
 use lockgate_http::h1::HeadLimits;
 use lockgate_http::h2::{Connection, ConnectionError, Key, TurnBuffers, code};
 use lockgate_net::acknowledge::ReadPauses;
+use lockgate_net::memory;
 use lockgate_net::stream::{BufferPool, ReadBuffer, Stream, StreamError};
 
 use super::partial_message::PartialMessage;
@@ -55,6 +56,8 @@ pub enum LinkEvent {
         /// Whether no body follows.
         has_ended: bool,
     },
+    /// A request with more fields than are decoded: it was answered with 431.
+    HeadTooLong,
     /// The peer has ended its side of the connection; `is_cut` within its preface, a frame or a field
     /// section.
     Ended {
@@ -266,9 +269,15 @@ impl Link {
     /// Gives the layer buffers of the worker, until the end of the next turn, if there will be one.
     fn lend(&mut self) {
         if self.lost.is_none() && !std::mem::replace(&mut self.is_lent, true) {
+            let before = memory::mark();
             let mut buffers = self.buffers.take();
             self.connection.lend(&mut buffers);
             self.buffers.give_rest(buffers);
+            if let LinkPeer::Endpoint = self.peer {
+                // A request may have asked for them, and the connection's task gives them back: its
+                // client is not charged with them.
+                memory::lend(before - memory::mark());
+            }
         }
     }
 

@@ -64,6 +64,11 @@ impl ReceivedBody {
         Ok(())
     }
 
+    /// The memory of the fetched data.
+    pub(super) fn memory(&self) -> usize {
+        self.data.capacity()
+    }
+
     /// Data that was fetched and not used.
     pub(super) fn data(&self) -> &[u8] {
         self.data.get(self.used..).unwrap_or_default()

@@ -12,6 +12,9 @@ use lockgate_http::priority::Priority;
 const ROOM: usize = 64 * 1024;
 /// The same while streams of several urgencies wait: a new urgent stream waits behind these bytes.
 const CONTENDED: usize = 16 * 1024;
+/// The most streams that have a turn at once. One stream may use up the room, and the others would be
+/// woken in vain.
+const AT_ONCE: usize = 4;
 /// The most kept priorities of requests that were not received yet, or of responses that have not
 /// begun.
 const UPDATES: usize = 128;
@@ -106,13 +109,14 @@ impl SendOrder {
         std::mem::take(&mut self.leaving)
     }
 
-    /// Begins the next turn: the streams that go on, the first of them first. Those without a rank are
-    /// closed; those that wait for the connection's window stay unless it `is_open`.
+    /// Begins the next turn: the streams that go on, the first of them first, and not more than can
+    /// make use of it. Those without a rank are closed; those that wait for the connection's window stay
+    /// unless it `is_open`.
     pub(super) fn next_turn(
         &mut self,
         is_open: bool,
         mut rank: impl FnMut(Key) -> Option<(Priority, u64)>,
-    ) -> Vec<(Rank, Key)> {
+    ) -> Vec<(Rank, WaitingStream)> {
         if self.waiting.is_empty() {
             return Vec::new();
         }
@@ -123,17 +127,25 @@ impl SendOrder {
                 return true;
             }
             if let Some((own, last_send)) = rank(stream.key) {
-                next.push((self.rank(stream.key.stream(), own, last_send), stream.key));
+                next.push((self.rank(stream.key.stream(), own, last_send), *stream));
             }
             false
         });
-        self.waiting = waiting;
         next.sort_by_key(|(rank, _)| *rank);
         let ends = next.first().zip(next.last());
         if ends.is_some_and(|((first, _), (last, _))| first.urgency != last.urgency) {
             self.room = CONTENDED;
         }
+        let later = next.drain(AT_ONCE.min(next.len())..);
+        waiting.extend(later.map(|(_, stream)| stream));
+        self.waiting = waiting;
         next
+    }
+
+    /// Whether streams wait that another turn would have go on.
+    pub(super) fn has_more(&self, is_open: bool) -> bool {
+        let mut waiting = self.waiting.iter();
+        waiting.any(|stream| is_open || !stream.for_window)
     }
 
     fn rank(&self, stream: u32, own: Priority, last_send: u64) -> Rank {
@@ -245,8 +257,10 @@ mod tests {
                 .map(|(_, at)| *at)
         };
         let next = order.next_turn(true, rank);
+        assert!(!order.has_more(true));
         assert!(order.next_turn(true, rank).is_empty(), "each has one turn");
-        next.iter().map(|(_, key)| key.stream()).collect()
+        let next = next.iter();
+        next.map(|(_, stream)| stream.key.stream()).collect()
     }
 
     /// RFC 9218 §4.1, §10
@@ -321,6 +335,27 @@ mod tests {
         assert!(order.next_turn(false, rank).is_empty());
         assert_eq!(order.next_turn(true, rank).len(), 1);
         assert!(order.next_turn(true, rank).is_empty());
+    }
+
+    /// Otherwise each write would wake a hundred streams for the turn of one.
+    #[test]
+    fn few_of_many_waiting_streams_are_woken_at_once() {
+        let (mut order, keys) = (SendOrder::new(), keys(10));
+        for key in &keys {
+            order.wait(WaitingStream {
+                key: *key,
+                for_window: false,
+            });
+        }
+        let rank = |_| Some((Priority::default(), 0));
+        let mut woken = Vec::new();
+        for count in [4, 4, 2, 0] {
+            let next = order.next_turn(true, rank);
+            assert_eq!(next.len(), count);
+            woken.extend(next.into_iter().map(|(_, stream)| stream.key));
+            assert_eq!(order.has_more(false), woken.len() < keys.len());
+        }
+        assert_eq!(woken, keys);
     }
 
     /// Otherwise updates that came too late for their streams would be all that is ever kept.

@@ -398,7 +398,9 @@ impl SharedConnection {
         }
         match received {
             // An endpoint sends no requests.
-            Poll::Pending | Poll::Ready(Ok(LinkEvent::Request { .. })) => None,
+            Poll::Pending | Poll::Ready(Ok(LinkEvent::Request { .. } | LinkEvent::HeadTooLong)) => {
+                None
+            }
             Poll::Ready(Ok(LinkEvent::Ended { .. })) => {
                 link.end_streams(None);
                 Some(ended_after(link.goaway_code()))

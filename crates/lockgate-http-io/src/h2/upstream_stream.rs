@@ -6,6 +6,7 @@ use std::task::{Context, Poll, ready};
 use lockgate_http::fields::{Field, Fields};
 use lockgate_http::h2::{self as layer, Key, code};
 use lockgate_http::head::{BodyLength, Method, ResponseHead};
+use lockgate_net::memory;
 
 use super::SharedConnection;
 use super::received_body::ReceivedBody;
@@ -229,6 +230,9 @@ impl UpstreamStream {
         }
         let fetched = link.slot(key).map_or(Ok(()), |slot| self.body.fetch(slot));
         drop(link);
+        // The connection's task has allocated this memory. The client holds it from here on, and frees
+        // it.
+        memory::lend(self.body.memory().cast_signed());
         Poll::Ready(fetched.map_err(|error| self.fail(key, error.into())))
     }
 

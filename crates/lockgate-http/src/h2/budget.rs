@@ -23,7 +23,8 @@ pub struct Budget {
     pub resets: u32,
     /// Frames that carry nothing for a message, or hardly anything: PING, SETTINGS, PRIORITY,
     /// PRIORITY_UPDATE, unknown ones, DATA that is empty or mostly padding and CONTINUATION below 1 KB
-    /// where they end nothing, DATA and HEADERS of streams that we have reset.
+    /// where they end nothing, RST_STREAM behind a whole response, HEADERS and RST_STREAM of closed
+    /// streams, and DATA of streams that we have reset beyond what their windows had left.
     pub control: u32,
     /// WINDOW_UPDATE frames that the data we sent does not account for.
     pub updates: u32,
@@ -47,6 +48,8 @@ pub(super) struct PeerBudget {
     explained: u64,
     /// Streams that may be refused without being counted.
     unseen: u32,
+    /// Bytes of DATA frames that may be on their way to streams that we have reset.
+    late: u32,
 }
 
 impl PeerBudget {
@@ -56,6 +59,7 @@ impl PeerBudget {
             left: full,
             explained: 0,
             unseen: UNSEEN,
+            late: 0,
         }
     }
 
@@ -78,6 +82,22 @@ impl PeerBudget {
 
     pub(super) fn control(&mut self) -> Result<(), ConnectionError> {
         take(&mut self.left.control, ConnectionError::Control)
+    }
+
+    /// Notes that we have reset a stream for which the peer may have sent this much (RFC 9113 §5.1).
+    pub(super) fn note_reset(&mut self, window: usize) {
+        self.late = self.late.saturating_add(window as u32);
+    }
+
+    /// Counts a DATA frame of this size, with its header, of a stream that we have reset.
+    pub(super) fn late_data(&mut self, size: usize) -> Result<(), ConnectionError> {
+        match self.late.checked_sub(size as u32) {
+            Some(left) => {
+                self.late = left;
+                Ok(())
+            }
+            None => self.control(),
+        }
     }
 
     pub(super) fn update(&mut self) -> Result<(), ConnectionError> {

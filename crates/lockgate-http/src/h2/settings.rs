@@ -13,6 +13,8 @@ const MAX_FRAME_SIZE: u16 = 0x5;
 const MAX_HEADER_LIST_SIZE: u16 = 0x6;
 /// RFC 8441 §3.
 const ENABLE_CONNECT_PROTOCOL: u16 = 0x8;
+/// RFC 9218 §2.1: the priorities of RFC 7540 have no meaning.
+const NO_RFC7540_PRIORITIES: u16 = 0x9;
 
 /// What we allow the peer. It is sent at the beginning; only [windows
 /// grow](super::Connection::grow_windows) later.
@@ -45,11 +47,13 @@ impl LocalSettings {
     /// Writes our first SETTINGS frame.
     pub(super) fn write(self, role: Role, out: &mut Vec<u8>) {
         let own = match role {
-            Role::Client => [Some((ENABLE_PUSH, 0)), None],
+            Role::Client => [Some((ENABLE_PUSH, 0)), None, None],
             Role::Server => [
                 Some((MAX_CONCURRENT_STREAMS, self.streams)),
                 self.connect_protocol
                     .then_some((ENABLE_CONNECT_PROTOCOL, 1)),
+                // The client need not send those of RFC 7540: those of RFC 9218 are followed.
+                Some((NO_RFC7540_PRIORITIES, 1)),
             ],
         };
         let both = [

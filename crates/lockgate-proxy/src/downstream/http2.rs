@@ -30,6 +30,7 @@ use super::serve::min_rate;
 use super::termination::{Termination, termination_of_cut};
 use crate::access_log::{Cause, CauseSide};
 use crate::action::relay::ClientTransport;
+use crate::error_response::HttpFault;
 use crate::exchange::ExchangeFailure;
 use crate::request_id::RequestId;
 use crate::site::ListenerSites;
@@ -273,6 +274,10 @@ impl H2ClientConnection {
                 Poll::Ready(Ok(LinkEvent::Request { key, has_ended })) => {
                     self.open_stream(key, has_ended, progress);
                 }
+                Poll::Ready(Ok(LinkEvent::HeadTooLong)) => {
+                    let fault = HttpFault::HeadTooLarge;
+                    self.log_refusal(ExchangeFailure::because(fault, "more fields than we read"));
+                }
                 Poll::Ready(Ok(LinkEvent::Ended { is_cut: false })) => {
                     return Some(Termination::client_closed());
                 }
@@ -365,7 +370,9 @@ impl H2ClientConnection {
             Err(HeadRefusal::NoRoom) => {
                 link.refuse(key);
                 worker.request_heads.give(head);
-                return self.log_refusal();
+                let detail = "the heads of the connection's open streams are too large together";
+                let (limit, side) = (Cause::Limit, CauseSide::Lockgate);
+                return self.log_refusal(ExchangeFailure::silent(limit, side, detail));
             }
         };
         drop(link);
@@ -380,11 +387,9 @@ impl H2ClientConnection {
         }
     }
 
-    /// Logs a request that is refused because the heads of the open streams take all the room.
-    fn log_refusal(&self) {
+    /// Logs a request that is refused before it has a task.
+    fn log_refusal(&self, failure: ExchangeFailure) {
         let id = self.begin_unserved();
-        let detail = "the heads of the connection's open streams are too large together";
-        let failure = ExchangeFailure::silent(Cause::Limit, CauseSide::Lockgate, detail);
         self.connection
             .finish_unserved(&id, Instant::now(), 0, failure);
     }

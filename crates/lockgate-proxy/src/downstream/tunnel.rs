@@ -78,15 +78,15 @@ impl TunnelRun<'_> {
                 if ended.is_pending() {
                     ended = coming.poll(cx, up, down, on_sent);
                 }
-                if ended.is_ready() {
-                    return ended;
-                }
                 meter
                     .received
                     .set(meter.received.get() + down.bytes_read() - received);
                 meter
                     .sent
                     .set(meter.sent.get() + down.bytes_written() - sent);
+                if ended.is_ready() {
+                    return ended;
+                }
                 let is_held = shapers.as_deref().is_some_and(Shapers::is_waited_for);
                 meter.held.set(is_held);
                 meter.note(going.has_ended(), coming.has_ended());

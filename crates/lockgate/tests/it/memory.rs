@@ -6,8 +6,8 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::LazyLock;
 
-use lockgate_testkit::h2::Peer;
 use lockgate_testkit::h2::frame::setting;
+use lockgate_testkit::h2::{self, Peer, ScriptedResponse};
 use lockgate_testkit::{
     Http, Lockgate, Origin, Serving, Signal, Tls, Wire, bytes, eventually, server_config,
 };
@@ -166,6 +166,32 @@ fn unread_http2_streams_are_cut_for_memory() {
         // Each with few: many of one connection are refused, and then none would be cut.
         (0..4).for_each(|at| peer.get(2 * at + 1, "/big"));
         Box::new(peer)
+    };
+    survives(&gate, join, || get(to, "/small"));
+}
+
+/// The connections to the endpoint are shared by all clients.
+#[test]
+fn clients_not_reading_http2_endpoints_are_cut_for_memory() {
+    let www = www();
+    let origin = h2::Origin::plain(|_| {
+        ScriptedResponse::new(200)
+            .piece(NOISE.as_slice())
+            .then_nothing()
+    });
+    let gate = lockgate().start(&files(
+        &www,
+        &format!(
+            "[pool.app]\nprotocol = \"h2c\"\nendpoints = [\"{}\"]\n\
+             [site.\":0\".path.\"/big\"]\nproxy = \"pool:app\"",
+            origin.address()
+        ),
+    ));
+    let to = gate.address();
+    let join = || -> Box<dyn Any> {
+        let mut client = Wire::connect_narrow(to);
+        client.send(REQUEST);
+        Box::new(client)
     };
     survives(&gate, join, || get(to, "/small"));
 }

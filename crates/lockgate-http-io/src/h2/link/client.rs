@@ -170,7 +170,7 @@ impl Link {
 
     /// Answers a request with more fields than are decoded, and than any head may have: at the least
     /// cost.
-    pub(super) fn refuse_long(&mut self, key: Key) {
+    pub(super) fn refuse_long(&mut self, key: Key) -> LinkEvent {
         self.connection.respond_with(key, true, |block| {
             block.status(431);
             block.field(b"content-length", b"0", Indexing::Plain);
@@ -179,6 +179,7 @@ impl Link {
         self.connection.penalize();
         // RFC 9113 §8.1: the rest of the request is superfluous.
         self.connection.close(key, code::NO_ERROR);
+        LinkEvent::HeadTooLong
     }
 
     /// Closes at once a stream that was reset, since frames behind its reset are a violation (RFC 9113

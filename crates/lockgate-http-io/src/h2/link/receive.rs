@@ -145,7 +145,9 @@ impl Link {
                 let most = self.connection.local_settings().head_list as usize;
                 match self.peer {
                     LinkPeer::Endpoint => self.take_response(key, ended, &section.fields),
-                    LinkPeer::Client(_) if section.is_cut || wire > most => self.refuse_long(key),
+                    LinkPeer::Client(_) if section.is_cut || wire > most => {
+                        return Some(self.refuse_long(key));
+                    }
                     LinkPeer::Client(_) => return Some(self.accept_stream(key, ended)),
                 }
             }

@@ -231,10 +231,14 @@ impl Link {
             let slot = connection.get_mut(key)?;
             Some((slot.priority, slot.last_send))
         });
-        for (_, key) in next {
-            if let Some(slot) = connection.get_mut(key) {
+        for (_, stream) in next {
+            if let Some(slot) = connection.get_mut(stream.key) {
                 slot.wake(StreamWait::Turn);
             }
+        }
+        if order.has_more(is_open) {
+            // The next turn comes behind the woken streams, whether they write or not.
+            self.wake_driver();
         }
     }
 }

@@ -126,6 +126,7 @@ impl Scene {
                     Poll::Ready(Ok(LinkEvent::Request { key, has_ended })) => {
                         opened.push((key, has_ended));
                     }
+                    Poll::Ready(Ok(LinkEvent::HeadTooLong)) => {}
                     Poll::Ready(Ok(LinkEvent::Ended { .. })) => panic!("the client stays"),
                     Poll::Ready(Err(error)) => break Some(error),
                     Poll::Pending => break None,

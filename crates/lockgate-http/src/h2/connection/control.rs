@@ -164,14 +164,20 @@ impl<S> Connection<S> {
         if self.is_idle(header.stream) {
             return Err(ConnectionError::WrongStream);
         }
-        self.budget.reset()?;
         let code = u32::from_be_bytes(*code);
-        let Some(key) = self.streams.find(header.stream) else {
-            return Ok(());
+        let key = self.streams.find(header.stream);
+        let stream = key.and_then(|key| Some((key, self.streams.get_mut(key)?)));
+        let Some((key, stream)) = stream.filter(|(_, stream)| !stream.is_over()) else {
+            // It cancels nothing.
+            return self.budget.control();
         };
-        let Some(stream) = self.streams.get_mut(key).filter(|stream| !stream.is_over()) else {
-            return Ok(());
-        };
+        // §8.1: behind a whole response it spares the rest of the request, and no work was in vain: gRPC
+        // clients reset each call that the server ends first.
+        if stream.sent == MessageState::Ended {
+            self.budget.control()?;
+        } else {
+            self.budget.reset()?;
+        }
         // §8.7; a server that has begun to answer has processed the request.
         let unprocessed = code == code::REFUSED_STREAM && stream.received == MessageState::Head;
         (stream.received, stream.sent) = (MessageState::Ended, MessageState::Ended);

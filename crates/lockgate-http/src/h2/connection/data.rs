@@ -71,8 +71,10 @@ impl<S> Connection<S> {
     ) -> Result<Option<Key>, ConnectionError> {
         let id = header.stream;
         let Some(key) = self.streams.find(id) else {
-            if self.is_late(id) {
+            if self.is_late(id) && is_useless(data, header.length) {
                 self.budget.control()?;
+            } else if self.is_late(id) {
+                self.budget.late_data(HEADER_LEN + header.length)?;
             } else {
                 // §5.1: it has ended, or was reset long ago.
                 self.write_reset(id, code::STREAM_CLOSED);
@@ -111,8 +113,7 @@ impl<S> Connection<S> {
         if data == 0 && !ended {
             self.empty_frames = self.empty_frames.saturating_add(1);
         }
-        let padding = header.length - data;
-        if !ended && (data == 0 || data < SHORT_DATA && data < padding) {
+        if !ended && is_useless(data, header.length) {
             self.budget.control()?;
         }
         Ok(Some(key))
@@ -177,4 +178,9 @@ impl<S> Connection<S> {
         }
         Ok(())
     }
+}
+
+/// Whether a frame of this length carries hardly anything but padding.
+fn is_useless(data: usize, length: usize) -> bool {
+    data == 0 || data < SHORT_DATA && data < length - data
 }

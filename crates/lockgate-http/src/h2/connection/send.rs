@@ -214,6 +214,8 @@ impl<S> Connection<S> {
             );
             if is_violation {
                 self.penalize();
+            } else if stream.received == MessageState::Body {
+                self.budget.note_reset(stream.receive_window.left());
             }
         }
         stream.user

@@ -273,7 +273,7 @@ fn both_roles_begin_with_their_preface() {
     let [(SETTINGS, 0, 0, payload), (WINDOW_UPDATE, 0, 0, more)] = &server.sent()[..] else {
         panic!("SETTINGS and WINDOW_UPDATE");
     };
-    let expected = [(3, 4), (8, 1), (4, (1 << 31) - 1), (6, 4096)];
+    let expected = [(3, 4), (8, 1), (9, 1), (4, (1 << 31) - 1), (6, 4096)];
     assert_eq!(payload, &frames_of(&settings(&expected))[0].3);
     assert_eq!(more[..], (70_000_u32 - 65_535).to_be_bytes());
 }

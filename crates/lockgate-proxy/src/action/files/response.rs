@@ -497,11 +497,13 @@ impl Files {
                 give_back(shaper, &watch.meter);
                 shaper.is_waited_for()
             });
-            // While the disk is what is waited for, or the rate, the client is not to blame.
-            watch.set_wait(if held || delivery.reads() {
-                WaitReason::Nothing
-            } else {
+            // While the disk is what is waited for, or the rate, or other streams of the connection, the
+            // client is not to blame.
+            let is_awaited = !held && !delivery.reads() && down.is_blocked();
+            watch.set_wait(if is_awaited {
                 WaitReason::ForRoom
+            } else {
+                WaitReason::Nothing
             });
             std::task::Poll::Ready(ready!(polled))
         }));

@@ -11,7 +11,7 @@ use std::time::Instant;
 use lockgate_http_io::h2::RequestPseudoFields;
 use lockgate_http_io::message::{ClientExchange, OutgoingRequest};
 use lockgate_limits::box_future::boxed;
-use lockgate_limits::clock::{PendingResponse, ResponseSource};
+use lockgate_limits::clock::{PendingResponse, ResponseSource, WaitReason};
 use lockgate_limits::member_set::MemberSet;
 use lockgate_limits::sockets::SocketShare;
 use lockgate_upstream::{
@@ -23,7 +23,7 @@ use super::Proxy;
 use super::attempt_failure::AttemptFailure;
 use super::replay::Replay;
 use super::upload::RequestUpload;
-use crate::error_response::HttpFault;
+use crate::error_response::{HttpFault, grpc};
 use crate::exchange::{Exchange, ExchangeFailure, lap};
 use crate::metrics::http::LeaseCells;
 
@@ -73,7 +73,12 @@ impl<'a> Attempts<'a> {
         // Over HTTP/2 endpoints tell which requests they have not looked at, also where bytes were
         // sent.
         let replay = Replay::new(is_idempotent || http2);
-        let upload = RequestUpload::new(exchange.guard, exchange.request.rules, replay);
+        let upload = RequestUpload {
+            guard: exchange.guard,
+            rules: exchange.request.rules,
+            replay,
+            may_pause: http2 && grpc::is_call(exchange.request.received()),
+        };
         let wait_budget = upstream.pool().wait_budget();
         Ok(Self {
             proxy,
@@ -293,6 +298,8 @@ impl<'a> Attempts<'a> {
         failed: AttemptFailure,
     ) -> Result<(), ExchangeFailure> {
         let now = exchange.guard.clock().now();
+        // Until the next endpoint takes the body, the client is not waited for.
+        exchange.guard.watch().set_wait(WaitReason::Nothing);
         let is_stale = failed.is_stale(lease);
         let is_unprocessed = lease.connection.is_unprocessed();
         // Not for this failure, which is yet to be noted.

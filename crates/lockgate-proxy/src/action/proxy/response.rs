@@ -182,7 +182,8 @@ impl Bodies<'_, '_> {
             .set(self.sent_before + down.bytes_written());
         if pumped.is_pending() && down.is_blocked() {
             watch.set_wait(WaitReason::ForRoom);
-        } else if !self.is_uploading {
+        } else if pumped.is_pending() || !self.is_uploading {
+            // Both sides may be silent while the response is on its way, as in a long poll.
             watch.set_wait(WaitReason::Nothing);
         }
         // Events may be hours apart: until then no write would tell.

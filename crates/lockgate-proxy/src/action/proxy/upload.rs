@@ -1,6 +1,6 @@
 //! A request's body on its way to an endpoint.
 
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use lockgate_http_io::body::{BodyReader, BodyWriter, WriteError};
 use lockgate_limits::clock::{Guard, WaitReason};
@@ -25,17 +25,12 @@ pub(super) struct RequestUpload<'a> {
     pub(super) rules: &'a RouteRules,
     /// The beginning of the body, for another attempt.
     pub(super) replay: Replay,
+    /// Whether the client may be silent in its body: a gRPC call, in which either side may send a message
+    /// at any time.
+    pub(super) may_pause: bool,
 }
 
-impl<'a> RequestUpload<'a> {
-    pub(super) fn new(guard: &'a Guard, rules: &'a RouteRules, replay: Replay) -> Self {
-        Self {
-            guard,
-            rules,
-            replay,
-        }
-    }
-
+impl RequestUpload<'_> {
     /// Sends the rest of the request's body, after the bytes that are to be sent again.
     pub(super) fn poll(
         &mut self,
@@ -48,12 +43,16 @@ impl<'a> RequestUpload<'a> {
             guard,
             rules,
             replay,
+            may_pause,
         } = self;
         let broken = |error: WriteError| UploadError::Broken(error.to_string());
         while let Some(data) = replay.again() {
             let last = down.is_complete() && down.is_last();
-            let taken = ready!(up.poll_write(cx, data, last)).map_err(broken)?;
-            replay.sent(taken);
+            let Poll::Ready(taken) = up.poll_write(cx, data, last) else {
+                guard.watch().set_wait(WaitReason::Nothing);
+                return Poll::Pending;
+            };
+            replay.sent(taken.map_err(broken)?);
         }
         let meter = &guard.watch().meter;
         let before = down.bytes_read();
@@ -77,7 +76,7 @@ impl<'a> RequestUpload<'a> {
             Poll::Pending => {
                 // While the endpoint takes nothing, or we take nothing for its rate, the client is
                 // not to blame.
-                let waiting = if is_held || up.is_blocked() {
+                let waiting = if *may_pause || is_held || up.is_blocked() {
                     WaitReason::Nothing
                 } else {
                     WaitReason::ForBody

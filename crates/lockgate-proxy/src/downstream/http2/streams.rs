@@ -1,7 +1,7 @@
 //! The streams of a client's connection over HTTP/2: one request each, in a task of its own.
 
 use std::rc::Rc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lockgate_http::h2::{SectionError, code};
 use lockgate_http::head::{Method, RequestHead};
@@ -15,6 +15,7 @@ use lockgate_upstream::UpstreamConnection;
 
 use super::H2ClientConnection;
 use crate::downstream::ListenerSnapshot;
+use crate::downstream::connection::ClientConnection;
 use crate::downstream::http1::termination_of_tunnel;
 use crate::downstream::linger::{LINGER, linger_on_body};
 use crate::downstream::serve::{NextStep, ServeContext};
@@ -63,20 +64,17 @@ impl H2ClientConnection {
                     match next {
                         NextStep::Tunnel { switched, cells } => {
                             drop(snapshot);
-                            boxed(|| {
+                            let part = boxed(|| {
                                 open.0
                                     .tunnel(&mut stream, head.method, *switched, &guard, &cells)
-                            })
-                            .await;
+                            });
+                            charged(connection.guard.shared(), part).await;
                         }
                         NextStep::CloseNow(_) => {}
                         NextStep::Request | NextStep::Linger(_) if stream.is_complete() => {}
-                        NextStep::Request => {
-                            boxed(|| linger_on_body(&mut stream, &guard, LINGER)).await
-                        }
+                        NextStep::Request => linger(connection, &mut stream, &guard, LINGER).await,
                         NextStep::Linger(termination) => {
-                            boxed(|| linger_on_body(&mut stream, &guard, termination.linger_time()))
-                                .await
+                            linger(connection, &mut stream, &guard, termination.linger_time()).await
                         }
                     }
                 }
@@ -176,9 +174,20 @@ impl H2ClientConnection {
             .await;
         connection.finish_unserved(&id, began, sent, failure);
         if !stream.is_complete() {
-            linger_on_body(stream, guard, LINGER).await;
+            linger(connection, stream, guard, LINGER).await;
         }
     }
+}
+
+/// Takes the rest of a request's body, which the connection was charged with.
+fn linger(
+    connection: &ClientConnection,
+    stream: &mut DownstreamStream,
+    guard: &Guard,
+    limit: Duration,
+) -> impl Future<Output = ()> {
+    let part = boxed(|| linger_on_body(stream, guard, limit));
+    charged(connection.guard.shared(), part)
 }
 
 /// A stream that is open, also when its task is dropped.

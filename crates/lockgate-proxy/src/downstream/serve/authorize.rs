@@ -101,6 +101,7 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
         };
         guard.end_phase();
         guard.watch().set_wait(WaitReason::Nothing);
+        guard.watch().uses_socket.set(false);
         let is_success = (200..300).contains(&response.head.status);
         if responded.is_ok() && is_success {
             auth.admit(&response.head.fields, outgoing);

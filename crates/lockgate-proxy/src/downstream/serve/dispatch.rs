@@ -7,7 +7,7 @@ use lockgate_http::head::{BodyLength, Method};
 use lockgate_http::request_target::RequestTarget;
 use lockgate_http_io::message::{ClientExchange, OutgoingHead, OutgoingRequest};
 use lockgate_limits::box_future::boxed;
-use lockgate_limits::clock::WaitReason;
+use lockgate_limits::clock::{Cut, WaitReason};
 use lockgate_rules::{Pattern, ProxyVersion, RequestValues};
 use lockgate_upstream::Preference;
 
@@ -16,6 +16,7 @@ use crate::access_log::{Cause, CauseSide};
 use crate::action::forward_proxy::{Connect, Forward};
 use crate::action::proxy::Proxy;
 use crate::downstream::termination::Termination;
+use crate::error_response::HttpFault;
 use crate::exchange::{Exchange, ExchangeFailure, RoutedRequest, TunnelRequest};
 use crate::files::Files;
 use crate::shaping::{Shape, Shaped, Shapers};
@@ -173,9 +174,21 @@ impl<'s, D: ClientExchange> IncomingRequest<'_, 's, D> {
     /// # Errors
     /// The failure of an exchange without a response.
     fn finish(&mut self, result: Result<(), ExchangeFailure>) -> Result<NextStep, ExchangeFailure> {
-        self.context.guard.watch().set_wait(WaitReason::Nothing);
+        let watch = self.context.guard.watch();
+        watch.set_wait(WaitReason::Nothing);
         let record = &mut *self.record;
         record.received = self.down.bytes_read();
+        // A stream that ends with its connection ends for the same reason.
+        let result = result.map_err(|failure| match watch.cut_of_connection() {
+            // A deadline is only that of the last frames.
+            Some(cut) if cut != Cut::Deadline && failure.cause == Cause::ClientReset => {
+                ExchangeFailure {
+                    fault: None,
+                    ..ExchangeFailure::cut(cut, HttpFault::ResponseTimeout)
+                }
+            }
+            _ => failure,
+        });
         match result {
             Err(failure) if record.outcome.status == 0 => return Err(failure),
             Err(failure) => {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::future::poll_fn;
 use std::num::NonZeroU64;
-use std::task::ready;
+use std::task::Poll;
 
 use lockgate_http::fields::{Fields, Known};
 use lockgate_http::forwarding;
@@ -508,9 +508,19 @@ impl WholeResponse<'_> {
         let mut sent = 0;
         let delivered = guard.within(poll_fn(|cx| {
             while !down.is_finished() {
-                sent += ready!(down.poll_write(cx, &body[sent..], true))?;
+                let Poll::Ready(taken) = down.poll_write(cx, &body[sent..], true) else {
+                    // Other streams of the connection may be what it waits for.
+                    watch.set_wait(if down.is_blocked() {
+                        WaitReason::ForRoom
+                    } else {
+                        WaitReason::Nothing
+                    });
+                    return Poll::Pending;
+                };
+                sent += taken?;
                 watch.meter.sent.set(before + sent as u64);
             }
+            watch.set_wait(WaitReason::ForRoom);
             down.poll_flush(cx)
         }));
         let delivered = delivered.await;

@@ -133,7 +133,7 @@ fn ended_as_it_should(
     let port = outcome.port;
     // That of the connection, not of one of its requests.
     let line = gate.line(attack.name, |line| {
-        line["client_port"] == port && line["method"].is_null()
+        line["client_port"] == port && line["method"].is_null() && line["status"].is_null()
     });
     let caused = line["cause"] == "limit" || line["cause"] == "refused_by_rule";
     check(

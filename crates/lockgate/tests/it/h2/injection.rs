@@ -9,6 +9,8 @@ use lockgate_testkit::h2::frame::{code, flag, frame, kind};
 use lockgate_testkit::h2::{Peer, hpack};
 use lockgate_testkit::{Origin, Serving, eventually};
 
+use serde_json::Value;
+
 use super::{VIOLATIONS, plain_site};
 use crate::scene::lockgate;
 
@@ -495,6 +497,11 @@ fn an_oversized_http2_field_is_a_431() {
     assert_eq!(peer.answer(21).status, 431);
     peer.get(23, "/");
     assert_eq!(peer.answer(23).text(), "ok");
+    let refused = |line: &Value| line["status"] == 431 && line["cause"] == "limit";
+    eventually("each has a line in the log", || {
+        let lines = gate.lines();
+        (lines.iter().filter(|line| refused(line)).count() == 5).then_some(())
+    });
 }
 
 /// RFC 9113 §10.5.1: a section that would cost more than a few heads to decode ends the connection,

@@ -8,6 +8,7 @@ use lockgate_testkit::h2::frame::{kind, setting};
 use lockgate_testkit::{DEADLINE, Http, Lockgate, Origin, Serving, Wire};
 
 use super::plain_site;
+use crate::files::Www;
 use crate::scene::lockgate;
 
 /// Size of a response that stands before others.
@@ -137,6 +138,73 @@ impl Scene {
             others < wanted.len() * SMALL,
             "{others} bytes of others went before the end of {wanted:?}"
         );
+    }
+}
+
+/// They do not wait for the client: a page over a slow link would lose its images and errors.
+#[test]
+fn local_responses_that_wait_for_their_turn_are_not_too_slow() {
+    let large = Origin::tcp().answering(|_| {
+        let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {LARGE}\r\n\r\n");
+        [head.as_bytes(), &vec![b'x'; LARGE]].concat()
+    });
+    // More than there is room for in a write that is not full.
+    let more = "x".repeat(128 << 10);
+    let (deaf, www) = (Origin::tcp(), Www::with(&[("file", &more)]));
+    let gate = lockgate().start(&format!(
+        "rates = {{ min_out = \"1KB/s\", grace = \"1s\" }}\n\
+         [site.\":0\"]\nlisten = [\"127.0.0.1\"]\nprotocols = [\"h2c\", \"http1\"]\nroot = {:?}\n\
+         [site.\":0\".path.\"/text\"]\nrespond = {{ status = 200, body = \"{more}\" }}\n\
+         [site.\":0\".path.\"/large\"]\nproxy = \"{}\"\n\
+         [site.\":0\".path.\"/deaf\"]\nproxy = \"{}\"\ntimeouts = {{ response = \"100ms\" }}\n",
+        www.root,
+        large.address(),
+        deaf.address()
+    ));
+    let mut peer = Peer::over(Wire::connect_narrow(gate.address()));
+    peer.hello(&[(setting::INITIAL_WINDOW_SIZE, 1 << 30)]);
+    peer.window_update(0, 1 << 30);
+    let ask = |peer: &mut Peer, stream, path, priority| {
+        let request = [
+            (":method", "GET"),
+            (":scheme", "http"),
+            (":authority", "app.test"),
+            (":path", path),
+            ("priority", priority),
+        ];
+        peer.headers(stream, &request, true);
+    };
+    ask(&mut peer, 1, "/large", "u=1");
+    while peer.read_until(kind::DATA).stream != 1 {}
+    let pause = || {
+        let mut other = Http::connect(gate.address());
+        other.send("GET /deaf HTTP/1.1\r\nHost: app.test\r\n\r\n");
+        assert_eq!(other.answer().status(), 504);
+    };
+    // Until the kernel takes no more.
+    pause();
+    let waiting = [3, 5];
+    for (stream, path) in waiting.into_iter().zip(["/file", "/text"]) {
+        ask(&mut peer, stream, path, "u=5");
+    }
+    // Slow, but far above the rate: four frames while a request of another client times out, for two
+    // graces.
+    let (mut open, mut frames) = (waiting.to_vec(), 0);
+    while !open.is_empty() {
+        let is_slow = frames < 100;
+        if is_slow && frames % 4 == 0 {
+            pause();
+        }
+        frames += 1;
+        let frame = peer.read();
+        assert!(
+            !matches!(frame.kind, kind::RST_STREAM | kind::GOAWAY),
+            "{frame:?}"
+        );
+        if frame.ends_stream() {
+            assert!(!is_slow, "the large response has precedence");
+            open.retain(|stream| *stream != frame.stream);
+        }
     }
 }
 

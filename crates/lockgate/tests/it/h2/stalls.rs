@@ -121,6 +121,13 @@ fn slow_read_responses_hold_little_memory_and_time_out() {
         line["client_port"] == port && line["cause"] == "too_slow"
     });
     assert_eq!(line["side"], "downstream", "{line}");
+    eventually("its requests are logged with the same cause", || {
+        let slow = |line: &&Value| {
+            line["client_port"] == port && line["method"] == "GET" && line["cause"] == "too_slow"
+        };
+        let count = gate.lines().iter().filter(slow).count();
+        (count == STREAMS as usize).then_some(())
+    });
     let more = gate.most_resident().saturating_sub(before);
     assert!(more < MEMORY, "{more} bytes");
     probe.stop();

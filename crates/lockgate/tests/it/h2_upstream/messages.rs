@@ -246,6 +246,42 @@ fn an_http2_stream_is_bidirectional() {
     assert_eq!(exchange.answer().text(), "onetwothreeend");
 }
 
+/// A watch or a chat may be silent for hours: while its response is on its way, and a gRPC call also
+/// before that.
+#[test]
+fn quiet_bidirectional_streams_and_grpc_calls_are_not_too_slow() {
+    let (echo, whole) = (
+        Origin::echo(),
+        Origin::plain(|asked| ScriptedResponse::ok(asked.body.clone())),
+    );
+    let gate = lockgate().start(&format!(
+        "rates = {{ min_in = \"1KB/s\", grace = \"2s\" }}\n\
+         [pool.whole]\nprotocol = \"h2c\"\nendpoints = [{:?}]\n{}\
+         [site.\":0\".path.\"/whole\"]\nproxy = \"pool:whole\"\n",
+        whole.address(),
+        pooled(&[&echo.address()], "")
+    ));
+    let client = client(&gate);
+    let mut echoed = client.begin(Client::request(Method::POST, "/"), false);
+    assert_eq!(echoed.head().unwrap().status, 200);
+    let mut call = Client::request(Method::POST, "/whole");
+    let kind = "application/grpc+proto".parse().unwrap();
+    call.headers_mut().insert("content-type", kind);
+    let mut called = client.begin(call, false);
+    echoed.send("one", false);
+    called.send("one", false);
+    // Meanwhile an upload that waits for nothing is cut twice.
+    for _ in 0..2 {
+        let mut slow = client.begin(Client::request(Method::POST, "/whole"), false);
+        slow.send("one", false);
+        assert_eq!(slow.answer().status, 408);
+    }
+    echoed.send("two", true);
+    called.send("two", true);
+    assert_eq!(echoed.answer().text(), "onetwo");
+    assert_eq!(called.answer().text(), "onetwo");
+}
+
 #[test]
 fn early_hints_and_100_continue_are_forwarded() {
     let origin =

@@ -460,14 +460,51 @@ fn heads_that_we_send_explain_pings() {
     assert_eq!(ended.1, Some(ConnectionError::Control));
 }
 
-/// Data and window updates for streams that are over.
+/// §8.1: gRPC clients reset each call that the server ends first.
 #[test]
-fn frames_of_reset_streams_are_counted() {
+fn resets_behind_a_whole_response_are_no_rapid_reset() {
+    let mut server = End::server();
+    for round in 0..FEW.control {
+        server.feed(&headers(0, id(round), POST)).unwrap();
+        server.answer(id(round), true);
+        server
+            .feed(&frame(RST_STREAM, 0, id(round), &[0; 4]))
+            .unwrap();
+        server.close(id(round), code::NO_ERROR);
+    }
+    // Each has cost a control frame, and so do those of closed streams.
+    let closed = server.feed(&frame(RST_STREAM, 0, 1, &[0, 0, 0, 8]));
+    assert_eq!(closed, Err(ConnectionError::Control));
+}
+
+/// §5.1: as much as the window of a stream had left may be on its way when we reset it.
+#[test]
+fn data_on_its_way_to_a_reset_stream_is_no_flood() {
     let mut server = End::server();
     server.feed(&headers(0, 1, POST)).unwrap();
-    server.close(1, code::CANCEL);
-    let ended = rounds(&mut server, |_| frame(DATA, 0, 1, b"x"));
-    assert_eq!(ended, (FEW.control, Some(ConnectionError::Control)));
+    let left = server.connection.streams.get(server.key(1)).unwrap();
+    let left = left.receive_window.left();
+    server.close(1, code::INTERNAL_ERROR);
+    let message = frame(DATA, 0, 1, &[b'x'; 100]);
+    let allowed = (left / message.len()) as u32;
+    let ended = rounds(&mut server, |_| message.clone());
+    assert!(allowed > FEW.control, "{allowed}");
+    assert_eq!(
+        ended,
+        (allowed + FEW.control, Some(ConnectionError::Control))
+    );
+}
+
+/// Data for streams that were reset for a violation, and frames without data for any that were reset.
+#[test]
+fn frames_of_reset_streams_are_counted() {
+    for (code, data) in [(code::PROTOCOL_ERROR, &b"x"[..]), (code::CANCEL, b"")] {
+        let mut server = End::server();
+        server.feed(&headers(0, 1, POST)).unwrap();
+        server.close(1, code);
+        let ended = rounds(&mut server, |_| frame(DATA, 0, 1, data));
+        assert_eq!(ended, (FEW.control, Some(ConnectionError::Control)));
+    }
 }
 
 /// Memory goes by bytes and not by frames, so that small ones need no limit (§10.5).
