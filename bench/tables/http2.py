@@ -12,7 +12,7 @@ from .report import gone, interleaved, progress, same_work
 from .throughput import LARGE, asked, rivals, start_all, stop_programs
 
 COST = [("CPU µs/request", "cpu_us", 1), ("user", "user_us", 1), ("system", "sys_us", 1), ("requests/s", "per_second", 0), ("core %", "core_percent", 0), ("mean ms", "mean", 2), ("max ms", "max", 1)]
-ROWS = {"get-100": ("GET", 100), "get-10k": ("GET", 10_000), "get-1m": ("GET", 1_000_000), "post-10k": ("POST", 10_000), "post-1m": ("POST", 1_000_000)}
+ROWS = {"get-100": ("GET", 100), "get-10k": ("GET", 10_000), "get-1m": ("GET", 1_000_000), "post-10k": ("POST", 10_000), "post-1m": ("POST", 1_000_000), "post-100m": ("POST", 100_000_000)}
 GOAL = 1.0
 MORE = 1.2  # what a request to an endpoint over HTTP/2 may cost beside one over HTTP/1
 
