@@ -5,7 +5,7 @@ Each row is one call of a function of `bench/run`, by a process of its own (benc
 from argparse import Namespace
 from dataclasses import dataclass, field
 
-from . import binaries, crowd, files, folders, generators, hostile, http2, latency, peers, proxy, reload, throughput, websocket
+from . import binaries, crowd, files, folders, generators, grpc, hostile, http2, latency, peers, proxy, reload, throughput, websocket
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ TABLES = [
     Table("http1", "HTTP/1 proxy, plain, kept connections", "CPU-µs a request", _each(proxy.http, "rows", {"get-100": 0.8, "get-10k": 0.75, "get-c1000": 0.7, "get-c1": 0.95, "post-1k": None, "post-100k": None})),
     Table("https1", "HTTP/1 proxy over TLS, kept connections", "CPU-µs a request", _each(proxy.http, "rows", {"tls-100": 0.7, "tls-10k": 0.72})),
     Table("http2", "HTTP/2 proxy over TLS, 10 connections × 10 streams", "CPU-µs a request", _each(http2.http2, "rows", {"get-100": 1.0, "get-10k": 1.0, "get-1m": 0.8, "post-1m": None}, options={"conns": 10, "streams": 10})),
+    Table("grpc", "gRPC over TLS, HTTP/2 without TLS to the server, 10 connections × 10 calls, 100 B", "CPU-µs an answer",
+          _each(grpc.grpc, "kinds", {"unary": None, "stream": None}, peers=PLAIN, options={"sizes": [100], "conns": 10, "streams": 10})),
     Table("namespaces", "The same proxies where clients and origin have a network namespace each, with receive steering", "CPU-µs a request",
           [Row("http1", proxy.http, {"get-100": None}, {"rows": ["get-100"], "namespaces": True}), Row("https1", proxy.http, {"tls-100": None}, {"rows": ["tls-100"], "namespaces": True}),
            Row("http2", http2.http2, {"get-100": None}, {"rows": ["get-100"], "namespaces": True, "conns": 10, "streams": 10})]),
