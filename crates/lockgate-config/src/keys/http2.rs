@@ -53,8 +53,8 @@ table! {
         r#""100/s burst 1000""#,
         "How often requests of one connection may be cancelled by the client (RST_STREAM before the \
          whole response was sent) or be malformed; more closes the connection. Each costs work \
-         without a response (CVE-2023-44487, CVE-2025-8671). Up to 1,024 streams that are refused before the client has seen our \
-         SETTINGS do not count.",
+         without a response (CVE-2023-44487, CVE-2025-8671). Up to 1,024 streams that are refused \
+         before the client has seen our SETTINGS do not count.",
     );
 
     const CONTROL: Defaulted<Allowance> = ConfigKey::defaulted(

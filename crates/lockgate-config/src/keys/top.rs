@@ -175,8 +175,8 @@ table! {
         "Minimum rates that disconnect slow clients of sites. They are measured only while Lockgate \
          waits for that client, so long polls and server-sent events are not affected. Request \
          bodies are not measured while their response is on its way, nor are those of gRPC calls to a \
-         pool over HTTP/2: either side may send a message at any time. Relayed and upgraded connections have none. Over HTTP/2, a response that waits for its turn is not \
-         measured: a client that reads `min_out` of all its responses together keeps all of them, \
+         pool over HTTP/2: either side may send a message at any time. Relayed and upgraded \
+         connections have none. Over HTTP/2, a response that waits for its turn is not measured: a client that reads `min_out` of all its responses together keeps all of them, \
          up to `http2.streams`.",
     );
 

@@ -120,6 +120,17 @@ fn survives_up_to(
     serves();
 }
 
+/// The same where each client asks for the large response over HTTP/1 without TLS.
+fn survives_silent_readers(gate: &Lockgate) {
+    let to = gate.address();
+    let join = || -> Box<dyn Any> {
+        let mut client = Wire::connect_narrow(to);
+        client.send(REQUEST);
+        Box::new(client)
+    };
+    survives(gate, join, || get(to, "/small"));
+}
+
 fn get(to: SocketAddr, path: &str) {
     let mut client = Http::over(Wire::connect_from(honest_address(), to));
     client.send(format!(
@@ -187,13 +198,7 @@ fn clients_not_reading_http2_endpoints_are_cut_for_memory() {
             origin.address()
         ),
     ));
-    let to = gate.address();
-    let join = || -> Box<dyn Any> {
-        let mut client = Wire::connect_narrow(to);
-        client.send(REQUEST);
-        Box::new(client)
-    };
-    survives(&gate, join, || get(to, "/small"));
+    survives_silent_readers(&gate);
 }
 
 #[test]
@@ -204,13 +209,7 @@ fn plain_clients_not_reading_responses_are_cut_for_memory() {
         origin.address()
     );
     let gate = lockgate().start(&files(&www, &more));
-    let to = gate.address();
-    let join = || -> Box<dyn Any> {
-        let mut client = Wire::connect_narrow(to);
-        client.send(REQUEST);
-        Box::new(client)
-    };
-    survives(&gate, join, || get(to, "/small"));
+    survives_silent_readers(&gate);
 }
 
 /// Clients that read none of an endless response that is made by `keys` and has `field` in its

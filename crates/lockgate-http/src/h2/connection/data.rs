@@ -71,14 +71,14 @@ impl<S> Connection<S> {
     ) -> Result<Option<Key>, ConnectionError> {
         let id = header.stream;
         let Some(key) = self.streams.find(id) else {
-            if self.is_late(id) && is_useless(data, header.length) {
-                self.budget.control()?;
-            } else if self.is_late(id) {
-                self.budget.late_data(HEADER_LEN + header.length)?;
-            } else {
+            if !self.is_late(id) {
                 // §5.1: it has ended, or was reset long ago.
                 self.write_reset(id, code::STREAM_CLOSED);
                 self.budget.reset()?;
+            } else if is_useless(data, header.length) {
+                self.budget.control()?;
+            } else {
+                self.budget.late_data(HEADER_LEN + header.length)?;
             }
             return Ok(None);
         };
